@@ -1,6 +1,6 @@
 //! Calls to the API of our kinds, through kube-apiserver.
 
-use crate::error::CallFailure;
+use crate::error::{CallFailure, if_there};
 use crate::kinds::{Kind, ObjectKey as _, View, revision};
 use crate::member_cluster::kind::{BusinessMemberCluster, MemberClusterView};
 use crate::namespace::kind::{BusinessNamespace, NamespaceView};
@@ -77,8 +77,7 @@ impl Business {
     /// An object as it is now, not as it was last seen.
     pub async fn get<K: Kind>(&self, key: &K::Key) -> Result<Option<View<K>>, CallFailure> {
         let api = self.at::<K>(key);
-        let object = bounded(api.get_opt(key.name())).await?;
-        object.map(decode).transpose()
+        if_there(bounded(api.get(key.name())).await)?.map(decode).transpose()
     }
 
     /// Hands over every object of a kind at one revision, which is returned.

@@ -404,7 +404,7 @@ impl Directory {
             }
             let Some(uid) = uid else { continue };
             // A former holder may have put it on record at the last moment.
-            if let Some(other) = names.get(&uid) {
+            if let Some(other) = names.get(&uid).filter(|other| *other != name) {
                 second.push((name.clone(), other.clone(), uid));
             } else {
                 names.insert(uid.clone(), name.clone());

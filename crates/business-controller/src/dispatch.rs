@@ -36,7 +36,7 @@ macro_rules! dispatch {
             match key {
                 $(ObjectKey::$variant(key) => {
                     if !<$controller>::cache(&cx.objects).may_decide_from(key) {
-                        return Ok(PassOutcome::WaitingFor(SOON));
+                        return Ok(PassOutcome::NotBegun(SOON));
                     }
                     <$controller>::reconcile(cx, key).await
                 })*

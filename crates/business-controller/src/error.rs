@@ -72,6 +72,15 @@ impl CallFailure {
     }
 }
 
+/// What was read, if it is there. That it is not is believed of Kubernetes alone: `get_opt` of the client believes any 404.
+pub fn if_there<T>(read: Result<T, CallFailure>) -> Result<Option<T>, CallFailure> {
+    match read {
+        Ok(found) => Ok(Some(found)),
+        Err(CallFailure::NotFound) => Ok(None),
+        Err(failure) => Err(failure),
+    }
+}
+
 impl From<kube::Error> for CallFailure {
     fn from(error: kube::Error) -> Self {
         match error {

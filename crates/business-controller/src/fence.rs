@@ -113,8 +113,8 @@ impl Fence {
 
     /// The same of one namespace, to which nothing may be under way at all. Else the time to wait.
     pub fn may_confirm_at(&self, member: &OpenWrites, namespace: &str) -> Result<(), Duration> {
-        self.may_confirm(member)?;
-        if member.is_open_to(namespace) { Err(ANSWER_PERIOD) } else { Ok(()) }
+        // Looked at first: a write that is given up counts as such before it counts as open no more.
+        if member.is_open_to(namespace) { Err(ANSWER_PERIOD) } else { self.may_confirm(member) }
     }
 
     /// Whether no former holder's write can arrive anywhere any more. Else the time to wait.

@@ -6,6 +6,8 @@ pub(crate) mod server;
 pub(crate) mod world;
 /// A registry of images.
 pub(crate) mod registry;
+/// What a member cluster's policies say.
+mod policies;
 /// What business-api keeps of a charge.
 pub(crate) mod charges;
 /// Namespaces for `discover` and `adopt`.

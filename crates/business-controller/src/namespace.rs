@@ -53,6 +53,7 @@ use access_state::Access;
 use apply::Applied;
 use business_types::{ClusterNamespaceRecord, NamespacePhase, Provenance};
 use kind::{BusinessNamespace, NamespaceView};
+use removal::DeletionRefusal;
 use site::{FoundSite, Nowhere, Site};
 use std::time::Duration;
 use template::pull_secret::{self, PullPass};
@@ -170,12 +171,12 @@ async fn reconcile(cx: &Context, key: &ProjectKey) -> Result<PassOutcome, Error>
     let Some(object) = cx.objects.namespaces.get(key) else { return Ok(PassOutcome::Skipped) };
     // One that has moved has two keys, and from where it lay something may be under way.
     let Some(_turn) = cx.objects.namespaces.memory.turns.take(&object.uid) else {
-        return Ok(PassOutcome::WaitingFor(SOON));
+        return Ok(PassOutcome::NotBegun(SOON));
     };
     let reached = match site::reach(cx, &object).await {
         Ok(reached) => reached,
         Err(Nowhere::NotYet) => return Ok(PassOutcome::Waiting),
-        Err(Nowhere::Behind | Nowhere::WithoutProject) => return Ok(PassOutcome::WaitingFor(SOON)),
+        Err(Nowhere::Behind | Nowhere::WithoutProject) => return Ok(PassOutcome::NotBegun(SOON)),
         Err(Nowhere::Failed(error)) => return Err(error),
         Err(Nowhere::Because(situation)) => return not_there(cx, &object, situation).await,
     };
@@ -219,14 +220,14 @@ async fn converge(
 ) -> Result<PassOutcome, Error> {
     let (project_uid, forbidden) = (&site.project.uid, &cx.forbidden);
     let stage = TemplateStage::of(cx, object, site);
-    let mut labels = Labels::default();
     let dressing = stage.dressing();
-    let mut wanted = WantedNamespace { object, project_uid, is_newest: false, forbidden, dressing };
+    let wanted = WantedNamespace { object, project_uid, is_newest: false, forbidden, dressing };
+    let mut course = Course { wanted, labels: Labels::default(), declined: None, undeleted: None };
     // The watches see nothing without our marks, such as the quota of an imported object's namespace.
     let mut found =
         if object.status.is_imported() { site.live(cx, object).await? } else { site.seen(cx, object) };
     for _ in 0..ROUNDS_MAX {
-        match validate::validate(wanted, &found) {
+        match course.verdict(&found) {
             NamespaceVerdict::Wait(finding) => {
                 return wait(cx, object, &NamespaceFinding { access, ..finding }).await;
             }
@@ -235,7 +236,7 @@ async fn converge(
                 if object_is_behind(cx, object).await? {
                     return Ok(PassOutcome::WaitingFor(SOON));
                 }
-                wanted.is_newest = true;
+                course.wanted.is_newest = true;
             }
             NamespaceVerdict::Ahead { message } => {
                 status::write(cx, object, &Situation::Ahead { message }.into()).await?;
@@ -255,38 +256,84 @@ async fn converge(
                 return Ok(PassOutcome::Skipped);
             }
             NamespaceVerdict::DeleteReplaced { there } => {
-                return delete_replaced(cx, object, site, &there).await;
+                course.undeleted = delete_replaced(cx, object, site, &there).await?;
+                if course.undeleted.is_none() {
+                    return Ok(PassOutcome::WaitingFor(SOON));
+                }
             }
             NamespaceVerdict::Proceed(plan) => {
-                match apply::apply(cx, site, object, &plan, wanted.dressing).await {
+                match apply::apply(cx, site, object, &plan, course.wanted.dressing).await {
                     Ok(None) => return Ok(PassOutcome::Skipped),
                     Ok(Some(applied)) => {
-                        let seen_to = SeenTo { access, stage, labels };
+                        let Course { labels, undeleted, .. } = course;
+                        let seen_to = SeenTo { access, stage, labels, undeleted };
                         return settle(cx, object, site, &plan, applied, seen_to).await;
                     }
-                    Err(Error::Member(CallFailure::Refused { code, message })) => {
-                        found = site.live(cx, object).await?;
-                        match (Declined { wanted, plan: &plan, code, message }).then(site, &found) {
-                            AfterRefusal::Again => {}
-                            AfterRefusal::Later => tokio::time::sleep(ADMISSION_LAG).await,
-                            AfterRefusal::Undressed(why) => {
-                                labels.refused = Some(why);
-                                wanted.dressing = None;
-                            }
-                            AfterRefusal::Refused(why) => return refuse(cx, object, why, access).await,
-                        }
-                    }
-                    Err(Error::Member(
-                        CallFailure::Conflict(_) | CallFailure::Exists | CallFailure::NotFound,
-                    )) => {
-                        found = site.live(cx, object).await?;
-                    }
-                    Err(error) => return Err(error),
+                    Err(error) => match course.failed(cx, site, &plan, error).await? {
+                        Ok(now) => found = now,
+                        Err(why) => return refuse(cx, object, why, access).await,
+                    },
                 }
             }
         }
     }
-    Err(Error::Unsettled)
+    match course.declined {
+        Some(why) => refuse(cx, object, why, access).await,
+        None => Err(Error::Unsettled),
+    }
+}
+
+/// What a pass goes by, and what it has met with.
+struct Course<'a> {
+    wanted: WantedNamespace<'a>,
+    labels: Labels,
+    /// Why the cluster has just declined our marks.
+    declined: Option<NamespaceRefusal>,
+    /// Why it does not delete what stands in the place of ours.
+    undeleted: Option<String>,
+}
+
+impl Course<'_> {
+    fn verdict(&self, found: &FoundSite) -> NamespaceVerdict {
+        match validate::validate(self.wanted, found) {
+            // The cluster keeps it: so it has our quota.
+            NamespaceVerdict::DeleteReplaced { there } if self.undeleted.is_some() => {
+                validate::keep(self.wanted, found, &there, Origin::Replaced)
+            }
+            verdict => verdict,
+        }
+    }
+
+    /// A write has failed: what there is now, or why it cannot be.
+    async fn failed(
+        &mut self,
+        cx: &Context,
+        site: &Site,
+        plan: &Plan,
+        error: Error,
+    ) -> Result<Result<FoundSite, NamespaceRefusal>, Error> {
+        let said = match error {
+            Error::Member(CallFailure::Refused { code, message }) => Some((code, message)),
+            Error::Member(CallFailure::Conflict(_) | CallFailure::Exists | CallFailure::NotFound) => None,
+            error => return Err(error),
+        };
+        self.declined = None;
+        let found = site.live(cx, self.wanted.object).await?;
+        let Some((code, message)) = said else { return Ok(Ok(found)) };
+        match (Declined { wanted: self.wanted, plan, code, message }).then(site, &found) {
+            AfterRefusal::Again => {}
+            AfterRefusal::Later(why) => {
+                self.declined = Some(why);
+                tokio::time::sleep(ADMISSION_LAG).await;
+            }
+            AfterRefusal::Undressed(why) => {
+                self.labels.refused = Some(why);
+                self.wanted.dressing = None;
+            }
+            AfterRefusal::Refused(why) => return Ok(Err(why)),
+        }
+        Ok(Ok(found))
+    }
 }
 
 /// A write that the cluster has declined.
@@ -301,8 +348,8 @@ struct Declined<'a> {
 enum AfterRefusal {
     /// Something else is there by now.
     Again,
-    /// The cluster's admission may not have seen yet that the namespace is marked.
-    Later,
+    /// The cluster's admission may not have seen yet that the namespace is marked. If it goes on like this, this is why.
+    Later(NamespaceRefusal),
     /// Labels that the cluster does not take keep nobody from his quota.
     Undressed(String),
     Refused(NamespaceRefusal),
@@ -318,34 +365,41 @@ impl Declined<'_> {
         }
         let is_undressed =
             |there: &ClusterNamespace| wanted.dressing.is_some_and(|dressing| there.dressing != *dressing);
+        let refusal = || NamespaceRefusal {
+            record: on_record(wanted.object, found),
+            ..NamespaceRefusal::by_cluster(cluster, code, &message)
+        };
         match plan.namespace {
             NamespaceStep::Mark { .. } if there.is_some_and(|there| is_undressed(there)) => {
                 AfterRefusal::Undressed(format!(
                     "cluster {cluster}: labels and annotations: refused with {code}: {message}"
                 ))
             }
-            NamespaceStep::Mark { .. } => AfterRefusal::Later,
-            NamespaceStep::Keep { .. } | NamespaceStep::Create => AfterRefusal::Refused(NamespaceRefusal {
-                record: on_record(wanted.object, found),
-                ..NamespaceRefusal::by_cluster(cluster, code, &message)
-            }),
+            NamespaceStep::Mark { .. } => AfterRefusal::Later(refusal()),
+            NamespaceStep::Keep { .. } | NamespaceStep::Create => AfterRefusal::Refused(refusal()),
         }
     }
 }
 
+/// Why the cluster does not delete what stands in the place of ours.
 async fn delete_replaced(
     cx: &Context,
     object: &NamespaceView,
     site: &Site,
     there: &ClusterNamespace,
-) -> Result<PassOutcome, Error> {
-    match removal::remove(object, site, there, Origin::Replaced).await {
+) -> Result<Option<String>, Error> {
+    let origin = Origin::Replaced;
+    match removal::remove(object, site, there, origin).await {
         Ok(()) => report::replaced_deleted(cx, object),
         // It has changed, or is gone: the next look tells.
         Err(Error::Member(CallFailure::Conflict(_) | CallFailure::NotFound)) => {}
+        Err(Error::Member(CallFailure::Refused { code, message })) => {
+            let (cluster, message) = (&*site.member.name, &*message);
+            return Ok(Some(DeletionRefusal { cluster, there, origin, code, message }.text()));
+        }
         Err(error) => return Err(error),
     }
-    Ok(PassOutcome::WaitingFor(SOON))
+    Ok(None)
 }
 
 /// Whether the place in the cluster is still seen as that of the object where it was.
@@ -395,6 +449,8 @@ struct SeenTo {
     access: Access,
     stage: TemplateStage,
     labels: Labels,
+    /// Why the cluster does not delete what stands in the place of ours.
+    undeleted: Option<String>,
 }
 
 /// What stands in a namespace beside its quota.
@@ -411,7 +467,7 @@ async fn furnish(
     site: &Site,
     seen_to: SeenTo,
 ) -> Result<Furnished, Error> {
-    let SeenTo { access, stage, labels } = seen_to;
+    let SeenTo { access, stage, labels, undeleted: _ } = seen_to;
     let template = template::keep(cx, object, site, &stage, labels).await?;
     let access = match access {
         Access::Unknown => {
@@ -446,25 +502,28 @@ async fn settle(
     let confirms = charge.is_some() || object.is_being_transferred();
     let wait = site.settled.err().filter(|_| confirms);
     let charge = charge.filter(|_| wait.is_none());
+    let undeleted = seen_to.undeleted.take().filter(|_| is_replaced);
     let Furnished { access, template, pull } = if is_replaced {
         Furnished { access: seen_to.access, template: TemplateState::Unknown, pull: PullPass::default() }
     } else {
         furnish(cx, object, site, seen_to).await?
     };
     let object = pull.issued_for.as_ref().unwrap_or(object);
-    let retry = !is_replaced && (access.is_to_be_retried() || template.is_to_be_retried());
+    let retry =
+        undeleted.is_some() || !is_replaced && (access.is_to_be_retried() || template.is_to_be_retried());
     let others = site.member.observed.others_at(&object.spec.namespace, &object.uid);
     let (marked, revokes_pull) = (wait.is_none(), pull.revokes);
     let in_place = InPlace { quota, enforced, charge, marked, others, template, revokes_pull };
     let situation = if is_replaced {
-        Situation::Replaced { message: report::replaced(object, &namespace_uid), quota: in_place }
+        let message = report::replaced(object, &namespace_uid, undeleted.as_deref());
+        Situation::Replaced { message, quota: in_place }
     } else {
         Situation::InPlace(in_place)
     };
     let written = status::write(cx, object, &NamespaceFinding { situation, record, access }).await?;
     let wrote = written.is_some();
     if wrote && is_replaced {
-        report::is_replaced(cx, object, &namespace_uid);
+        report::is_replaced(cx, object, &namespace_uid, undeleted.as_deref());
     }
     if object.is_being_transferred() && written.is_some_and(|now| !now.is_being_transferred()) {
         report::transferred(cx, object);

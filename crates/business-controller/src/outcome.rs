@@ -21,6 +21,8 @@ pub enum PassOutcome {
     Waiting,
     /// The same, and it is looked at again after this time at the latest.
     WaitingFor(Duration),
+    /// It could not be begun yet; it is tried after this time, as urgently as now.
+    NotBegun(Duration),
     /// There was nothing to look at.
     Skipped,
     /// Refused: shown in the object, and tried again with a growing wait.
@@ -32,7 +34,7 @@ impl PassOutcome {
         match self {
             Self::Applied => "applied",
             Self::Unchanged => "unchanged",
-            Self::Waiting | Self::WaitingFor(_) => "waiting",
+            Self::Waiting | Self::WaitingFor(_) | Self::NotBegun(_) => "waiting",
             Self::Skipped => "skipped",
             Self::Refused => "refused",
         }
@@ -46,6 +48,7 @@ pub fn next(result: &Result<PassOutcome, Error>) -> Next {
             Next::Rest
         }
         Ok(PassOutcome::WaitingFor(delay)) => Next::After(*delay),
+        Ok(PassOutcome::NotBegun(delay)) => Next::Again(*delay),
         Ok(PassOutcome::Refused) | Err(_) => Next::Retry,
     }
 }

@@ -32,6 +32,8 @@ pub enum Next {
     Rest,
     /// Come back after this time; it was no failure.
     After(Duration),
+    /// It could not be begun: come back after this time, as urgent as before.
+    Again(Duration),
     /// It failed; come back after a growing time.
     Retry,
 }
@@ -70,7 +72,7 @@ struct QueueEntry {
 enum QueueSlot {
     Ready(Lane, u64),
     Delayed(Lane, Instant, u64),
-    Running(u64),
+    Running(Lane, u64),
     /// Kept only while it is moved.
     Nowhere,
 }
@@ -184,7 +186,7 @@ impl<K: Clone + Eq + Hash> QueueState<K> {
             entry.backoff = None;
         }
         match entry.slot {
-            QueueSlot::Running(_) => {
+            QueueSlot::Running(..) => {
                 let (old_lane, old_due) = entry.again.unwrap_or((lane, due));
                 entry.again = Some((lane.min(old_lane), due.min(old_due)));
             }
@@ -206,7 +208,7 @@ impl<K: Clone + Eq + Hash> QueueState<K> {
         match entry.slot {
             QueueSlot::Ready(old, at) => drop(group.ready.remove(&(old, at))),
             QueueSlot::Delayed(_, at, number) => drop(self.delayed.remove(&(at, number))),
-            QueueSlot::Running(_) | QueueSlot::Nowhere => {}
+            QueueSlot::Running(..) | QueueSlot::Nowhere => {}
         }
         if due > now {
             self.delayed.insert((due, sequence), key.clone());
@@ -243,11 +245,11 @@ impl<K: Clone + Eq + Hash> QueueState<K> {
             .or_else(|| self.groups.iter().find(|(_, group)| has_work(group)))
             .map(|(name, _)| Arc::clone(name))?;
         let group = self.groups.get_mut(&name)?;
-        let (_, key) = group.ready.pop_first()?;
+        let ((lane, _), key) = group.ready.pop_first()?;
         self.sequence = self.sequence.wrapping_add(1);
         group.running.insert(self.sequence);
         if let Some(entry) = self.entries.get_mut(&key) {
-            entry.slot = QueueSlot::Running(self.sequence);
+            entry.slot = QueueSlot::Running(lane, self.sequence);
         }
         self.served = Some(name);
         Some(key)
@@ -256,6 +258,7 @@ impl<K: Clone + Eq + Hash> QueueState<K> {
     fn done(&mut self, key: &K, next: Next, now: Instant) {
         let Some(entry) = self.entries.get_mut(key) else { return };
         let ran = std::mem::replace(&mut entry.slot, QueueSlot::Nowhere);
+        let ran_in = if let QueueSlot::Running(lane, _) = ran { lane } else { Lane::Later };
         let again = entry.again.take();
         let group_name = Arc::clone(&entry.group);
         if next != Next::Retry {
@@ -264,16 +267,17 @@ impl<K: Clone + Eq + Hash> QueueState<K> {
         let due = match next {
             Next::Rest => None,
             Next::After(delay) => Some((Lane::Later, now + delay)),
+            Next::Again(delay) => Some((ran_in, now + delay)),
             Next::Retry => {
                 let backoff = entry.backoff.get_or_insert_with(|| Backoff::new(RETRY_FLOOR, RETRY_CEILING));
                 Some((Lane::Urgent, now + backoff.next_delay()))
             }
         };
-        if let (Some(group), QueueSlot::Running(number)) = (self.groups.get_mut(&group_name), ran) {
+        if let (Some(group), QueueSlot::Running(_, number)) = (self.groups.get_mut(&group_name), ran) {
             group.running.remove(&number);
         }
         match (again, due) {
-            (Some((lane, at)), Some((_, due))) => self.put(key, lane, at.min(due), now),
+            (Some((lane, at)), Some((other, due))) => self.put(key, lane.min(other), at.min(due), now),
             (Some((lane, due)), None) | (None, Some((lane, due))) => self.put(key, lane, due, now),
             (None, None) => {
                 self.entries.remove(key);

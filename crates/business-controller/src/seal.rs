@@ -68,9 +68,10 @@ pub enum Origin {
 }
 
 impl Origin {
-    /// Whether it is marked as adopted, so that the cluster's own policies keep us from deleting it.
+    /// Whether it is marked as adopted: the cluster's own policies let us mark only so what we have not made, and keep us from
+    /// deleting it. Whose it is the mark does not say.
     pub fn is_adopted(self) -> bool {
-        matches!(self, Self::Adopted | Self::Released)
+        matches!(self, Self::Adopted | Self::Released | Self::Replaced)
     }
 }
 

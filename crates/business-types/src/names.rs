@@ -137,7 +137,8 @@ pub const ADOPTED_ANNOTATION: &str = "business.tkestack.io/adopted";
 pub const ABANDON_ANNOTATION: &str = "business.tkestack.io/abandon";
 
 /// Annotation of a business namespace, set by an operator: consent to the deletion of a namespace that somebody made in
-/// the cluster in the place of ours. The value is that namespace's uid.
+/// the cluster in the place of ours. The value is that namespace's uid. The same annotation of that namespace, which anybody but the
+/// controller may set, lets the cluster's policies agree.
 pub const DELETE_REPLACED_ANNOTATION: &str = "business.tkestack.io/delete-replaced";
 
 /// Annotation of a business namespace: why it was moved to its project, as its mover has said.

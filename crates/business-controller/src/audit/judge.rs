@@ -111,8 +111,9 @@ impl Evidence<'_> {
                 Ok(Judgement::Orphan { project: project.to_owned(), orphan: scene.orphan(sighting, state) })
             }
             (None, Some(lost)) if is_released(lost) => {
-                if self.survey.is_written_off(&lost.project, &scene.namespace.uid) {
-                    return take_away(cx, sighting, scene).await;
+                let is_written_off = self.survey.is_written_off(&lost.project, &scene.namespace.uid);
+                if is_written_off && take_away(cx, sighting, scene).await? {
+                    return Ok(Judgement::Nothing);
                 }
                 Ok(self.sealed_orphan(lost, scene.orphan(sighting, released)))
             }
@@ -236,23 +237,24 @@ fn sealed_for(cx: &Context, sighting: &Sighting, sealed: &Sealed) -> Option<Arc<
     at_place.filter(|object| object.uid == sealed.object)
 }
 
-/// Our quota and our marks leave a released namespace for which nothing is held any more.
-async fn take_away(cx: &Context, sighting: &Sighting, scene: &Scene) -> Result<Judgement, Error> {
+/// Our quota and our marks leave a released namespace for which nothing is held any more. `false` when they are still there, and
+/// the next audit looks again.
+async fn take_away(cx: &Context, sighting: &Sighting, scene: &Scene) -> Result<bool, Error> {
     // An object that has the place by now writes its own marks over ours.
     if cx.objects.namespaces.at_place(&sighting.member.name, &sighting.name).is_some() {
-        return Ok(Judgement::Nothing);
+        return Ok(true);
     }
     cx.fence_of(&sighting.member.name).permit()?;
     let (api, name) = (&sighting.member.api, &sighting.name);
     if let Some(quota) = &scene.quota {
         match api.delete_quota(name, quota).await {
-            // Somebody has taken the place meanwhile, or uses it: the next audit looks again.
-            Err(Error::Member(CallFailure::Conflict(_))) => return Ok(Judgement::Nothing),
+            // Somebody has taken the place meanwhile, or uses it.
+            Err(Error::Member(CallFailure::Conflict(_))) => return Ok(false),
             deleted => deleted?,
         }
     }
     match api.patch_namespace(name, &build::unmarked(&scene.namespace)).await {
-        Ok(_) | Err(Error::Member(CallFailure::NotFound)) => Ok(Judgement::Nothing),
+        Ok(_) | Err(Error::Member(CallFailure::NotFound)) => Ok(true),
         Err(error) => Err(error),
     }
 }

@@ -360,3 +360,20 @@ async fn nobody_is_unknown_by_answers_to_what_was_asked_before_the_fleet_was_our
     }
     assert_eq!(is_unknown, [false, true]);
 }
+
+/// What was read before of its record may be older than what it was registered as.
+#[tokio::test]
+async fn a_cluster_is_no_second_name_for_itself() {
+    let world = World::new();
+    world.knows_cluster(&json!({ "metadata": { "uid": "m" }, "spec": {}, "status": { "uid": UID } }));
+    let clusters = &world.cx.objects.member_clusters;
+    let record = clusters.get(&RootKey::new(None, "c1")).unwrap();
+    clusters.gone(&record);
+    let told = Told { listed: Arc::new(Mutex::new(Err(String::new()))), loads: Arc::default(), period: LOOK };
+    let mut directory = Directory::new(Arc::clone(&world.cx), Box::new(told), Dialer::default());
+    directory.add(Cluster::start(UID).await.listed(&token(0)));
+    directory.listed.get_mut("c1").unwrap().uid = Some(UID.to_owned());
+    directory.recall().await.unwrap();
+    assert_eq!(directory.refused, BTreeMap::new());
+    assert_eq!(directory.listed["c1"].uid.as_deref(), Some(UID));
+}

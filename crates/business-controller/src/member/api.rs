@@ -4,7 +4,7 @@
 use super::observed::{ClusterBinding, ClusterNamespace, ClusterQuota, RBAC};
 use super::pull_objects::{PullAccount, PullSecret};
 use super::template_objects::{TEMPLATE_MANAGER, TemplateObject, TemplateObjectKind};
-use crate::error::{CallFailure, Error};
+use crate::error::{CallFailure, Error, if_there};
 use crate::fence::{Fence, OpenWrites};
 use business_types::access::AccessRole;
 use business_types::names::PULL_SECRET;
@@ -144,11 +144,8 @@ impl MemberApi {
         namespace: &str,
         role: AccessRole,
     ) -> Result<Option<ClusterBinding>, CallFailure> {
-        match self.read::<RoleBinding>(&binding_path(namespace, role)).await {
-            Ok(binding) => Ok(ClusterBinding::of(binding)),
-            Err(CallFailure::NotFound) => Ok(None),
-            Err(failure) => Err(failure),
-        }
+        let read = self.read::<RoleBinding>(&binding_path(namespace, role)).await;
+        Ok(if_there(read)?.and_then(ClusterBinding::of))
     }
 
     /// Creates a binding in a namespace.
@@ -328,11 +325,7 @@ fn delete_options(uid: &str) -> Value {
 }
 
 fn optional<T, V: From<T>>(result: Result<T, CallFailure>) -> Result<Option<V>, CallFailure> {
-    match result {
-        Ok(object) => Ok(Some(object.into())),
-        Err(CallFailure::NotFound) => Ok(None),
-        Err(failure) => Err(failure),
-    }
+    Ok(if_there(result)?.map(V::from))
 }
 
 fn gone_is_fine(result: Result<Value, Error>) -> Result<(), Error> {

@@ -29,17 +29,74 @@ const RETRY_FLOOR: Duration = Duration::from_millis(500);
 const RETRY_CEILING: Duration = Duration::from_secs(5);
 /// Probes that must fail in a row until a cluster counts as unreachable.
 const FAILURES: u32 = 3;
-/// A cluster that answers but cannot be listed for this long counts as unreachable, and its watches begin anew.
+/// A cluster that answers, but of whose lists nothing more is heard for this long, counts as unreachable, and its watches begin
+/// anew.
 const LIST_PATIENCE: Duration = Duration::from_secs(15);
-/// The same, after it could not be listed again and again: a long list needs its time.
+/// The same, after it could not be listed again and again: a long page needs its time.
 const LIST_PATIENCE_MAX: Duration = Duration::from_mins(4);
 /// Figures of use are copied at most this often.
 const FIGURES_PERIOD: Duration = Duration::from_secs(1);
 /// Objects a page of a list.
 const PAGE: u32 = 500;
 
-/// The last error of a watch.
-type LastError = Mutex<Option<String>>;
+/// How its first lists get on.
+#[derive(Debug)]
+struct Progress {
+    /// The last error of a watch.
+    error: Mutex<Option<String>>,
+    /// When more of a list was heard than ever before.
+    grown: Mutex<Instant>,
+}
+
+impl Progress {
+    fn new() -> Self {
+        Self { error: Mutex::default(), grown: Mutex::new(Instant::now()) }
+    }
+
+    fn has_grown(&self) {
+        *self.grown.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+    }
+
+    fn silence(&self) -> Duration {
+        self.grown.lock().unwrap_or_else(PoisonError::into_inner).elapsed()
+    }
+
+    fn failed(&self, text: String) {
+        *self.error.lock().unwrap_or_else(PoisonError::into_inner) = Some(text);
+    }
+
+    fn last_error(&self) -> Option<String> {
+        self.error.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// How far one list has come. One that breaks off at the same place again and again does not get on.
+#[derive(Debug)]
+struct ListProgress<'a> {
+    of: &'a Progress,
+    now: usize,
+    most: usize,
+}
+
+impl<'a> ListProgress<'a> {
+    fn new(of: &'a Progress) -> Self {
+        Self { of, now: 0, most: 0 }
+    }
+
+    fn hear<K>(&mut self, event: &Result<Event<K>, watcher::Error>) {
+        match event {
+            Ok(Event::Init) => self.now = 0,
+            Ok(Event::InitApply(_)) => {
+                self.now = self.now.saturating_add(1);
+                if self.now > self.most {
+                    self.most = self.now;
+                    self.of.has_grown();
+                }
+            }
+            _ => {}
+        }
+    }
+}
 
 /// Follows one member cluster for as long as it is in the directory and in one of our shares.
 pub async fn run(cx: Arc<Context>, member: Arc<Member>) {
@@ -80,14 +137,14 @@ async fn follow(cx: &Context, member: &Member) {
             connect(cx, member).await;
             member.observed.reset();
         }
-        let error = LastError::default();
+        let progress = Progress::new();
         switched = tokio::select! {
-            () = watch_namespaces(cx, member, &error) => false,
-            () = watch_quotas(cx, member, &error) => false,
+            () = watch_namespaces(cx, member, &progress) => false,
+            () = watch_quotas(cx, member, &progress) => false,
             () = watch_bindings(cx, member) => false,
             () = template_watches::follow(cx, member) => false,
             () = pull_watches::follow(cx, member) => false,
-            () = keep_probing(cx, member, &error, patience) => false,
+            () = keep_probing(cx, member, &progress, patience) => false,
             () = member.switched.notified() => true,
         };
         let longer = (patience * 2).min(LIST_PATIENCE_MAX);
@@ -111,9 +168,8 @@ async fn connect(cx: &Context, member: &Member) {
     }
 }
 
-/// Asks again and again; returns when the cluster has not answered a few times, or was not listed for so long.
-async fn keep_probing(cx: &Context, member: &Member, error: &LastError, patience: Duration) {
-    let begun = Instant::now();
+/// Asks again and again; returns when the cluster has not answered a few times, or its lists have not got on for so long.
+async fn keep_probing(cx: &Context, member: &Member, progress: &Progress, patience: Duration) {
     let mut failures = 0_u32;
     loop {
         tokio::select! {
@@ -121,7 +177,11 @@ async fn keep_probing(cx: &Context, member: &Member, error: &LastError, patience
             () = tokio::time::sleep(if failures == 0 { PROBE_PERIOD } else { RETRY_FLOOR }) => {}
         }
         match probe(member).await {
-            Ok(()) => failures = 0,
+            Ok(()) => {
+                failures = 0;
+                // It may have been listed before its share was taken over.
+                synced(cx, member);
+            }
             Err(reason) => {
                 failures = failures.saturating_add(1);
                 cx.members.doubted.notify_one();
@@ -131,9 +191,9 @@ async fn keep_probing(cx: &Context, member: &Member, error: &LastError, patience
                 }
             }
         }
-        if !member.observed.is_synced() && begun.elapsed() > patience {
-            let last = error.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            let reason = last.unwrap_or_else(|| format!("no end within {} s", patience.as_secs()));
+        if !member.observed.is_synced() && progress.silence() > patience {
+            let nothing = || format!("nothing more was heard for {} s", patience.as_secs());
+            let reason = progress.last_error().unwrap_or_else(nothing);
             unreachable(cx, member, &format!("it cannot be listed: {reason}"));
             return;
         }
@@ -166,11 +226,13 @@ fn selection() -> watcher::Config {
     watcher::Config::default().labels(names::NAMESPACE_LABEL).page_size(PAGE)
 }
 
-async fn watch_namespaces(cx: &Context, member: &Member, error: &LastError) {
+async fn watch_namespaces(cx: &Context, member: &Member, progress: &Progress) {
     let api: Api<Namespace> = Api::all(member.api.client());
+    let mut listed = ListProgress::new(progress);
     let stream = watch(api, selection()).default_backoff();
     pin_mut!(stream);
     while let Some(event) = stream.next().await {
+        listed.hear(&event);
         match event {
             Ok(Event::Init) => member.observed.namespaces_begin(),
             Ok(Event::InitDone) => {
@@ -189,16 +251,18 @@ async fn watch_namespaces(cx: &Context, member: &Member, error: &LastError) {
                 member.observed.namespace_gone(&object);
                 changed(cx, member, &object.name, Lane::Urgent, Duration::ZERO);
             }
-            Err(failure) => failed(member, error, &failure),
+            Err(failure) => failed(member, progress, &failure),
         }
     }
 }
 
-async fn watch_quotas(cx: &Context, member: &Member, error: &LastError) {
+async fn watch_quotas(cx: &Context, member: &Member, progress: &Progress) {
     let api: Api<ResourceQuota> = Api::all(member.api.client());
+    let mut listed = ListProgress::new(progress);
     let stream = watch(api, selection()).default_backoff();
     pin_mut!(stream);
     while let Some(event) = stream.next().await {
+        listed.hear(&event);
         match event {
             Ok(Event::Init) => member.observed.quotas_begin(),
             Ok(Event::InitDone) => {
@@ -219,7 +283,7 @@ async fn watch_quotas(cx: &Context, member: &Member, error: &LastError) {
                 member.observed.quota_gone(&namespace, &ClusterQuota::from(object));
                 changed(cx, member, &namespace, Lane::Urgent, Duration::ZERO);
             }
-            Err(failure) => failed(member, error, &failure),
+            Err(failure) => failed(member, progress, &failure),
         }
     }
 }
@@ -302,9 +366,48 @@ fn changed(cx: &Context, member: &Member, namespace: &str, lane: Lane, delay: Du
     dispatch::place_changed(cx, &PlaceChange { cluster: &member.name, namespace, lane, delay });
 }
 
-fn failed(member: &Member, error: &LastError, failure: &watcher::Error) {
+fn failed(member: &Member, progress: &Progress, failure: &watcher::Error) {
     let text = crate::error::of_watch(failure);
     tracing::warn!(cluster = member.name, error = text, "watch of a member cluster failed");
-    *error.lock().unwrap_or_else(PoisonError::into_inner) = Some(text);
+    progress.failed(text);
     member.suspect.notify_one();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures::CLUSTER_UID;
+    use crate::fixtures::world::World;
+    use crate::shares::Share;
+    use tokio::time::{advance, timeout};
+
+    fn page(list: &mut ListProgress<'_>) {
+        for _ in 0..PAGE {
+            list.hear(&Ok(Event::InitApply(Namespace::default())));
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_list_that_gets_on_is_waited_for_however_long_it_is() {
+        let world = World::new();
+        let share = world.cx.shares.post(Share::Clusters(0));
+        let member = Member::new("c1", CLUSTER_UID, world.server.client(), share);
+        let progress = Progress::new();
+        let list = &mut ListProgress::new(&progress);
+        let probing = keep_probing(&world.cx, &member, &progress, LIST_PATIENCE);
+        pin_mut!(probing);
+        for _ in 0..100 {
+            assert!(timeout(LIST_PATIENCE / 2, &mut probing).await.is_err(), "{:?}", member.reach());
+            page(list);
+        }
+        assert_eq!(member.reach(), Reach::Connecting);
+        // It breaks off, and comes as far as before again and again.
+        for _ in 0..2 {
+            list.hear::<Namespace>(&Ok(Event::Init));
+            advance(LIST_PATIENCE / 2).await;
+            page(list);
+        }
+        assert!(timeout(LIST_PATIENCE, probing).await.is_ok());
+        assert!(matches!(member.reach(), Reach::Unreachable { .. }));
+    }
 }

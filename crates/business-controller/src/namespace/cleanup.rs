@@ -4,7 +4,8 @@
 use super::access::{self, AccessPlace};
 use super::apply::{self, Applied};
 use super::kind::NamespaceView;
-use super::removal;
+use super::removal::{self, DeletionRefusal};
+use super::report::DELETION_REFUSED;
 use super::site::{FoundSite, Site};
 use super::status;
 use super::template::{self, Withdrawal};
@@ -29,7 +30,6 @@ const PATIENCE: Duration = Duration::from_secs(PATIENCE_SECONDS.unsigned_abs());
 const PATIENCE_SECONDS: i64 = 30;
 
 const BLOCKED: Topic = Topic::warning("DeletionBlocked", "Delete");
-const REFUSED: Topic = Topic::warning("DeletionRefused", "Delete");
 const RELEASED: Topic = Topic::normal("Released", "Delete");
 const DELETED: Topic = Topic::normal("Deleted", "Delete");
 const ABANDONED: Topic = Topic::warning("Abandoned", "Delete");
@@ -154,10 +154,11 @@ async fn delete(
         // A conflict is one that is being deleted already, or another one by now; the next look tells.
         Ok(()) | Err(Error::Member(CallFailure::Conflict(_) | CallFailure::NotFound)) => {}
         Err(Error::Member(CallFailure::Refused { code, message })) => {
-            let message = format!("cluster {} refused the deletion with {code}: {message}", site.member.name);
+            let (cluster, message) = (&*site.member.name, &*message);
+            let message = DeletionRefusal { cluster, there, origin, code, message }.text();
             let situation = Situation::Deleting { reason: reason::REFUSED, message: message.clone() };
             if status::write(cx, object, &situation.into()).await?.is_some() {
-                cx.events.report(object, REFUSED, message);
+                cx.events.report(object, DELETION_REFUSED, message);
             }
             return Ok(PassOutcome::Refused);
         }

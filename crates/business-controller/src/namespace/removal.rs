@@ -7,9 +7,10 @@ use super::validate;
 use crate::error::Error;
 use crate::member::ClusterNamespace;
 use crate::seal::Origin;
+use business_types::names;
 
-/// Deletes exactly this namespace. The cluster lets us delete only what carries our mark and is not marked as adopted, so
-/// it is marked first.
+/// Deletes exactly this namespace. The cluster lets us delete what carries our mark and is not marked as adopted, so what we
+/// have made is marked first. What somebody else has made goes as it stands: by a consent that only others can write there.
 pub async fn remove(
     object: &NamespaceView,
     site: &Site,
@@ -17,8 +18,34 @@ pub async fn remove(
     origin: Origin,
 ) -> Result<(), Error> {
     let (api, name) = (&site.member.api, &object.spec.namespace);
-    if there.marks.adopted || !validate::is_marked(object, &there.marks) {
+    let is_ours = origin != Origin::Replaced;
+    if is_ours && (there.marks.adopted || !validate::is_marked(object, &there.marks)) {
         api.patch_namespace(name, &build::marks(site, object, there, origin, None)).await?;
     }
     api.delete_namespace(name, &there.uid).await
+}
+
+/// What the cluster has said instead of deleting it, and who can change that.
+#[derive(Clone, Copy, Debug)]
+pub struct DeletionRefusal<'a> {
+    pub cluster: &'a str,
+    pub there: &'a ClusterNamespace,
+    pub origin: Origin,
+    pub code: u16,
+    pub message: &'a str,
+}
+
+impl DeletionRefusal<'_> {
+    pub fn text(self) -> String {
+        let Self { cluster, there, origin, code, message } = self;
+        let said = format!("cluster {cluster} refused the deletion with {code}: {message}");
+        if origin != Origin::Replaced {
+            return said;
+        }
+        format!(
+            "{said}. Whoever rules that cluster lets it go by annotating the namespace there with {}={}",
+            names::DELETE_REPLACED_ANNOTATION,
+            there.uid,
+        )
+    }
 }

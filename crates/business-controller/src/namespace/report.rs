@@ -20,6 +20,8 @@ const RECREATED: Topic = Topic::warning("NamespaceRecreated", "Repair");
 const REPAIRED: Topic = Topic::warning("DriftRepaired", "Repair");
 const HAS_BEEN_REPLACED: Topic = Topic::warning("NamespaceReplaced", "Repair");
 const TRANSFERRED: Topic = Topic::normal("Transferred", "Transfer");
+/// A cluster has refused a deletion that was asked for.
+pub const DELETION_REFUSED: Topic = Topic::warning("DeletionRefused", "Delete");
 const REPLACED_DELETED: Topic = Topic::warning("ReplacedDeleted", "Repair");
 
 fn place(object: &NamespaceView) -> String {
@@ -45,20 +47,31 @@ pub fn failed(cx: &Context, object: &NamespaceView, message: String) {
 }
 
 /// What to say of a namespace that stands in the place of ours.
-pub fn replaced(object: &NamespaceView, uid: &str) -> String {
-    format!(
+pub fn replaced(object: &NamespaceView, uid: &str, undeleted: Option<&str>) -> String {
+    let what = format!(
         "{} is not the one that was made for this object: somebody has made another (uid {uid}). It has the quota and stays \
-         charged. It is deleted when an operator annotates this object with {}={uid}",
+         charged.",
         place(object),
-        names::DELETE_REPLACED_ANNOTATION,
-    )
+    );
+    match undeleted {
+        Some(why) => format!("{what} An operator has consented to its deletion: {why}"),
+        None => format!(
+            "{what} It is deleted when an operator annotates this object with {}={uid}",
+            names::DELETE_REPLACED_ANNOTATION
+        ),
+    }
 }
 
 /// The same as an event, once.
-pub fn is_replaced(cx: &Context, object: &NamespaceView, uid: &str) {
-    if !condition::find(&object.status.conditions, REPLACED).is_some_and(Condition::is_true) {
-        cx.events.report(object, HAS_BEEN_REPLACED, replaced(object, uid));
-    }
+pub fn is_replaced(cx: &Context, object: &NamespaceView, uid: &str, undeleted: Option<&str>) {
+    let topic = match undeleted {
+        Some(_) => DELETION_REFUSED,
+        None if condition::find(&object.status.conditions, REPLACED).is_some_and(Condition::is_true) => {
+            return;
+        }
+        None => HAS_BEEN_REPLACED,
+    };
+    cx.events.report(object, topic, replaced(object, uid, undeleted));
 }
 
 pub fn replaced_deleted(cx: &Context, object: &NamespaceView) {

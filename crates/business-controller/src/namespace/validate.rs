@@ -170,7 +170,8 @@ fn being_deleted(object: &NamespaceView, there: &ClusterNamespace, standing: Pla
     NamespaceFinding { record, ..Situation::NotActive { message }.into() }
 }
 
-fn keep(
+/// The namespace stays, and is made right.
+pub fn keep(
     wanted: WantedNamespace<'_>,
     found: &FoundSite,
     there: &Arc<ClusterNamespace>,

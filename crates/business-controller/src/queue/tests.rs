@@ -54,6 +54,22 @@ async fn what_takes_access_away_goes_first_and_waits_for_no_failure_before() {
     assert_eq!(taken(&queue), Some("failing"), "its waits begin anew");
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_pass_that_could_not_be_begun_comes_back_as_urgent_as_it_was() {
+    let queue = Queue::new(1);
+    queue.add(&"loses a role", "c1", Lane::Access);
+    for is_wanted_for_figures in [false, true] {
+        assert_eq!(taken(&queue), Some("loses a role"));
+        if is_wanted_for_figures {
+            queue.add(&"loses a role", "c1", Lane::Later);
+        }
+        queue.done(&"loses a role", Next::Again(Duration::from_secs(1)));
+        queue.add(&"create", "c1", Lane::Urgent);
+        tokio::time::advance(Duration::from_secs(1)).await;
+    }
+    assert_eq!(taken(&queue), Some("loses a role"));
+}
+
 #[tokio::test]
 async fn what_somebody_waits_for_goes_before_what_has_time() {
     let queue = Queue::new(1);

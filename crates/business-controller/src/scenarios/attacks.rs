@@ -3,6 +3,7 @@
 use crate::fixtures::pending;
 use crate::fixtures::world::{NAMESPACE, OBJECT, QUOTA, World};
 use crate::outcome::PassOutcome;
+use business_types::names::DELETE_REPLACED_ANNOTATION;
 use serde_json::{Value, json};
 
 /// An object that is available, and its namespace in use.
@@ -92,34 +93,100 @@ async fn a_namespace_that_he_deletes_and_makes_again_keeps_the_charge() {
     assert_eq!(world.pass().await.unwrap(), PassOutcome::Refused);
     assert_eq!(world.stored(NAMESPACE)["metadata"]["uid"], "his");
     assert_eq!(world.stored(OBJECT)["status"]["cachedSpecHard"], json!({ "pods": "3" }));
-    world.holds(&world.seen().annotated(business_types::names::DELETE_REPLACED_ANNOTATION, "his"));
+    world.holds(&world.seen().annotated(DELETE_REPLACED_ANNOTATION, "his"));
     assert!(matches!(world.pass().await.unwrap(), PassOutcome::WaitingFor(_)));
     world.watches();
     assert_eq!(world.pass().await.unwrap(), PassOutcome::Applied);
     assert_eq!((world.server.find(NAMESPACE), world.server.find(OBJECT)), (None, None));
 }
 
-/// Of an object that lives on, too: the cluster lets us delete only what carries our mark.
-#[tokio::test]
-async fn what_he_made_in_the_place_of_ours_is_marked_before_it_is_deleted_with_consent() {
+/// He has made another namespace in the place of ours, in a cluster with the policies of deploy/member.
+async fn replaced() -> World {
     let world = available().await;
     world.server.remove(NAMESPACE);
-    world.server.remove(QUOTA);
     world.server.put(NAMESPACE, &json!({ "metadata": { "name": "web", "uid": "his" } }));
     world.watches();
-    world.holds(&world.seen().annotated(business_types::names::DELETE_REPLACED_ANNOTATION, "his"));
-    world.calls();
+    world.server.confine();
+    world
+}
+
+/// What the condition of the object says.
+fn said(world: &World, type_: &str) -> String {
+    let conditions = world.stored(OBJECT)["status"]["conditions"].clone();
+    let found = conditions.as_array().unwrap().iter().find(|condition| condition["type"] == type_);
+    found.map(|found| found["message"].as_str().unwrap().to_owned()).unwrap_or_default()
+}
+
+fn consents_in_the_cluster(world: &World) {
+    let consent = json!({ (DELETE_REPLACED_ANNOTATION): "his" });
+    world.server.edit(NAMESPACE, &json!({ "metadata": { "annotations": consent } }));
+    world.watches();
+}
+
+#[tokio::test]
+async fn what_he_made_in_the_place_of_ours_gets_the_quota_under_the_policies_of_his_cluster() {
+    let world = replaced().await;
+    assert_eq!(world.pass().await.unwrap(), PassOutcome::Applied);
+    assert_eq!(world.stored(OBJECT)["status"]["reason"], "Replaced");
+    assert_eq!(world.stored(QUOTA)["spec"]["hard"], json!({ "pods": "3" }));
+    world.watches();
+    assert_eq!(world.pass().await.unwrap(), PassOutcome::Unchanged);
+}
+
+#[tokio::test]
+async fn what_he_made_in_the_place_of_ours_is_deleted_when_both_sides_have_consented() {
+    let world = replaced().await;
+    world.holds(&world.seen().annotated(DELETE_REPLACED_ANNOTATION, "his"));
+    for _ in 0..2 {
+        assert_eq!(world.pass().await.unwrap(), PassOutcome::Refused);
+        let said = said(&world, "Replaced");
+        assert!(said.contains("refused the deletion with 403"), "{said}");
+        assert!(
+            said.contains("annotating the namespace there with business.tkestack.io/delete-replaced=his")
+        );
+        assert_eq!(world.stored(NAMESPACE)["metadata"]["uid"], "his");
+        assert_eq!(world.stored(QUOTA)["spec"]["hard"], json!({ "pods": "3" }), "meanwhile it has the quota");
+        world.watches();
+    }
+    consents_in_the_cluster(&world);
     assert!(matches!(world.pass().await.unwrap(), PassOutcome::WaitingFor(_)));
-    let writes: Vec<String> = world
-        .calls()
-        .into_iter()
-        .filter(|call| !call.starts_with("GET") && call.contains("/api/v1/namespaces/web"))
-        .collect();
-    let [mark, delete] = writes.as_slice() else { panic!("{writes:?}") };
-    assert!(mark.starts_with("PATCH") && delete.starts_with("DELETE"), "{writes:?}");
+    assert_eq!(world.server.find(NAMESPACE), None);
     world.watches();
     assert_eq!(world.pass().await.unwrap(), PassOutcome::Applied);
     assert_ne!(world.stored(NAMESPACE)["metadata"]["uid"], "his", "ours is made anew");
+    assert_eq!(said(&world, "Replaced"), "");
+}
+
+#[tokio::test]
+async fn what_may_be_ours_is_left_as_it_is_until_both_sides_have_consented_to_its_deletion() {
+    let world = World::new();
+    world.server.confine();
+    world.server.put(NAMESPACE, &json!({ "metadata": { "name": "web", "uid": "his" } }));
+    world.holds(&pending(&[("pods", "3")]).ending().annotated(DELETE_REPLACED_ANNOTATION, "his"));
+    assert_eq!(world.pass().await.unwrap(), PassOutcome::Refused);
+    let said = said(&world, "Terminating");
+    assert!(
+        said.contains("annotating the namespace there with business.tkestack.io/delete-replaced=his"),
+        "{said}"
+    );
+    assert!(world.stored(NAMESPACE)["metadata"]["annotations"].is_null(), "he may delete it himself");
+    consents_in_the_cluster(&world);
+    assert!(matches!(world.pass().await.unwrap(), PassOutcome::WaitingFor(_)));
+    assert_eq!(world.pass().await.unwrap(), PassOutcome::Applied);
+    assert_eq!((world.server.find(NAMESPACE), world.server.find(OBJECT)), (None, None));
+}
+
+/// It does not change faster than it can be followed: it is refused, and that is said.
+#[tokio::test(start_paused = true)]
+async fn marks_that_the_cluster_refuses_are_told() {
+    let world = replaced().await;
+    let label = json!({ "business.tkestack.io/off-limits": "true" });
+    world.server.edit(NAMESPACE, &json!({ "metadata": { "labels": label } }));
+    assert_eq!(world.pass().await.unwrap(), PassOutcome::Refused);
+    let status = &world.stored(OBJECT)["status"];
+    assert_eq!(status["reason"], "Refused");
+    assert!(status["message"].as_str().unwrap().contains("off limits"), "{status}");
+    assert_eq!(status["cachedSpecHard"], json!({ "pods": "3" }));
 }
 
 #[tokio::test]

@@ -278,6 +278,22 @@ async fn what_a_former_leader_took_away_in_part_is_taken_away() {
     assert!(!server.calls().iter().any(|call| call.starts_with("DELETE")), "nothing is deleted twice");
 }
 
+/// Its project may be deleted, and would not wait for it any more.
+#[tokio::test]
+async fn what_could_not_be_taken_away_is_told_until_it_is() {
+    let world = released().await;
+    world.enforces("0");
+    world.server.edit(PROJECT, &json!({ "status": { "ledger": { "writtenOff": ["w"] } } }));
+    let count = json!({ "status": { "used": { "services": "0" } } });
+    world.server.meddle_after(&format!("GET {QUOTA}"), QUOTA, &count);
+    audit(&world).await;
+    assert_eq!(world.project()["status"]["orphans"], told("w", "Unused"));
+    assert!(world.server.find(QUOTA).is_some());
+    audit(&world).await;
+    assert_eq!(world.project()["status"].get("orphans"), None::<&Value>);
+    assert_eq!(world.server.find(QUOTA), None);
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_is_used_again_before_it_is_written_off_stays_held() {
     let world = released().await;

@@ -1,11 +1,15 @@
 use crate::error::{CallFailure, Error};
 use crate::fixtures::server::{Fault, KUBE_SYSTEM};
-use crate::fixtures::world::{BINDINGS, NAMESPACE, OBJECT, QUOTA, World};
+use crate::fixtures::world::{BINDINGS, NAMESPACE, OBJECT, QUOTA, World, times};
 use crate::fixtures::{CLUSTER_UID, amounts, pending};
 use crate::member::Reach;
+use crate::namespace::kind::BusinessNamespace;
 use crate::outcome::PassOutcome;
+use crate::seal::keeper::Keeper;
+use crate::shares::lease::Leases;
 use business_types::Provenance;
 use serde_json::{Value, json};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -116,6 +120,32 @@ async fn a_leader_that_was_replaced_does_not_overwrite_the_new_ones_quota() {
     let outcome = world.pass().await.unwrap();
     assert!(matches!(outcome, PassOutcome::WaitingFor(_)), "it finds itself behind: {outcome:?}");
     assert_eq!(world.stored(QUOTA)["spec"]["hard"], json!({ "pods": "2" }));
+}
+
+/// Neither of our objects, nor of Leases, nor of the keys of seals.
+#[tokio::test]
+async fn a_page_of_a_proxy_before_kube_apiserver_says_of_nothing_that_it_is_not_there() {
+    const SECRET: &str = "/api/v1/namespaces/tke-business/secrets/business-controller-seal";
+    const LEASE: &str =
+        "/apis/coordination.k8s.io/v1/namespaces/tke-business/leases/business-controller-fleet";
+    let world = World::new();
+    world.holds(&pending(&[("pods", "3")]));
+    let (server, cx) = (&world.server, &world.cx);
+    for path in [OBJECT, SECRET, LEASE] {
+        server.intercept(path);
+    }
+    let read = cx.business.get::<BusinessNamespace>(&world.seen().key).await;
+    assert!(matches!(read, Err(CallFailure::Unavailable(_))), "{read:?}");
+    let leases = Leases::new(server.client(), "tke-business", "a".to_owned(), times(), 1);
+    let read = leases.get("business-controller-fleet").await;
+    assert!(matches!(read, Err(CallFailure::Unavailable(_))), "{read:?}");
+    assert!(!leases.is_untouched_ground().await);
+    let secrets = kube::Api::namespaced(server.client(), "tke-business");
+    assert!(Keeper::new(secrets, Arc::clone(cx)).look().await.is_err());
+    assert_eq!(server.find(SECRET), None, "no other key is made");
+    server.forget_faults();
+    assert!(leases.is_untouched_ground().await);
+    assert_eq!(leases.get("business-controller-fleet").await, Ok(None));
 }
 
 #[tokio::test]

@@ -17,6 +17,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
+/// Where our namespaces are listed.
+const OBJECTS: &str = "/apis/business.tkestack.io/v1/namespaces";
+
 async fn pass(world: &World) -> PassOutcome {
     BusinessMemberCluster::reconcile(&world.cx, &RootKey::new(None, "c1")).await.unwrap()
 }
@@ -248,5 +251,33 @@ async fn a_cluster_whose_lists_are_not_answered_is_unreachable_and_listed_anew()
     until(|reach| matches!(reach, Reach::Unreachable { .. })).await;
     link.is(Passage::Open);
     until(|reach| *reach == Reach::Reachable).await;
+    following.abort();
+}
+
+/// Its lists may end while it counts as unreachable, and before it is known which namespaces it has.
+#[tokio::test(start_paused = true)]
+async fn a_cluster_that_answers_and_was_listed_is_reachable_in_whatever_order_that_became_known() {
+    let (world, link) = (World::new(), Link::default());
+    world.lists_all();
+    link.is(Passage::Cut);
+    world.server.intercept(OBJECTS);
+    let share = world.cx.shares.post(Share::Clusters(0));
+    let member = Member::new("c1", UID, world.server.client_over(&link), share);
+    let following = tokio::spawn(session::run(Arc::clone(&world.cx), Arc::clone(&member)));
+    let until = async |is_so: &dyn Fn() -> bool| {
+        let looks = async {
+            while !is_so() {
+                sleep(Duration::from_millis(100)).await;
+            }
+        };
+        assert!(timeout(Duration::from_mins(1), looks).await.is_ok(), "{:?}", member.reach());
+    };
+    until(&|| matches!(member.reach(), Reach::Unreachable { .. })).await;
+    link.is(Passage::Open);
+    until(&|| member.observed.is_synced()).await;
+    assert!(!member.is_taken_over() && matches!(member.reach(), Reach::Unreachable { .. }));
+    world.server.forget_faults();
+    until(&|| member.is_taken_over()).await;
+    until(&|| member.reach() == Reach::Reachable).await;
     following.abort();
 }

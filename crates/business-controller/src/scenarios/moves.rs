@@ -175,7 +175,7 @@ async fn nothing_is_freed_while_what_was_begun_where_it_lay_may_still_be_made() 
         hears_of_its_arrival(&world);
         world.server.edit(MOVED, &json!({ "metadata": { "deletionTimestamp": "2026-01-01T00:00:00Z" } }));
         world.catches_up();
-        assert!(matches!(world.pass_in("q").await.unwrap(), PassOutcome::WaitingFor(_)));
+        assert!(matches!(world.pass_in("q").await.unwrap(), PassOutcome::NotBegun(_)));
     };
     let (begun, ()) = tokio::join!(begun, meanwhile);
     assert_eq!(begun.unwrap(), PassOutcome::Skipped);

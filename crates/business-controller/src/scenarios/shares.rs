@@ -50,7 +50,7 @@ async fn what_somebody_else_has_let_go_is_not_made_again() {
     let member = follows_anew(&world);
     session::take_over(&world.cx, &member).await;
     assert_eq!(member.reach(), Reach::Reachable);
-    assert!(matches!(world.pass().await.unwrap(), PassOutcome::WaitingFor(_)));
+    assert!(matches!(world.pass().await.unwrap(), PassOutcome::NotBegun(_)));
     world.cx.objects.namespaces.gone(&view);
     assert_eq!(world.pass().await.unwrap(), PassOutcome::Skipped);
     assert!(world.server.find(NAMESPACE).is_none());
@@ -68,7 +68,7 @@ async fn what_had_come_and_gone_before_our_watch_told_of_it_is_not_made() {
     let member = follows_anew(&world);
     session::take_over(&world.cx, &member).await;
     world.cx.objects.namespaces.seen(view.clone(), Heard::ByEvent);
-    assert!(matches!(world.pass().await.unwrap(), PassOutcome::WaitingFor(_)));
+    assert!(matches!(world.pass().await.unwrap(), PassOutcome::NotBegun(_)));
     assert!(world.server.find(NAMESPACE).is_none());
 }
 

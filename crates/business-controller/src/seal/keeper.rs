@@ -7,7 +7,7 @@
 
 use super::Keyring;
 use crate::context::Context;
-use crate::error::{CallFailure, Error};
+use crate::error::{CallFailure, Error, if_there};
 use crate::member_cluster::kind::{BusinessMemberCluster, MemberClusterView};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -89,7 +89,7 @@ impl Keeper {
     }
 
     async fn get(&self) -> Result<Option<Secret>, Error> {
-        bounded(self.api.get_opt(SECRET)).await
+        Ok(if_there(bounded(self.api.get(SECRET)).await)?)
     }
 
     async fn create(&self) -> Result<StoredKeys, Error> {
@@ -155,7 +155,7 @@ impl Keeper {
     async fn patch(&self, body: Value) -> Result<Secret, Error> {
         let params = PatchParams::default();
         self.cx.fleet().permit()?;
-        bounded(self.api.patch(SECRET, &params, &Patch::Merge(body))).await
+        Ok(bounded(self.api.patch(SECRET, &params, &Patch::Merge(body))).await?)
     }
 }
 
@@ -190,9 +190,9 @@ fn random(bytes: usize) -> Result<Vec<u8>, Error> {
     Ok(key)
 }
 
-async fn bounded<T>(call: impl Future<Output = Result<T, kube::Error>>) -> Result<T, Error> {
+async fn bounded<T>(call: impl Future<Output = Result<T, kube::Error>>) -> Result<T, CallFailure> {
     match tokio::time::timeout(DEADLINE, call).await {
-        Ok(result) => result.map_err(|error| Error::Api(error.into())),
-        Err(_elapsed) => Err(Error::Api(CallFailure::deadline(DEADLINE))),
+        Ok(result) => result.map_err(CallFailure::from),
+        Err(_elapsed) => Err(CallFailure::deadline(DEADLINE)),
     }
 }

@@ -47,6 +47,8 @@ pub struct Candidate {
     presence: Option<AbortHandle>,
     /// How often this replica could not begin in a share since it last did.
     failures: u32,
+    /// How often it did by then.
+    begun: u64,
     /// Until then it is not shown as living, and takes only what nobody else wants.
     stands_back: Instant,
     /// What shows that this replica lives.
@@ -66,6 +68,7 @@ impl Candidate {
             orders: BTreeMap::new(),
             presence: None,
             failures: 0,
+            begun: 0,
             stands_back: Instant::now(),
             others: JoinSet::new(),
         }
@@ -118,11 +121,7 @@ impl Candidate {
         self.orders.remove(&share);
         match ended {
             TenureEnd::Lost => Err(Error::ShareLost(share.to_string())),
-            TenureEnd::NotTaken => Ok(()),
-            TenureEnd::Left => {
-                self.failures = 0;
-                Ok(())
-            }
+            TenureEnd::NotTaken | TenureEnd::Left => Ok(()),
             TenureEnd::NotBegun => {
                 self.stand_back();
                 Ok(())
@@ -139,6 +138,10 @@ impl Candidate {
         // Of shares that were taken together one counts.
         if self.is_standing_back() {
             return;
+        }
+        let begun = self.shares.posts().map(|post| post.tenure()).sum();
+        if begun != self.begun {
+            (self.failures, self.begun) = (0, begun);
         }
         let doubled = 1 << self.failures.min(STANDS_BACK_DOUBLINGS);
         self.failures = self.failures.saturating_add(1);
@@ -368,5 +371,53 @@ async fn presence(leases: Leases) {
         // What is found, or has gone, is taken at once.
         let is_fresh = held.as_ref().is_some_and(|held| leases.is_ours(held));
         sleep(if is_fresh { leases.times.retry_period } else { LOOK_MAX }).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Post;
+    use super::*;
+    use crate::fixtures::server::Server;
+    use crate::fixtures::world::times;
+    use futures_util::FutureExt as _;
+    use futures_util::future::BoxFuture;
+    use tokio::time::advance;
+
+    #[derive(Debug)]
+    struct Idle;
+
+    impl Work for Idle {
+        fn ready(&self) -> BoxFuture<'_, ()> {
+            std::future::ready(()).boxed()
+        }
+
+        fn prepare<'a>(&'a self, _post: &'a Post) -> BoxFuture<'a, ()> {
+            std::future::ready(()).boxed()
+        }
+
+        fn begun(&self, _share: Share) {}
+
+        fn ended(&self, _share: Share) {}
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_has_begun_in_a_share_since_stands_back_as_for_the_first_time() {
+        let shares = Arc::new(Shares::new(2, times()));
+        let leases = Leases::new(Server::default().client(), "tke-business", "one".to_owned(), times(), 2);
+        let mut candidate = Candidate::new(leases, Arc::clone(&shares), Arc::new(Idle));
+        let shortest = times().lease_duration * STANDS_BACK;
+        for (begins, doubled) in [(false, 1), (false, 2), (false, 4), (true, 1), (false, 2)] {
+            if begins {
+                shares.post(Share::Clusters(0)).open();
+            }
+            candidate.stand_back();
+            let wait = candidate.stands_back - Instant::now();
+            assert_eq!(wait, shortest * doubled);
+            advance(wait).await;
+        }
+        candidate.ended(Ok((Share::Clusters(0), TenureEnd::Left))).unwrap();
+        candidate.stand_back();
+        assert_eq!(candidate.stands_back - Instant::now(), shortest * 4, "that began before");
     }
 }

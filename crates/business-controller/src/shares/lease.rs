@@ -1,7 +1,7 @@
 //! One Lease of ours: read, taken, renewed, given back, each by the version that was read.
 
 use super::Share;
-use crate::error::CallFailure;
+use crate::error::{CallFailure, if_there};
 use crate::fence::Times;
 use crate::seal::keeper::SECRET;
 use jiff::Timestamp;
@@ -60,7 +60,7 @@ impl Leases {
     }
 
     pub async fn get(&self, name: &str) -> Result<Option<Lease>, CallFailure> {
-        self.bounded(self.leases.get_opt(name)).await
+        if_there(self.bounded(self.leases.get(name)).await)
     }
 
     /// Makes a Lease, held by us.
@@ -130,8 +130,8 @@ impl Leases {
 
     /// Whether no controller has ever worked here: each has a key of seals before it writes to a cluster.
     pub async fn is_untouched_ground(&self) -> bool {
-        let record = self.bounded(self.secrets.get_metadata_opt(SECRET)).await;
-        matches!(record, Ok(None))
+        let record = self.bounded(self.secrets.get_metadata(SECRET)).await;
+        matches!(if_there(record), Ok(None))
     }
 
     pub fn is_ours(&self, lease: &Lease) -> bool {

@@ -2,6 +2,7 @@
 
 use super::access::until_bound;
 use super::contains;
+use super::outage::condition;
 use anyhow::{Context, Result, ensure};
 use instance::Instance;
 use instance::job::{self, Hard, apply, namespace, project, until_gone};
@@ -13,6 +14,8 @@ const PLACE: &str = "policies";
 const FOREIGN: &str = "policies-foreign";
 const OURS: &str = "kept by business.tkestack.io";
 const CONTROLLER: &str = "--as=system:serviceaccount:tke-business:business-member";
+const CONTROLLER_PROCESS: &str = "business-controller";
+const DELETE_REPLACED: &str = "business.tkestack.io/delete-replaced";
 const SIGNER: &str = "--as=system:serviceaccount:tke-business:business-signer";
 const RBAC: &str = "rbac.authorization.k8s.io";
 
@@ -38,6 +41,7 @@ fn in_cluster(instance: &Instance, cluster: &str) -> Result<()> {
     controller_takes_no_foreign_namespace(instance, cluster)?;
     people_by_other_names_where_that_is_wanted(&instance.member(cluster))?;
     signer_is_confined(&instance.member(cluster))?;
+    replaced_namespace_goes_when_both_sides_consent(instance, cluster)?;
     admin.run(&["delete", "project", PLACE, "--wait=false"])?;
     until_gone(&admin, &["project", PLACE])
 }
@@ -156,6 +160,51 @@ fn controller_takes_no_foreign_namespace(instance: &Instance, cluster: &str) -> 
     owner.run(&["delete", "namespace", FOREIGN, "--wait=false"])?;
     contains(&owner.refused(&patch("tke-business", adopt), None)?, &["the cluster's own"])?;
     contains(&owner.refused(&patch(PLACE, give_back), None)?, &["keeps no mark"])
+}
+
+/// What the cluster's administrator makes in the place of ours gets the quota, and goes when an operator and he himself have
+/// consented. The controller cannot consent in his place.
+fn replaced_namespace_goes_when_both_sides_consent(instance: &Instance, cluster: &str) -> Result<()> {
+    let (k, owner) = (&instance.kubectl, instance.member(cluster));
+    let name = format!("{cluster}-{PLACE}");
+    let object = ["bns", &name, "-n", PLACE];
+    instance.supervisor.pause(CONTROLLER_PROCESS)?;
+    let made = instance
+        .break_glass(cluster)
+        .run(&["delete", "namespace", PLACE])
+        .and_then(|_| owner.run(&["create", "namespace", PLACE]));
+    instance.supervisor.resume(CONTROLLER_PROCESS)?;
+    made?;
+    let his = uid(&owner.json(&["get", "namespace", PLACE])?).context("no uid")?;
+    job::until(k, &object, |object| replaced(object).0 == "True")?;
+    job::until_field(&owner, &["resourcequota", PLACE, "-n", PLACE], "/status/hard/cpu", &json!("1"))?;
+
+    let consent = format!("{DELETE_REPLACED}={his}");
+    let patch = json!({"metadata": {"annotations": {(DELETE_REPLACED): his}}}).to_string();
+    let itself = [CONTROLLER, "patch", "namespace", PLACE, "--dry-run=server", "--type=merge", "-p", &patch];
+    contains(&owner.refused(&itself, None)?, &["others consent"])?;
+    contains(&owner.refused(&[CONTROLLER, "delete", "namespace", PLACE], None)?, &["has not made"])?;
+    contains(&owner.refused(&["delete", "namespace", PLACE], None)?, &[OURS])?;
+    k.run(&["annotate", "bns", &name, "-n", PLACE, &consent])?;
+    job::until(k, &object, |object| replaced(object).1.contains("refused the deletion"))?;
+    ensure!(uid(&owner.json(&["get", "namespace", PLACE])?).as_ref() == Some(&his), "it is gone");
+    owner.run(&["annotate", "namespace", PLACE, &consent])?;
+    job::until(&owner, &["namespace", PLACE, "--ignore-not-found"], |there| {
+        uid(there).is_some_and(|uid| uid != his)
+    })?;
+    job::until(k, &object, |object| replaced(object).0 == "False")?;
+    until_bound(k, PLACE, &name)
+}
+
+fn uid(object: &Value) -> Option<String> {
+    object.pointer("/metadata/uid").and_then(Value::as_str).map(str::to_owned)
+}
+
+/// Whether another namespace stands in the place of ours, as its object says it, and what it says of that.
+fn replaced(object: &Value) -> (String, String) {
+    let found = condition(object, "Replaced").unwrap_or_default();
+    let text = |field: &str| found.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
+    (text("status"), text("message"))
 }
 
 /// As deploy/member-shared leaves it. The policy is put back whatever becomes of it.
