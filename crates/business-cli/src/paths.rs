@@ -1,7 +1,7 @@
 //! Where things are in the API.
 
 use crate::api::segment;
-use business_types::names::API_VERSION;
+use business_types::names::{self, API_VERSION};
 
 fn root() -> String {
     format!("/apis/{API_VERSION}")
@@ -24,10 +24,10 @@ pub(crate) fn namespaces_of(project: &str) -> String {
 
 /// A namespace of a project.
 pub(crate) fn namespace(project: &str, name: &str) -> String {
-    format!("{}/{}", namespaces_of(project), segment(name))
+    within(project, names::NAMESPACES, name)
 }
 
-/// An object of another kind in a project.
+/// An object in a project.
 pub(crate) fn within(project: &str, plural: &str, name: &str) -> String {
     format!("{}/namespaces/{}/{plural}/{}", root(), segment(project), segment(name))
 }

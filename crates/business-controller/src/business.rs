@@ -1,6 +1,6 @@
 //! Calls to the API of our kinds, through kube-apiserver.
 
-use crate::error::{CallFailure, if_there};
+use crate::error::{self, CallFailure, if_there};
 use crate::kinds::{Kind, ObjectKey as _, View, revision};
 use crate::member_cluster::kind::{BusinessMemberCluster, MemberClusterView};
 use crate::namespace::kind::{BusinessNamespace, NamespaceView};
@@ -256,12 +256,9 @@ fn with_preconditions<K: Kind>(object: &View<K>, field: &str, value: Value) -> V
 }
 
 fn decode<K: Kind>(object: DynamicObject) -> Result<View<K>, CallFailure> {
-    View::decode(object).map_err(|error| CallFailure::Unavailable(crate::error::chain(&error)))
+    View::decode(object).map_err(|error| CallFailure::Unavailable(error::chain(&error)))
 }
 
 async fn bounded<T>(call: impl Future<Output = Result<T, kube::Error>>) -> Result<T, CallFailure> {
-    match tokio::time::timeout(CALL_DEADLINE, call).await {
-        Ok(result) => result.map_err(CallFailure::from),
-        Err(_elapsed) => Err(CallFailure::deadline(CALL_DEADLINE)),
-    }
+    error::bounded(CALL_DEADLINE, call).await
 }

@@ -72,6 +72,17 @@ impl CallFailure {
     }
 }
 
+/// An answer of the client within a time.
+pub async fn bounded<T>(
+    deadline: Duration,
+    call: impl Future<Output = Result<T, kube::Error>>,
+) -> Result<T, CallFailure> {
+    match tokio::time::timeout(deadline, call).await {
+        Ok(result) => result.map_err(CallFailure::from),
+        Err(_elapsed) => Err(CallFailure::deadline(deadline)),
+    }
+}
+
 /// What was read, if it is there. That it is not is believed of Kubernetes alone: `get_opt` of the client believes any 404.
 pub fn if_there<T>(read: Result<T, CallFailure>) -> Result<Option<T>, CallFailure> {
     match read {

@@ -42,6 +42,16 @@ pub async fn connect(url: &str, task: &str) -> Result<PgConnection, sqlx::Error>
         .unwrap_or_else(|_elapsed| Err(sqlx::Error::Io(std::io::ErrorKind::TimedOut.into())))
 }
 
+/// What is asked over a new connection, or why nothing came of it in time.
+pub(crate) async fn in_time<T>(
+    deadline: Duration,
+    asked: impl Future<Output = Result<T, String>>,
+) -> Result<T, String> {
+    tokio::time::timeout(deadline, asked)
+        .await
+        .unwrap_or_else(|_elapsed| Err("PostgreSQL does not answer on a new connection".to_owned()))
+}
+
 /// The code of an error that PostgreSQL has told.
 pub(crate) fn sqlstate(error: &sqlx::Error) -> Option<Cow<'_, str>> {
     error.as_database_error().and_then(DatabaseError::code)

@@ -5,7 +5,7 @@ use crate::access::{Access, Visibility};
 use crate::cache::inner::CacheInner;
 use crate::cache::objects::Path;
 use crate::error::Error;
-use crate::model::{Entry, Key, Write};
+use crate::model::{Entry, Write};
 use prometheus_client::metrics::counter::Counter;
 use runtime::Metrics;
 use std::collections::HashMap;
@@ -123,11 +123,10 @@ impl Room {
         if !is_limited || tenant.is_empty() || self.most == Footprint::UNLIMITED {
             return Ok(None);
         }
-        let (kept, before) = look(cache, tenant, &write.key);
-        let before = write.change.before().map_or_else(Footprint::default, |_account| before);
+        let (kept, before) = look(cache, tenant, write);
         let after = Footprint { objects: 1, bytes: bytes(write.change.state().body.as_bytes()) };
         let more = after.minus(before);
-        let mut coming = self.coming();
+        let mut coming = lock(&self.coming);
         let sum = kept.plus(coming.of(tenant)).plus(more);
         for (word, amount, sum, most) in [
             ("objects", more.objects, sum.objects, self.most.objects),
@@ -143,31 +142,32 @@ impl Room {
             return Ok(None);
         }
         coming.add(tenant, more);
-        Ok(Some(Coming { room: self.clone(), tenant: Box::from(tenant), more }))
-    }
-
-    fn coming(&self) -> MutexGuard<'_, Footprints> {
-        self.coming.lock().unwrap_or_else(PoisonError::into_inner)
+        Ok(Some(Coming { all: Arc::clone(&self.coming), tenant: Box::from(tenant), more }))
     }
 }
 
-/// What a tenant has, and the object of his that a write begins from.
-fn look(cache: &CacheInner, tenant: &str, key: &Key) -> (Footprint, Footprint) {
-    let state = cache.read();
-    let before = state.objects(key.kind).and_then(|objects| objects.get(&Path::of(key)));
-    (state.footprints().of(tenant), before.map_or_else(Footprint::default, |entry| Footprint::of(entry)))
+fn lock(footprints: &Mutex<Footprints>) -> MutexGuard<'_, Footprints> {
+    footprints.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What a tenant has, and of that the object that a write begins from; a create begins from nothing.
+fn look(cache: &CacheInner, tenant: &str, write: &Write) -> (Footprint, Footprint) {
+    let (key, state) = (&write.key, cache.read());
+    let there = || state.objects(key.kind).and_then(|objects| objects.get(&Path::of(key)));
+    let before = write.change.before().and_then(|_| there()).map(|entry| Footprint::of(entry));
+    (state.footprints().of(tenant), before.unwrap_or_default())
 }
 
 /// Room that a write takes while it is under way.
 #[derive(Debug)]
 pub(crate) struct Coming {
-    room: Room,
+    all: Arc<Mutex<Footprints>>,
     tenant: Box<str>,
     more: Footprint,
 }
 
 impl Drop for Coming {
     fn drop(&mut self) {
-        self.room.coming().take(&self.tenant, self.more);
+        lock(&self.all).take(&self.tenant, self.more);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::backend::{Backend, Content, Measured, Provided, RegistryPlace, RegistryState, Removal};
 use super::writes::RegistryWrites;
-use crate::error::{CallFailure, Error};
+use crate::error::{self, CallFailure, Error};
 use crate::fence::Fence;
 use business_types::names::UID_ANNOTATION;
 use business_types::registry::{RegistryBackend, RegistryProvenance, RegistryRecord};
@@ -251,8 +251,5 @@ impl Backend for TkeRegistry {
 }
 
 async fn bounded<T>(call: impl Future<Output = Result<T, kube::Error>>) -> Result<T, Error> {
-    match tokio::time::timeout(DEADLINE, call).await {
-        Ok(result) => result.map_err(|error| Error::Registry(error.into())),
-        Err(_elapsed) => Err(Error::Registry(CallFailure::deadline(DEADLINE))),
-    }
+    error::bounded(DEADLINE, call).await.map_err(Error::Registry)
 }

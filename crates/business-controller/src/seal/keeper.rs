@@ -7,7 +7,7 @@
 
 use super::Keyring;
 use crate::context::Context;
-use crate::error::{CallFailure, Error, if_there};
+use crate::error::{self, CallFailure, Error, if_there};
 use crate::member_cluster::kind::{BusinessMemberCluster, MemberClusterView};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -191,8 +191,5 @@ fn random(bytes: usize) -> Result<Vec<u8>, Error> {
 }
 
 async fn bounded<T>(call: impl Future<Output = Result<T, kube::Error>>) -> Result<T, CallFailure> {
-    match tokio::time::timeout(DEADLINE, call).await {
-        Ok(result) => result.map_err(CallFailure::from),
-        Err(_elapsed) => Err(CallFailure::deadline(DEADLINE)),
-    }
+    error::bounded(DEADLINE, call).await
 }

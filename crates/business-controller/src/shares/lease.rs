@@ -1,7 +1,7 @@
 //! One Lease of ours: read, taken, renewed, given back, each by the version that was read.
 
 use super::Share;
-use crate::error::{CallFailure, if_there};
+use crate::error::{self, CallFailure, if_there};
 use crate::fence::Times;
 use crate::seal::keeper::SECRET;
 use jiff::Timestamp;
@@ -146,11 +146,7 @@ impl Leases {
 
     /// A call that fails when it has not ended within the time in which the next is due.
     async fn bounded<T>(&self, call: impl Future<Output = Result<T, kube::Error>>) -> Result<T, CallFailure> {
-        let deadline = self.times.retry_period;
-        match tokio::time::timeout(deadline, call).await {
-            Ok(result) => result.map_err(CallFailure::from),
-            Err(_elapsed) => Err(CallFailure::deadline(deadline)),
-        }
+        error::bounded(self.times.retry_period, call).await
     }
 }
 

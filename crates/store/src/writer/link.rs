@@ -156,9 +156,7 @@ impl Link {
                 self.used = false;
                 return Err(StatementFailure::Unavailable(reason.clone()));
             }
-            let opened = tokio::time::timeout(OPEN_DEADLINE, self.open()).await;
-            let silent = |_elapsed| Err("PostgreSQL does not answer on a new connection".to_owned());
-            match opened.unwrap_or_else(silent) {
+            match connect::in_time(OPEN_DEADLINE, self.open()).await {
                 Ok(connection) => {
                     self.cache.handover.connected();
                     self.connection = Some(connection);

@@ -46,9 +46,7 @@ pub(crate) async fn write_together(
     // As the writer, whose own connection may still be with the server before: what it compares next is its own affair.
     let last = database.server();
     let recognized = recognize(cache, last.as_deref(), &mut connection);
-    let recognized = tokio::time::timeout(CALL_DEADLINE, recognized).await;
-    let silent = |_elapsed| Err("PostgreSQL does not answer on a new connection".to_owned());
-    recognized.unwrap_or_else(silent).map_err(Error::Unavailable)?;
+    connect::in_time(CALL_DEADLINE, recognized).await.map_err(Error::Unavailable)?;
     let call = async {
         match together {
             Together::Make => batch.together(&mut connection, rules).await,
