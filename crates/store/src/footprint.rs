@@ -5,10 +5,11 @@ use crate::access::{Access, Visibility};
 use crate::cache::inner::CacheInner;
 use crate::cache::objects::Path;
 use crate::error::Error;
-use crate::model::{Entry, Write};
+use crate::model::{Entry, Revision, Write};
+use crate::read::At;
 use prometheus_client::metrics::counter::Counter;
 use runtime::Metrics;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What objects take.
@@ -94,12 +95,12 @@ fn owned(entry: &Entry) -> Option<(&str, &Entry)> {
     Some((entry.attributes.tenant.as_deref()?, entry))
 }
 
-/// Keeps callers who are confined to tenants from filling the store. It counts what this replica has seen and what it is
-/// writing; what other replicas write at the moment comes on top.
+/// Keeps callers who are confined to tenants from filling the store. It counts what this replica has seen, what it is writing
+/// and what it has written; what other replicas write at the moment comes on top.
 #[derive(Clone, Debug)]
 pub(crate) struct Room {
     most: Footprint,
-    coming: Arc<Mutex<Footprints>>,
+    unseen: Arc<Mutex<Unseen>>,
     refused: Counter,
 }
 
@@ -107,67 +108,121 @@ impl Room {
     pub(crate) fn new(most: Footprint, metrics: &Metrics) -> Self {
         let help = "Writes refused as their tenant has as much as a tenant may";
         let refused = metrics.register("store_tenant_full", help, Counter::default());
-        Self { most, coming: Arc::default(), refused }
+        Self { most, unseen: Arc::default(), refused }
     }
 
-    /// Room for what a write adds, until the answer is dropped. Who sees everything is not limited, and neither is a write that
-    /// may grow nothing: a status, a deletion.
-    pub(crate) fn enter(
+    /// Room for what a write adds, until the answer is dropped or the cache has what was written. Who sees everything is not
+    /// limited, and neither is a write that may grow nothing: a status, a deletion. Nobody is refused for what is gone: where
+    /// there seems to be no room, the cache is brought up to date first.
+    pub(crate) async fn enter(
         &self,
         access: &Access,
         cache: &CacheInner,
         write: &Write,
     ) -> Result<Option<Coming>, Error> {
-        let tenant = &*write.change.state().account.tenant;
-        let is_limited = !matches!(access.visibility(), Visibility::Everything) && write.growth.is_some();
-        if !is_limited || tenant.is_empty() || self.most == Footprint::UNLIMITED {
+        let is_limited = !matches!(access.visibility(), Visibility::Everything)
+            && write.growth.is_some()
+            && !write.change.state().account.tenant.is_empty()
+            && self.most != Footprint::UNLIMITED;
+        if !is_limited {
             return Ok(None);
         }
-        let (kept, before) = look(cache, tenant, write);
+        if let Ok(coming) = self.find(cache, write) {
+            return Ok(coming);
+        }
+        cache.reach(At::Latest).await?;
+        self.find(cache, write).inspect_err(|error| {
+            self.refused.inc();
+            tracing::info!(%error, "a tenant has as much as a tenant may");
+        })
+    }
+
+    fn find(&self, cache: &CacheInner, write: &Write) -> Result<Option<Coming>, Error> {
+        let tenant = &*write.change.state().account.tenant;
+        // Locked before the cache is read: nothing passes from here to there in between.
+        let mut unseen = lock(&self.unseen);
+        let (kept, before) = unseen.look(cache, tenant, write);
         let after = Footprint { objects: 1, bytes: bytes(write.change.state().body.as_bytes()) };
         let more = after.minus(before);
-        let mut coming = lock(&self.coming);
-        let sum = kept.plus(coming.of(tenant)).plus(more);
+        let sum = kept.plus(unseen.of_tenants.of(tenant)).plus(more);
         for (word, amount, sum, most) in [
             ("objects", more.objects, sum.objects, self.most.objects),
             ("bytes", more.bytes, sum.bytes, self.most.bytes),
         ] {
             if amount > 0 && sum > most {
-                self.refused.inc();
-                tracing::info!(tenant, most, word, "a tenant has as much as a tenant may");
                 return Err(Error::Full { tenant: tenant.to_owned(), asked: amount, most, word });
             }
         }
         if more.is_nothing() {
             return Ok(None);
         }
-        coming.add(tenant, more);
-        Ok(Some(Coming { all: Arc::clone(&self.coming), tenant: Box::from(tenant), more }))
+        unseen.of_tenants.add(tenant, more);
+        let added = Some(Added { tenant: Box::from(tenant), more });
+        Ok(Some(Coming { all: Arc::clone(&self.unseen), added }))
     }
 }
 
-fn lock(footprints: &Mutex<Footprints>) -> MutexGuard<'_, Footprints> {
-    footprints.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(unseen: &Mutex<Unseen>) -> MutexGuard<'_, Unseen> {
+    unseen.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What a tenant has, and of that the object that a write begins from; a create begins from nothing.
-fn look(cache: &CacheInner, tenant: &str, write: &Write) -> (Footprint, Footprint) {
-    let (key, state) = (&write.key, cache.read());
-    let there = || state.objects(key.kind).and_then(|objects| objects.get(&Path::of(key)));
-    let before = write.change.before().and_then(|_| there()).map(|entry| Footprint::of(entry));
-    (state.footprints().of(tenant), before.unwrap_or_default())
+/// What the cache has not: writes under way, and those whose events it waits for.
+#[derive(Debug, Default)]
+struct Unseen {
+    of_tenants: Footprints,
+    /// By the revisions that the cache comes to.
+    made: BTreeMap<Revision, Added>,
+    /// The cache's, for which the revisions are meant.
+    generation: u64,
 }
 
-/// Room that a write takes while it is under way.
 #[derive(Debug)]
-pub(crate) struct Coming {
-    all: Arc<Mutex<Footprints>>,
+struct Added {
     tenant: Box<str>,
     more: Footprint,
 }
 
+impl Unseen {
+    /// What a tenant has in the cache, and of that the object that a write begins from; a create begins from nothing. What
+    /// the cache has by now is forgotten here.
+    fn look(&mut self, cache: &CacheInner, tenant: &str, write: &Write) -> (Footprint, Footprint) {
+        let (key, state) = (&write.key, cache.read());
+        let later = self.made.split_off(&Revision(state.revision.0.saturating_add(1)));
+        let seen = std::mem::replace(&mut self.made, later);
+        let void = (self.generation != state.generation).then(|| std::mem::take(&mut self.made));
+        self.generation = state.generation;
+        for added in seen.into_values().chain(void.into_iter().flat_map(BTreeMap::into_values)) {
+            self.of_tenants.take(&added.tenant, added.more);
+        }
+        let there = || state.objects(key.kind).and_then(|objects| objects.get(&Path::of(key)));
+        let before = write.change.before().and_then(|_| there()).map(|entry| Footprint::of(entry));
+        (state.footprints().of(tenant), before.unwrap_or_default())
+    }
+}
+
+/// Room that a write takes.
+#[derive(Debug)]
+pub(crate) struct Coming {
+    all: Arc<Mutex<Unseen>>,
+    added: Option<Added>,
+}
+
+impl Coming {
+    /// It was written: the cache counts it from this revision on.
+    pub(crate) fn made(mut self, revision: Revision) {
+        if let Some(added) = self.added.take() {
+            let mut unseen = lock(&self.all);
+            if let Some(other) = unseen.made.insert(revision, added) {
+                unseen.of_tenants.take(&other.tenant, other.more);
+            }
+        }
+    }
+}
+
 impl Drop for Coming {
     fn drop(&mut self) {
-        lock(&self.all).take(&self.tenant, self.more);
+        if let Some(added) = self.added.take() {
+            lock(&self.all).of_tenants.take(&added.tenant, added.more);
+        }
     }
 }

@@ -172,11 +172,14 @@ impl Store {
             return Err(Error::NotFound);
         }
         admitted(&write)?;
-        let _room = self.room.enter(access, &self.cache.0, &write)?;
+        let room = self.room.enter(access, &self.cache.0, &write).await?;
         if let Some(reason) = self.database.silence() {
             return Err(Error::Unavailable(reason));
         }
         let revision = runtime::trace::span("store write", self.writer.write(write)).await?;
+        if let Some(room) = room {
+            room.made(revision);
+        }
         self.cache.saw(revision);
         Ok(revision)
     }
@@ -187,7 +190,7 @@ impl Store {
             return Err(Error::NotFound);
         }
         admitted(&write)?;
-        let _room = self.room.enter(access, &self.cache.0, &write)?;
+        let _room = self.room.enter(access, &self.cache.0, &write).await?;
         let rules = Rules { notify: false, ..self.config.rules(Uuid::new_v4(), &self.standings) };
         // No write has to have room for what opens a connection.
         Box::pin(rehearse(self.url(), &rules, write)).await.map(|_revision| ())
@@ -201,19 +204,27 @@ impl Store {
         writes: Vec<Write>,
         dry_run: bool,
     ) -> Result<Vec<Result<Revision, Error>>, Error> {
-        let mut rooms = Vec::new();
+        let mut rooms = Vec::with_capacity(writes.len());
         for write in &writes {
             if !visible(access, write) {
                 return Err(Error::NotFound);
             }
             admitted(write)?;
-            rooms.extend(self.room.enter(access, &self.cache.0, write)?);
+            rooms.push(self.room.enter(access, &self.cache.0, write).await?);
         }
         let together = if dry_run { Together::Rehearse } else { Together::Make };
         let rules = Rules { notify: !dry_run, ..self.config.rules(Uuid::new_v4(), &self.standings) };
         let (cache, database) = (&self.cache.0, &self.database);
         let answers = Box::pin(write_together(self.url(), cache, database, &rules, writes, together)).await?;
-        if let (false, Some(Ok(last))) = (dry_run || answers.iter().any(Result::is_err), answers.last()) {
+        if dry_run || answers.iter().any(Result::is_err) {
+            return Ok(answers);
+        }
+        for (room, made) in rooms.into_iter().zip(&answers) {
+            if let (Some(room), Ok(revision)) = (room, made) {
+                room.made(*revision);
+            }
+        }
+        if let Some(Ok(last)) = answers.last() {
             self.cache.saw(*last);
         }
         Ok(answers)
