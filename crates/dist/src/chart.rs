@@ -1,7 +1,7 @@
 //! The chart as Helm installs it: one archive, in which the links to the rest of deploy/ are files.
 
-use crate::oci;
 use crate::source::{Source, VERSION};
+use crate::{Into, oci};
 use anyhow::{Context, Result, bail, ensure};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,6 +11,13 @@ const CHART: &str = "deploy/chart";
 const NAME: &str = "business";
 const IGNORED: &str = ".helmignore";
 const READABLE: u32 = 0o644;
+
+/// Only the chart.
+pub(crate) fn run(into: &Into) -> Result<()> {
+    let into = into.into.as_path();
+    std::fs::create_dir_all(into).with_context(|| format!("create {}", into.display()))?;
+    write(&Source::told()?, into)
+}
 
 /// Writes the archive.
 pub(crate) fn write(source: &Source, into: &Path) -> Result<()> {

@@ -63,6 +63,8 @@ enum Command {
     Unpack(oci::read::UnpackSettings),
     /// Say the first difference of the images in two directories.
     Compare(compare::CompareSettings),
+    /// Pack the chart.
+    Chart(Into),
     /// Make everything that one version is.
     Release(release::ReleaseSettings),
 }
@@ -93,6 +95,7 @@ fn main() -> ExitCode {
         Command::Image(settings) => image::run(&settings),
         Command::Unpack(settings) => oci::read::run(&settings),
         Command::Compare(settings) => compare::run(&settings),
+        Command::Chart(into) => chart::run(&into),
         Command::Release(settings) => release::run(&settings),
     };
     // Whoever called says how the whole run has ended.

@@ -139,6 +139,7 @@ fn on_real_parts(level: &str, program: &str, words: &[&str]) -> Result<Count> {
 /// The chart, with the real Helm.
 fn chart() -> Result<Count> {
     build::delivery()?;
+    build::build(&[Programs::DIST], None)?;
     on_real_parts("chart", "accept", &["chart"])
 }
 

@@ -47,7 +47,8 @@ fn tried(instance: &Instance) -> Result<()> {
     say::step("the chart with every choice of values is accepted", || {
         matrix::check(kubectl, &helm, foreign)
     })?;
-    say::step("its package is the same", || matrix::packaged(&helm, &instance.layout.path("charts")))?;
+    let archive =
+        say::step("its archive is the same", || matrix::packaged(&helm, &instance.layout.path("charts")))?;
     say::step("the chart is what kustomize makes", || matrix::same_as_kustomize(kubectl, &helm))?;
     say::step("single values do what they say, and no more", || {
         choices::check(&helm, &instance.layout.path("built"))
@@ -60,7 +61,7 @@ fn tried(instance: &Instance) -> Result<()> {
         questions.check(&instance.layout.path("rules")).and_then(|()| questions.loads())
     })?;
     if foreign {
-        release::check(instance, &helm, &questions)?;
+        release::check(instance, &helm, &archive, &questions)?;
     }
     Ok(())
 }

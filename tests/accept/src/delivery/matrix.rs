@@ -6,10 +6,12 @@ use crate::install::references;
 use crate::json::text;
 use anyhow::{Context as _, Result, bail, ensure};
 use instance::kubectl::Kubectl;
+use instance::layout;
 use instance::manifests::{self, NAMESPACE};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::process::Command;
 
 /// Files of values, and the Secrets that each wants people to bring.
 const MATRIX: [(&str, &[&str]); 7] = [
@@ -114,16 +116,25 @@ pub(super) fn namespace(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
 }
 
-/// What is published is what lies here: a package has the files, not links to them.
-pub(super) fn packaged(helm: &Helm, dir: &Path) -> Result<()> {
-    std::fs::create_dir_all(dir)?;
-    let to = dir.to_string_lossy().into_owned();
-    helm.run(&["package", &chart(), "--destination", &to])?;
-    let packages: Vec<_> = std::fs::read_dir(dir)?.collect::<Result<_, _>>()?;
-    let [package] = packages.as_slice() else { bail!("{} packages", packages.len()) };
-    let from_package = helm.run(&["template", "x", &package.path().to_string_lossy()])?;
-    ensure!(from_package == helm.run(&["template", "x", &chart()])?, "the package renders to something else");
-    Ok(())
+/// What is published is what lies here: an archive, ours or Helm's own, has the files, not links to them. Ours is told.
+pub(super) fn packaged(helm: &Helm, dir: &Path) -> Result<String> {
+    let (ours, helms) = (dir.join("released"), dir.join("helm"));
+    let packed = Command::new(layout::beside("dist")?).arg("chart").arg("--into").arg(&ours).status()?;
+    ensure!(packed.success(), "dist chart failed");
+    std::fs::create_dir_all(&helms)?;
+    helm.run(&["package", &chart(), "--destination", &helms.to_string_lossy()])?;
+    let here = helm.run(&["template", "x", &chart()])?;
+    let (ours, helms) = (only_file(&ours)?, only_file(&helms)?);
+    for archive in [&ours, &helms] {
+        ensure!(helm.run(&["template", "x", archive])? == here, "{archive} renders to something else");
+    }
+    Ok(ours)
+}
+
+fn only_file(dir: &Path) -> Result<String> {
+    let files: Vec<_> = std::fs::read_dir(dir)?.collect::<Result<_, _>>()?;
+    let [file] = files.as_slice() else { bail!("{} files in {}", files.len(), dir.display()) };
+    Ok(file.path().to_string_lossy().into_owned())
 }
 
 /// Object by object, the chart says what kustomize says.

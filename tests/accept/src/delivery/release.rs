@@ -2,7 +2,7 @@
 
 use super::certificates;
 use super::figures::Questions;
-use super::helm::{Helm, RELEASE, chart, values};
+use super::helm::{Helm, RELEASE, values};
 use super::pod::{Node, Pod};
 use crate::json::text;
 use anyhow::{Context as _, Result, ensure};
@@ -32,13 +32,13 @@ struct Delivery<'a> {
     rounds: u8,
 }
 
-pub(super) fn check(instance: &Instance, helm: &Helm, questions: &Questions) -> Result<()> {
+pub(super) fn check(instance: &Instance, helm: &Helm, archive: &str, questions: &Questions) -> Result<()> {
     let pki = Pki::open(&instance.layout.path("pki"))?;
     let mut delivery = Delivery { instance, helm, pki, pods: Vec::new(), rounds: 0 };
     say::step("what docs/install.md has people bring is brought", || delivery.bring())?;
     say::step("a database of another authority is not believed", || delivery.strange_database())?;
-    say::step("Helm installs the chart, and what it would run is ready", || {
-        helm.run(&["install", RELEASE, &chart(), "--values", &values("run")])?;
+    say::step("Helm installs the chart's archive, and what it would run is ready", || {
+        helm.run(&["install", RELEASE, archive, "--values", &values("run")])?;
         delivery.run()
     })?;
     say::step("helm test passes", || delivery.test())?;
@@ -53,7 +53,7 @@ pub(super) fn check(instance: &Instance, helm: &Helm, questions: &Questions) -> 
         delivery.change(&[
             "upgrade",
             RELEASE,
-            &chart(),
+            archive,
             "--values",
             &values("run"),
             "--values",
