@@ -5,12 +5,15 @@ use crate::access::{Access, Visibility};
 use crate::cache::inner::CacheInner;
 use crate::cache::objects::Path;
 use crate::error::Error;
-use crate::model::{Entry, Revision, Write};
+use crate::model::{Entry, Growth, Revision, Write};
 use crate::read::At;
 use prometheus_client::metrics::counter::Counter;
 use runtime::Metrics;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// What is being deleted may take this part of a tenant's bytes beyond them.
+const ENDING_PART: u64 = 8;
 
 /// What objects take.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -112,7 +115,7 @@ impl Room {
     }
 
     /// Room for what a write adds, until the answer is dropped or the cache has what was written. Who sees everything is not
-    /// limited, and neither is a write that may grow nothing: a status, a deletion. Nobody is refused for what is gone: where
+    /// limited, and neither is a write that its author cannot help: a status, a deletion. Nobody is refused for what is gone: where
     /// there seems to be no room, the cache is brought up to date first.
     pub(crate) async fn enter(
         &self,
@@ -121,7 +124,7 @@ impl Room {
         write: &Write,
     ) -> Result<Option<Coming>, Error> {
         let is_limited = !matches!(access.visibility(), Visibility::Everything)
-            && write.growth.is_some()
+            && write.growth != Growth::Refused
             && !write.change.state().account.tenant.is_empty()
             && self.most != Footprint::UNLIMITED;
         if !is_limited {
@@ -133,7 +136,8 @@ impl Room {
         cache.reach(At::Latest).await?;
         self.find(cache, write).inspect_err(|error| {
             self.refused.inc();
-            tracing::info!(%error, "a tenant has as much as a tenant may");
+            let tenant = &*write.change.state().account.tenant;
+            tracing::info!(tenant, %error, "a tenant has as much as a tenant may");
         })
     }
 
@@ -145,9 +149,10 @@ impl Room {
         let after = Footprint { objects: 1, bytes: bytes(write.change.state().body.as_bytes()) };
         let more = after.minus(before);
         let sum = kept.plus(unseen.of_tenants.of(tenant)).plus(more);
+        let most = if write.growth == Growth::Ending { self.most_of_ending() } else { self.most };
         for (word, amount, sum, most) in [
-            ("objects", more.objects, sum.objects, self.most.objects),
-            ("bytes", more.bytes, sum.bytes, self.most.bytes),
+            ("objects", more.objects, sum.objects, most.objects),
+            ("bytes", more.bytes, sum.bytes, most.bytes),
         ] {
             if amount > 0 && sum > most {
                 return Err(Error::Full { tenant: tenant.to_owned(), asked: amount, most, word });
@@ -159,6 +164,11 @@ impl Room {
         unseen.of_tenants.add(tenant, more);
         let added = Some(Added { tenant: Box::from(tenant), more });
         Ok(Some(Coming { all: Arc::clone(&self.unseen), added }))
+    }
+
+    /// Whoever is full can still take finalizers away, which may write more names of managers than it takes away.
+    fn most_of_ending(&self) -> Footprint {
+        self.most.plus(Footprint { objects: 0, bytes: self.most.bytes / ENDING_PART })
     }
 }
 
@@ -183,8 +193,8 @@ struct Added {
 }
 
 impl Unseen {
-    /// What a tenant has in the cache, and of that the object that a write begins from; a create begins from nothing. What
-    /// the cache has by now is forgotten here.
+    /// What a tenant has in the cache, and of that the object that a write begins from; a create begins from nothing, and so
+    /// does what comes from another tenant. What the cache has by now is forgotten here.
     fn look(&mut self, cache: &CacheInner, tenant: &str, write: &Write) -> (Footprint, Footprint) {
         let (key, state) = (&write.key, cache.read());
         let later = self.made.split_off(&Revision(state.revision.0.saturating_add(1)));
@@ -195,7 +205,9 @@ impl Unseen {
             self.of_tenants.take(&added.tenant, added.more);
         }
         let there = || state.objects(key.kind).and_then(|objects| objects.get(&Path::of(key)));
-        let before = write.change.before().and_then(|_| there()).map(|entry| Footprint::of(entry));
+        let is_its = |entry: &&Arc<Entry>| entry.attributes.tenant.as_deref() == Some(tenant);
+        let before = write.change.before().and_then(|_| there()).filter(is_its);
+        let before = before.map(|entry| Footprint::of(entry));
         (state.footprints().of(tenant), before.unwrap_or_default())
     }
 }

@@ -12,15 +12,17 @@ use sqlx::Row;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Events a page; [`EVENTS`] has the number as a literal, so that no plan forgets it.
-const PAGE: usize = 500;
 /// Longest time that a page may take.
 const PAGE_DEADLINE: Duration = Duration::from_secs(10);
 
+/// At most 500 events, and no more after 1 MiB of them: as many watches read at a time as are opened.
 const EVENTS: &str = "SELECT r.v, r.epoch, c.compacted, \
-       e.kind, e.namespace, e.name, e.uid, e.rv, e.body, e.op::text, e.before \
+       e.kind, e.namespace, e.name, e.uid, e.rv, e.body, e.op::text, e.before, e.follow \
      FROM (SELECT * FROM rev ORDER BY v DESC LIMIT 1) r CROSS JOIN compaction c \
-     LEFT JOIN (SELECT * FROM events WHERE rv > $1 ORDER BY rv LIMIT 500) e ON true \
+     LEFT JOIN (SELECT * FROM (SELECT *, lead(rv) OVER (ORDER BY rv) IS NOT NULL OR count(*) OVER () = 500 AS follow, \
+         sum(octet_length(body)) OVER (ORDER BY rv ROWS UNBOUNDED PRECEDING) - octet_length(body) AS bytes_before \
+       FROM (SELECT * FROM events WHERE rv > $1 ORDER BY rv LIMIT 500) few) measured \
+       WHERE bytes_before < 1048576) e ON true \
      WHERE c.id = 1";
 
 /// What a watch sees of the events after `cursor`, and where the next page begins; `None` if they are gone.
@@ -60,8 +62,9 @@ async fn page(
         end = end.max(revision);
         events.extend(sql::event(&cache.kinds, row, 3)?);
     }
-    // A page that was not full has brought the watch to the counter of its snapshot.
-    if rows.len() < PAGE {
+    // The last page has brought the watch to the counter of its snapshot.
+    let follow = rows.last().map(|row| row.try_get::<Option<bool>, _>(11)).transpose()?.flatten();
+    if !follow.unwrap_or_default() {
         end = head.revision.min(horizon).max(end);
     }
     events.sort_by_key(|event| event.entry.revision);

@@ -49,6 +49,16 @@ struct ImportedRow {
 crate::row::columns!(ImportedRow { kind, namespace, name, uid, body });
 
 impl Store {
+    /// Waits for what is being written at the moment: the server ends what a killed import has begun in its own time.
+    pub async fn until_written(&self, access: &Access) -> Result<(), Error> {
+        operator(access)?;
+        sqlx::query("SELECT v FROM rev WHERE id = 1 FOR SHARE")
+            .execute(&mut self.operate().await?)
+            .await
+            .map_err(|error| unavailable(&error))?;
+        Ok(())
+    }
+
     /// What is there before an import, all kinds, as the database has it now.
     pub async fn present(&self, access: &Access) -> Result<Vec<Present>, Error> {
         operator(access)?;

@@ -164,6 +164,8 @@ pub enum Growth {
     /// It can only lower it.
     #[default]
     Refused,
+    /// It can only lower it, and what its object takes of the store counts: somebody changes what is being deleted.
+    Ending,
     /// In these domains it may only where the scope that it pays lists them, even one that is there without its object.
     Within(Vec<String>),
     /// It may, as far as it fits.
@@ -178,14 +180,14 @@ impl Growth {
 
     /// Whether there may be any.
     pub fn is_some(&self) -> bool {
-        *self != Self::Refused
+        !matches!(self, Self::Refused | Self::Ending)
     }
 
     /// The domains that have to be listed.
     pub(crate) fn within(&self) -> &[String] {
         match self {
             Self::Within(domains) => domains,
-            Self::Refused | Self::Free => &[],
+            Self::Refused | Self::Ending | Self::Free => &[],
         }
     }
 }

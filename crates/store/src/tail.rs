@@ -31,6 +31,8 @@ use std::time::{Duration, Instant};
 
 /// Events that one look reads at most; [`LOOK`] has the number as a literal, so that no plan forgets it.
 const LOOK_MAX: usize = 1000;
+/// No more are read after so many bytes of bodies. There is always room for several: a deletion is not read alone.
+const LOOK_BYTES_MAX: usize = 64 << 20;
 /// Between two looks, unless a reader waits: when many replicas write, one look has the batches of several.
 const LOOK_PAUSE: Duration = Duration::from_millis(2);
 /// Longest time between two looks at a standby that is behind.
@@ -137,7 +139,9 @@ impl Tail {
                 self.load(session).await?;
                 compared = Instant::now();
             }
-            match in_time(self.look(session)).await? {
+            let next = in_time(self.look(session)).await?;
+            self.connected = true;
+            match next {
                 Next::Again => {}
                 Next::Reload => self.loaded = false,
                 Next::Wait => {
@@ -149,7 +153,6 @@ impl Tail {
                     }
                 }
             }
-            self.connected = true;
         }
     }
 
@@ -332,7 +335,9 @@ impl Tail {
             counter => counter,
         };
         let horizon = self.cache.horizon();
-        let rows = sql::rows(&mut session.reading, self.cache.config.prepared, LOOK, &[last.into()]).await?;
+        let prepared = self.cache.config.prepared;
+        let looked = sql::rows_within(&mut session.reading, prepared, LOOK, &[last.into()], LOOK_BYTES_MAX);
+        let (rows, cut) = looked.await?;
         let head = Head::read(rows.first().ok_or(sqlx::Error::RowNotFound)?)?;
         let standby = self.cache.primary.is_some();
         // A standby may be behind: behind what came from our own writes, or behind the one that was read before it.
@@ -343,7 +348,7 @@ impl Tail {
         if head.compacted > last {
             return Ok(Next::Reload);
         }
-        let full = rows.len() >= LOOK_MAX;
+        let full = cut || rows.len() >= LOOK_MAX;
         let mut events: Vec<Event> = Vec::with_capacity(rows.len());
         let mut end = last;
         // A deletion at the end waits for what follows: between the halves of a move its object would be nowhere.

@@ -132,7 +132,11 @@ pub(crate) async fn settle(
     let state = state(stored, &mut object)?;
     let body = Bytes::from(state.body.clone());
     let (expected, before) = (live.entry.revision, live.before(stored)?);
-    let growth = if may_grow && !object.is_deleting() { free } else { Growth::Refused };
+    let growth = match (may_grow, object.is_deleting()) {
+        (true, false) => free,
+        (true, true) => Growth::Ending,
+        (false, _) => Growth::Refused,
+    };
     let Entry { key, uid, .. } = &*live.entry;
     let at = if moves { moves::to(key, &object) } else { key.clone() };
     let change = if moves {

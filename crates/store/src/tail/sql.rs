@@ -93,6 +93,26 @@ pub(crate) fn entry(kinds: &Kinds, row: &PgRow, first: usize) -> Result<Option<E
     }))
 }
 
+/// As [`rows`], until the bodies in column 8 have so many bytes; whether there are more. The rest is thrown away.
+pub(crate) async fn rows_within(
+    connection: &mut PgConnection,
+    prepared: bool,
+    sql: &'static str,
+    args: &[Arg],
+    bytes_max: usize,
+) -> Result<(Vec<PgRow>, bool), sqlx::Error> {
+    let (mut found, mut bytes) = (Vec::new(), 0);
+    let mut rows = stream(connection, prepared, sql, args);
+    while let Some(row) = rows.try_next().await? {
+        bytes += row.try_get::<Option<&str>, _>(8)?.map_or(0, str::len);
+        found.push(row);
+        if bytes > bytes_max {
+            return Ok((found, true));
+        }
+    }
+    Ok((found, false))
+}
+
 /// Reads an entry and then `op, before`.
 pub(crate) fn event(kinds: &Kinds, row: &PgRow, first: usize) -> Result<Option<Event>, sqlx::Error> {
     let Some(entry) = entry(kinds, row, first)? else { return Ok(None) };

@@ -30,6 +30,38 @@ async fn a_watch_older_than_the_ring_is_told_everything_once() {
 }
 
 #[tokio::test]
+async fn large_events_are_read_few_at_a_time_and_none_is_lost() {
+    let mut fixture = Fixture::with(CacheConfig { ring_changes: 2, ..config() }).await;
+    let start = fixture.cache.current_revision().await.unwrap();
+    let mut expected = Vec::new();
+    for (name, length) in
+        [("a", 1), ("b", 600_000), ("c", 600_000), ("d", 2_000_000), ("e", 1), ("f", 1_200_000)]
+    {
+        let at = fixture.hand.put(object("x", name, "", &json!({"text": "x".repeat(length)}))).await;
+        expected.push(format!("ADDED x/{name} {at}"));
+    }
+    fixture.hand.put(object("y", "g", "", &json!({"text": "x".repeat(1_200_000)}))).await;
+    let last = fixture.hand.put(object("x", "h", "", &json!({}))).await;
+    expected.push(format!("ADDED x/h {last}"));
+    fixture.cache.current_revision().await.unwrap();
+    let query = watch(select(THINGS, Some("x"), "", ""), WatchFrom::After(start));
+    let mut watch = fixture.cache.watch(&everything(), &query).await.unwrap();
+    assert_eq!(lines(&mut watch, expected.len()).await, expected);
+}
+
+#[tokio::test]
+async fn a_look_ends_after_so_many_bytes_and_the_next_goes_on() {
+    let mut fixture = Fixture::new().await;
+    let large = |number| {
+        let spec = json!({"text": "x".repeat(1 << 20)});
+        (THINGS, object("x", &format!("n{number:02}"), "", &spec), false)
+    };
+    let last = fixture.hand.batch((0..70).map(large).collect()).await;
+    let page = fixture.cache.list(&everything(), &list(all(THINGS), At::Latest)).await.unwrap();
+    assert_eq!((page.revision, page.items.len()), (last, 70));
+}
+
+#[tokio::test]
 async fn a_watch_goes_on_at_a_replica_that_has_just_started() {
     let mut fixture = Fixture::new().await;
     let hand = &mut fixture.hand;

@@ -14,7 +14,7 @@ use store::quota::{
 };
 use store::testing::model::Model;
 use store::testing::{self, Database};
-use store::{Access, Attributes, Config, Error, Key, Kind, KindId, Revision, Store};
+use store::{Access, Attributes, Config, Error, Key, Kind, KindId, Revision, Sight, Store, TenantSight};
 use uuid::Uuid;
 
 pub(crate) const PROJECTS: KindId = KindId(1);
@@ -373,15 +373,22 @@ impl Kit {
 
 /// Somebody who sees a tenant and nothing else.
 pub(crate) async fn confined(tenant: &str) -> Access {
-    struct Tenant;
-    impl store::Authorizer for Tenant {
-        type Request = str;
+    confined_to(&[tenant]).await
+}
+
+/// Somebody who sees some tenants and nothing else.
+pub(crate) async fn confined_to(tenants: &[&str]) -> Access {
+    struct Tenants;
+    impl store::Authorizer for Tenants {
+        type Request = [TenantSight];
         type Refusal = ();
-        async fn decide(&self, tenant: &str) -> Result<(Arc<str>, store::Visibility), ()> {
-            Ok((Arc::from("somebody"), store::Visibility::tenant(tenant)))
+        async fn decide(&self, sights: &[TenantSight]) -> Result<(Arc<str>, store::Visibility), ()> {
+            Ok((Arc::from("somebody"), store::Visibility::tenants(sights.iter().cloned())))
         }
     }
-    store::authorize(&Tenant, tenant).await.unwrap()
+    let whole = |tenant: &&str| TenantSight { tenant: Arc::from(*tenant), sight: Sight::Whole };
+    let sights: Vec<TenantSight> = tenants.iter().map(whole).collect();
+    store::authorize(&Tenants, &sights).await.unwrap()
 }
 
 /// The violations of a refusal.

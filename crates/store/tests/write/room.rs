@@ -1,5 +1,6 @@
-use crate::kit::{Kit, Object, confined};
+use crate::kit::{Kit, Object, confined, confined_to};
 use futures_util::future::join_all;
+use store::model::{Growth, Write};
 use store::{Access, Config, Error, Footprint, Store};
 
 async fn kit(tenant_max: Footprint) -> Kit {
@@ -107,4 +108,29 @@ async fn what_is_answered_counts_before_the_cache_has_it_and_what_is_deleted_no_
             kit.store.write(&member, object.delete()).await.unwrap();
         }
     }
+}
+
+#[tokio::test]
+async fn what_is_being_deleted_grows_by_a_little_at_most() {
+    let note = Object::note("a");
+    let kit = kit(Footprint { bytes: size(&note) + 100, ..Footprint::UNLIMITED }).await;
+    let member = confined("t").await;
+    let note = create(&kit, &member, note).await.unwrap();
+    let grown = |by: usize| Object { claim: Some(("x".repeat(by), String::new())), ..note.clone() };
+    let write = |to: &Object| Write { growth: Growth::Ending, ..note.update(to, false) };
+    full(kit.store.write(&member, write(&grown(1000))).await);
+    kit.store.check(&member, write(&grown(60))).await.unwrap();
+    let mut marked = grown(1000);
+    marked.revision = kit.store.write(&member, note.update(&marked, false)).await.unwrap();
+    kit.store.write(&member, marked.delete()).await.unwrap();
+}
+
+#[tokio::test]
+async fn what_comes_from_another_tenant_takes_room() {
+    let kit = kit(Footprint { objects: 1, ..Footprint::UNLIMITED }).await;
+    let both = confined_to(&["t", "u"]).await;
+    create(&kit, &both, Object { tenant: "u".to_owned(), ..Object::note("a") }).await.unwrap();
+    let note = create(&kit, &both, Object::note("b")).await.unwrap();
+    let given = Object { tenant: "u".to_owned(), ..note.clone() };
+    full(kit.store.write(&both, note.update(&given, true)).await);
 }
