@@ -75,6 +75,9 @@ pub async fn run_with(settings: &Import, kinds: KindTable) -> Result<ImportRepor
 async fn command(store: &Store, settings: &Import, kinds: KindTable) -> Result<ImportReport> {
     let access = Access::internal("business-api import");
     let records = source::read(&settings.source).await?;
+    if settings.apply {
+        store.until_written(&access).await.context("wait for what is being written")?;
+    }
     let mut present = store.present(&access).await.context("read what is in the database")?;
     // Clusters register by themselves, templates are there from the first day, and nothing of the source meets either.
     present.retain(|there| ![MEMBER_CLUSTER, NAMESPACE_TEMPLATE].contains(&there.key.kind));
