@@ -39,7 +39,9 @@ pub(crate) fn id(headers: &HeaderMap) -> (Arc<str>, HeaderValue) {
         return (Arc::from(text), value.clone());
     }
     let mut buffer = uuid::Uuid::encode_buffer();
-    let text: &str = uuid::Uuid::new_v4().hyphenated().encode_lower(&mut buffer);
+    // Not the kernel's random numbers, as for an object's uid: that is a system call for each request.
+    let id = uuid::Builder::from_random_bytes(rand::random()).into_uuid();
+    let text: &str = id.hyphenated().encode_lower(&mut buffer);
     let value = HeaderValue::from_str(text).unwrap_or_else(|_| HeaderValue::from_static("invalid"));
     (Arc::from(text), value)
 }
