@@ -40,6 +40,7 @@ mod body;
 mod websocket;
 
 use acting_reads::ActingReads;
+pub(crate) use body::CLIENT_WAIT;
 use connection::Socket;
 use door::Door;
 pub use door::{Gate, SideDoor};

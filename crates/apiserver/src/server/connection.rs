@@ -1,7 +1,9 @@
+use super::body::Streams;
 use super::door::Door;
 use super::gathering::Gathering;
+use super::pipeline::{self, Connected};
 use super::websocket::Afterwards;
-use super::{Handler, ServerShared, pipeline};
+use super::{Handler, ServerShared};
 use crate::error::Error;
 use crate::places::{Place, Places};
 use crate::tls::Peer;
@@ -217,22 +219,19 @@ async fn connection<H: Handler>(
         None => http.clone(),
     };
     let peer = Arc::new(Peer::new(address, chain).at(place));
-    let afterwards = Arc::new(Afterwards::default());
+    let (afterwards, streams) = (Afterwards::default(), Streams::default());
+    let connected = Arc::new(Connected { door, peer, afterwards, streams });
     let service = service_fn(|request: http::Request<Incoming>| {
         // A stream of HTTP/2 keeps the room of what answered it to its end, a watch for hours: only a pointer's.
-        let answered = Box::pin(pipeline::serve(
-            Arc::clone(shared),
-            Arc::clone(&door),
-            Arc::clone(&peer),
-            Arc::clone(&afterwards),
-            request,
-        ));
+        let answered = Box::pin(pipeline::serve(Arc::clone(shared), Arc::clone(&connected), request));
         async move { Ok::<_, Infallible>(answered.await) }
     });
     let stream = TokioIo::new(Gathering::new(stream, is_shared));
     let mut served = pin!(http.serve_connection_with_upgrades(stream, service));
     let ended = tokio::select! {
         ended = served.as_mut() => ended,
+        // What shares a connection with such a stream goes on.
+        () = connected.streams.sweep(!is_shared) => return Err("its client takes nothing".to_owned()),
         () = closing.cancelled() => {
             served.as_mut().graceful_shutdown();
             served.await
@@ -247,7 +246,7 @@ async fn connection<H: Handler>(
     };
     ended.map_err(|error| error.to_string())?;
     // In this task, so that the drain waits for it, too, and its place counts as long as it lasts.
-    let Some(session) = afterwards.take() else { return Ok(()) };
+    let Some(session) = connected.afterwards.take() else { return Ok(()) };
     tokio::select! {
         () = session => Ok(()),
         () = displaced.cancelled() => Err("made room for another one after its upgrade".to_owned()),

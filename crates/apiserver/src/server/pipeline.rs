@@ -1,4 +1,4 @@
-use super::body::Streamed;
+use super::body::Streams;
 use super::door::Door;
 use super::trail::Trail;
 use super::websocket::{self, Afterwards, Upgrade};
@@ -34,6 +34,14 @@ const REQUEST_TIMEOUT: Duration = Duration::from_mins(1);
 /// Seconds after which somebody who found no room may come back.
 const RETRY_AFTER: HeaderValue = HeaderValue::from_static("1");
 
+/// A connection, by which requests come.
+pub(super) struct Connected {
+    pub(super) door: Arc<Door>,
+    pub(super) peer: Arc<Peer>,
+    pub(super) afterwards: Afterwards,
+    pub(super) streams: Streams,
+}
+
 /// An answer before the handler's turn.
 type Refused = Response<Body>;
 
@@ -41,11 +49,10 @@ type Refused = Response<Body>;
 /// authentication, impersonation, room, authorization, handler; then metrics and the audit log.
 pub(super) async fn serve<H: Handler>(
     shared: Arc<ServerShared<H>>,
-    door: Arc<Door>,
-    peer: Arc<Peer>,
-    afterwards: Arc<Afterwards>,
+    connected: Arc<Connected>,
     request: Request<Incoming>,
 ) -> Response<Body> {
+    let Connected { door, peer, .. } = &*connected;
     let (audit_id, audit_header) = audit::id(request.headers());
     let http1 = request.version() < Version::HTTP_2;
     let uri = request.uri().clone();
@@ -59,7 +66,7 @@ pub(super) async fn serve<H: Handler>(
     };
     let outcome = {
         let request = request.map(Body::new);
-        let answered = answer(&shared, &door, &peer, &afterwards, request, &mut trail).instrument(span);
+        let answered = answer(&shared, &connected, request, &mut trail).instrument(span);
         let answered = pin!(AssertUnwindSafe(answered).catch_unwind());
         match at {
             None => answered.await,
@@ -89,12 +96,11 @@ pub(super) async fn serve<H: Handler>(
 
 async fn answer<H: Handler>(
     shared: &Arc<ServerShared<H>>,
-    door: &Door,
-    peer: &Arc<Peer>,
-    afterwards: &Afterwards,
+    connected: &Connected,
     mut request: Request<Body>,
     trail: &mut Trail,
 ) -> Result<Response<Body>, Refused> {
+    let Connected { door, peer, .. } = connected;
     let parsed = RequestInfo::parse(request.method(), request.uri());
     let deadline = trail.started + timeout(&request)?;
     door.enter(&mut request)?;
@@ -162,17 +168,17 @@ async fn answer<H: Handler>(
     let handled = if is_stream { Ok(handled.await) } else { within(shared, deadline, handled.map(Ok)).await };
     trail.outcome = context.outcome.take();
     let response = handled.map_err(|status| refusal(dialect, &status, &HeaderMap::new(), &uri))?;
-    let response = keep_place(shared, &context.info, place, response);
-    Ok(handed_over(shared, (peer, &context.caller), upgrade, response, afterwards))
+    let response = keep_place(shared, connected, &context.info, place, response);
+    Ok(handed_over(shared, connected, &context.caller, upgrade, response))
 }
 
 /// A watch that was answered goes on over its WebSocket, which is its caller's alone.
 fn handed_over<H>(
     shared: &ServerShared<H>,
-    (peer, caller): (&Peer, &Caller),
+    Connected { peer, afterwards, .. }: &Connected,
+    caller: &Caller,
     upgrade: Option<Box<Upgrade>>,
     response: Response<Body>,
-    afterwards: &Afterwards,
 ) -> Response<Body> {
     match upgrade {
         Some(upgrade) if response.status() == StatusCode::OK => {
@@ -201,6 +207,7 @@ async fn authenticate<H>(
 /// A stream keeps its place as long as it lasts; what is answered in one piece gives it up at once.
 fn keep_place<H>(
     shared: &ServerShared<H>,
+    connected: &Connected,
     info: &RequestInfo,
     place: Option<LanePlace>,
     response: Response<Body>,
@@ -208,7 +215,7 @@ fn keep_place<H>(
     match place {
         Some(place) if http_body::Body::size_hint(response.body()).exact().is_none() => {
             let events = shared.metrics.watch_events(info);
-            response.map(|body| Streamed::wrap(body, place, events, Arc::clone(&shared.metrics)))
+            response.map(|body| connected.streams.wrap(body, place, events, Arc::clone(&shared.metrics)))
         }
         _ => response,
     }

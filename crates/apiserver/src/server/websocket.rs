@@ -33,8 +33,6 @@ const KEY_SUFFIX: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 const MESSAGE_LIMIT: usize = 64 * 1024;
 /// Events are gathered up to this size while more are ready.
 const WRITE_BUFFER: usize = 64 * 1024;
-/// A client that takes nothing for so long is gone.
-const SEND_WAIT: Duration = Duration::from_secs(30);
 /// How long a client may take to agree to the end.
 const CLOSE_WAIT: Duration = Duration::from_secs(5);
 
@@ -182,7 +180,7 @@ async fn tell(socket: &mut Socket, events: Body, take: Take) -> Ended {
         let chunk = if let Some(chunk) = ahead.take() {
             chunk
         } else {
-            if !matches!(timeout(SEND_WAIT, socket.flush()).await, Ok(Ok(()))) {
+            if !matches!(timeout(CLIENT_WAIT, socket.flush()).await, Ok(Ok(()))) {
                 return Ended::Left;
             }
             tokio::select! {
@@ -201,7 +199,7 @@ async fn tell(socket: &mut Socket, events: Body, take: Take) -> Ended {
         };
         while !events.is_empty() {
             let message = take(&mut events);
-            if !matches!(timeout(SEND_WAIT, socket.feed(message)).await, Ok(Ok(()))) {
+            if !matches!(timeout(CLIENT_WAIT, socket.feed(message)).await, Ok(Ok(()))) {
                 return Ended::Left;
             }
         }

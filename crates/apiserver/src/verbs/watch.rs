@@ -5,6 +5,7 @@ mod frames;
 use crate::errors::{status_of, watch_expired};
 use crate::resource::StoredKind;
 use crate::response::{Media, body_response};
+use crate::server::CLIENT_WAIT;
 use crate::tenure::Lost;
 use crate::verbs::Call;
 use crate::verbs::list::selection;
@@ -135,10 +136,18 @@ struct Stream {
 }
 
 impl Stream {
-    /// The next frames, as many as are there; `None` ends the stream, and the client comes back by itself.
+    /// The next frames, as many as are there; `None` ends the stream, and the client comes back by itself. It is called as soon
+    /// as the client has taken the chunk before: what it was not told meanwhile is not told to who may not see it any more.
     async fn chunk(&mut self) -> Option<Bytes> {
         if let Some(sent) = self.sent {
+            if sent.elapsed() > CLIENT_WAIT {
+                return None;
+            }
             sleep_until(sent + CHUNK_INTERVAL).await;
+        }
+        if let Some(lost) = self.lost.as_mut().and_then(FutureExt::now_or_never) {
+            self.lost = None;
+            return self.lose(&lost);
         }
         let first = self.next().await?;
         let chunk = self.gather(first);

@@ -20,6 +20,8 @@ use axum::body::Body;
 use http::{Method, Request};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
+use hyper::client::conn::http2;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -176,6 +178,33 @@ async fn who_sees_something_else_has_to_list_again() {
         let status = watch.failure().await;
         assert_eq!((&status["code"], &status["reason"]), (&json!(410), &json!("Expired")), "{what}");
     }
+}
+
+#[tokio::test]
+async fn who_does_not_read_meanwhile_is_not_told_afterwards() {
+    let signer = Signer::new("key-1");
+    let (_file, change) = restless(&signer);
+    let sight = Sighted::of(&["n"]);
+    let served = Served::start_by(Arc::<Sighted>::clone(&sight), None, change).await;
+    let tls = tls(served.address, &served.ca, None, "h2").await.unwrap();
+    let (mut sender, connection) = http2::Builder::new(TokioExecutor::new())
+        .initial_stream_window_size(16)
+        .handshake::<_, Body>(TokioIo::new(tls))
+        .await
+        .unwrap();
+    tokio::spawn(connection);
+    let [(name, value)] = bearer(&signer.token(|_| {}));
+    let uri = format!("https://localhost{LIST}?watch=true");
+    let request = Request::builder().uri(uri).header(name, value).body(Body::empty()).unwrap();
+    let answer = sender.send_request(request).await.unwrap();
+    for name in ["a", "b", "c"] {
+        served.create(name).await;
+    }
+    sight.show(&[]);
+    served.create("secret").await;
+    let told = tokio::time::timeout(WAIT, answer.into_body().collect()).await.unwrap().unwrap().to_bytes();
+    let told = String::from_utf8_lossy(&told);
+    assert!(told.contains("\"a\"") && told.contains("Expired") && !told.contains("secret"), "{told}");
 }
 
 #[tokio::test]
