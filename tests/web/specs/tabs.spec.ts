@@ -13,7 +13,7 @@ test("two pages refresh one session once", { tag: "@simulated" }, async ({ conso
   let refreshed = 0;
   // Both know of the old session before either refreshes it.
   let bothHaveCome = () => {};
-  const both = new Promise<void>((resolve) => (bothHaveCome = resolve));
+  const both = new Promise<void>((resolve) => (bothHaveCome = () => resolve()));
   await context.route("**/console/session", async (route) => {
     looked += 1;
     if (looked === 2) bothHaveCome();
