@@ -3,7 +3,8 @@
  * everybody's at its provider, and CONSOLE_RESTART is a command that replaces business-api. Without it, the stand-in.
  */
 
-import { execFileSync, execSync } from "node:child_process";
+import { execFileSync, execSync, spawnSync } from "node:child_process";
+import { setTimeout as pause } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import type { Page } from "@playwright/test";
 import { StandIn } from "./stand-in/server.mjs";
@@ -19,6 +20,8 @@ export interface Platform {
   stop(): Promise<void>;
 }
 
+/** So long a replica takes at most until kube-apiserver reaches it again. */
+const REACHED_MILLISECONDS = 30_000;
 const DIST = process.env["DIST"] ?? fileURLToPath(new URL("../../web/dist", import.meta.url));
 
 export async function openPlatform(projects = 0): Promise<Platform> {
@@ -40,6 +43,12 @@ class RealPlatform implements Platform {
 
   async restart(): Promise<void> {
     execSync(process.env["CONSOLE_RESTART"] ?? "false", { stdio: "inherit" });
+    // Until then kube-apiserver answers 503, after which kubectl gives up.
+    const end = Date.now() + REACHED_MILLISECONDS;
+    while (spawnSync("kubectl", ["get", "projects.v1.business.tkestack.io"], { stdio: "ignore" }).status !== 0) {
+      if (Date.now() > end) throw new Error("kube-apiserver does not reach the replica that was started again");
+      await pause(100);
+    }
   }
 
   async stop(): Promise<void> {}

@@ -18,7 +18,7 @@ export default defineConfig({
     { name: "look", workers: 1, testMatch: LOOKING, grepInvert: LEFT_OUT },
     { name: "alone", workers: 1, grep: ALONE, grepInvert: LEFT_OUT, dependencies: ["act", "look"] },
   ],
-  timeout: 60_000,
+  timeout: 120_000,
   expect: { timeout: 10_000 },
   reporter: [["list"]],
   use: {

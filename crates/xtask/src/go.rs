@@ -77,7 +77,11 @@ pub(super) fn build(module: &Module, tool: &Tool) -> Result<()> {
     module.check_version()?;
     let program = &module.program;
     std::fs::create_dir_all(program.parent().context("no directory")?)?;
-    let total = module.packages(tool)?;
+    // A mirror that has failed once is asked once more; what came is kept.
+    let total = module.packages(tool).or_else(|error| {
+        tool.note(&format!("{error:#}"));
+        module.packages(tool)
+    })?;
     let partial = program.with_extension(format!("partial-{}", std::process::id()));
     let mut command = module.go("build");
     // Nothing that only a debugger reads.

@@ -203,10 +203,14 @@ impl<'a> Trial<'a> {
     }
 }
 
+/// kube-controller-manager makes it a while after the namespace.
 fn authority(kubectl: &Kubectl) -> Result<String> {
-    let config =
-        kubectl.run(&["get", "configmap", "kube-root-ca.crt", "--namespace", NAMESPACE, "--output=json"]);
-    let config: Value = serde_json::from_str(&config?)?;
+    let config = wait::until("kube-root-ca.crt", READY, || {
+        Ok(match kubectl.json(&["get", "configmap", "kube-root-ca.crt", "--namespace", NAMESPACE]) {
+            Ok(config) => Look::Yes(config),
+            Err(error) => Look::NotYet(error.to_string()),
+        })
+    })?;
     let text = config.pointer("/data/ca.crt").and_then(Value::as_str);
     text.map(str::to_owned).context("no authority in kube-root-ca.crt")
 }

@@ -10,7 +10,7 @@ use crate::pki::{CertificateSubject, Pki};
 use crate::registry::Registry;
 use crate::supervisor::{Spec, Supervisor};
 use crate::token::{AUDIENCE, TokenIssuer};
-use crate::wait::Look;
+use crate::wait::{self, Look};
 use anyhow::{Result, ensure};
 use serde_json::Value;
 use std::io::{Read as _, Write as _};
@@ -260,6 +260,16 @@ pub fn ready(supervisor: &Supervisor, name: &str, admin_port: u16) -> Result<()>
 /// GET over plain HTTP on 127.0.0.1: code and body.
 pub fn get(port: u16, path: &str) -> std::io::Result<(u16, String)> {
     exchange(port, &format!("GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n"), PROBE)
+}
+
+/// The same, as soon as the program gets to answering.
+pub fn answer(port: u16, path: &str) -> Result<(u16, String)> {
+    wait::until(&format!("an answer to {path}"), READY, || {
+        Ok(match get(port, path) {
+            Ok(answer) => Look::Yes(answer),
+            Err(error) => Look::NotYet(error.to_string()),
+        })
+    })
 }
 
 /// A whole request over plain HTTP on 127.0.0.1, of version 1.0: code and body.

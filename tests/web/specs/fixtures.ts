@@ -28,7 +28,7 @@ const SIZES = [
 ];
 
 /** With what a test lasts at most, before the page would exchange the token, which providers give out once. */
-const FRESH_MILLISECONDS = 120_000;
+const FRESH_MILLISECONDS = 100_000;
 const CONTRAST = "color-contrast";
 
 /** Names of this machine: the platform's and the provider's. */

@@ -11,8 +11,13 @@ test("two pages refresh one session once", { tag: "@simulated" }, async ({ conso
   await console.logsIn("alice");
   let looked = 0;
   let refreshed = 0;
-  await context.route("**/console/session", (route) => {
+  // Both know of the old session before either refreshes it.
+  let bothHaveCome = () => {};
+  const both = new Promise<void>((resolve) => (bothHaveCome = () => resolve()));
+  await context.route("**/console/session", async (route) => {
     looked += 1;
+    if (looked === 2) bothHaveCome();
+    if (looked <= 2) await both;
     return route.fulfill({ json: session(refreshed === 0 ? 1 : 3600) });
   });
   await context.route("**/console/refresh", (route) => {

@@ -55,6 +55,8 @@ test("one form asks for several clusters, and tells which one has no room", asyn
   await page.getByRole("button", { name: words("form.cluster.add") }).click();
   for (const [cluster, cpu] of [["local", "1"], ["member-1", "90"]] as const) {
     const part = page.getByRole("group", { name: cluster, exact: true });
+    // What is limited above is offered once the projects have come.
+    await expect(part.getByLabel(words("form.amount.of", { resource: "pods" }), { exact: true })).toBeVisible();
     await part.getByLabel(words("form.amount.of", { resource: "requests.cpu" }), { exact: true }).fill(cpu);
     await part.getByLabel(words("form.amount.of", { resource: "requests.memory" }), { exact: true }).fill("1Gi");
     await part.getByLabel(words("form.amount.of", { resource: "pods" }), { exact: true }).fill("2");

@@ -5,6 +5,7 @@ import type { QuantityText } from "../amounts/quantity";
 import { GROUP, request } from "../api/client";
 import { pathOf, projects } from "../api/collections";
 import type { Namespace, Project } from "../api/types";
+import { offering } from "../budget/offering";
 import { inOrder } from "../budget/shares";
 import { t } from "../i18n/messages";
 import { AskingForm, type Outgoing, checked } from "../ui/asking";
@@ -99,11 +100,12 @@ export function Create() {
   );
 }
 
-/** A cluster is chosen, and what is limited above is offered, since it has to be named: until somebody has begun to fill in amounts. */
+/** A cluster is chosen, and what is limited above is offered, as soon as the project above is known. */
 function offerLimited(
   parent: () => string, choices: () => string[], limits: () => readonly ClusterLimits[], set: (limits: readonly ClusterLimits[]) => void,
 ): void {
   const all = projects();
+  const offered = new Set<string>();
   createEffect(() => {
     const names = choices();
     const above = all.objects().get(parent())?.spec?.clusters ?? {};
@@ -112,9 +114,10 @@ function offerLimited(
       const next = wanted.map((entry) => {
         const cluster = names.includes(entry.cluster) ? entry.cluster : (names[0] ?? entry.cluster);
         const limited = Object.keys(above[cluster]?.hard ?? {}).sort(inOrder);
-        const isOffered = limited.length === 0 || entry.amounts.map(({ resource }) => resource).join() === limited.join();
-        if (cluster === entry.cluster && (isOffered || entry.amounts.some(({ amount }) => amount !== ""))) return entry;
-        return { cluster, amounts: isOffered || limited.length === 0 ? entry.amounts : limited.map((resource) => ({ resource, amount: "" })) };
+        const offer = [parent(), cluster, ...limited].join();
+        const amounts = offering(entry.amounts, limited, offered.has(offer));
+        offered.add(offer);
+        return cluster === entry.cluster && amounts === entry.amounts ? entry : { cluster, amounts };
       });
       if (next.some((entry, index) => entry !== wanted[index])) set(next);
     });

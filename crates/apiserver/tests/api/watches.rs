@@ -119,7 +119,7 @@ async fn a_watch_ends_cleanly_at_its_time_with_a_last_bookmark() {
     let kit = Kit::start().await;
     let rv = kit.widget("a", "red").await["metadata"]["resourceVersion"].clone();
     let url = format!(
-        "{LIST}?watch=1&allowWatchBookmarks=true&timeoutSeconds=3&resourceVersion={}",
+        "{LIST}?watch=1&allowWatchBookmarks=true&timeoutSeconds=5&resourceVersion={}",
         rv.as_str().unwrap()
     );
     let mut events = kit.watch(&url, JSON).await;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_under_way_is_cut_when_the_server_drains_under_load() {
-    let mut world = World::start_with(|settings| settings.shutdown_delay = Duration::from_secs(2)).await;
+    let mut world = World::start_with(|settings| settings.shutdown_delay = Duration::from_secs(5)).await;
     let stopped = Arc::new(AtomicBool::new(false));
     let mut load = Vec::new();
     for number in 0..8 {

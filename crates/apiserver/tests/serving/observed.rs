@@ -17,7 +17,7 @@ async fn a_slow_request_is_warned_of_with_where_its_time_went() {
     );
     assert_eq!(warned["path"], format!("{WIDGETS}/slow"));
     let of = |key: &str| warned[key].as_u64().unwrap();
-    assert!(of("milliseconds") >= 1100 && of("handler_milliseconds") >= 1000, "{warned}");
+    assert!(of("milliseconds") >= 1100 && of("handler_milliseconds") >= 500, "{warned}");
     assert!(of("authentication_milliseconds") + of("authorization_milliseconds") < 1000, "{warned}");
     assert_eq!(client.send(Method::GET, WIDGETS, &[("audit-id", "quick-1")]).await.code, 200);
     assert!(logs::about("quick-1").iter().all(|line| line["message"] != "slow request"));

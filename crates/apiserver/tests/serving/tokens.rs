@@ -68,7 +68,7 @@ async fn a_token_that_does_not_hold_is_401() {
 #[tokio::test]
 async fn a_token_ends_while_it_is_remembered() {
     let world = World::start().await;
-    let token = world.signer.token(|claims| claims["exp"] = json!(now() + 2));
+    let token = world.signer.token(|claims| claims["exp"] = json!(now() + 5));
     assert_eq!(code(&world, &token).await, 200);
     until("the token ends", async || code(&world, &token).await == 401).await;
 }

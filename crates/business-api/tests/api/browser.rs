@@ -206,7 +206,7 @@ async fn a_session_is_refreshed_with_a_refresh_token_that_is_good_once_until_its
 
 #[tokio::test]
 async fn a_session_ends_with_its_token_or_at_its_absolute_end() {
-    let world = World::with(&["--console-session-lifetime=3s"]).await;
+    let world = World::with(&["--console-session-lifetime=5s"]).await;
     let mut browser = world.logged_in().await;
     assert_eq!(session(&mut browser).await.code, 200);
     until("the absolute end", async || session(&mut browser).await.code == 401).await;
@@ -214,10 +214,11 @@ async fn a_session_ends_with_its_token_or_at_its_absolute_end() {
     assert_eq!(browser.ask(PROJECTS).await.code, 401);
 
     let world = World::new().await;
-    world.provider.now_it(|conduct| conduct.lifetime = 2);
+    world.provider.now_it(|conduct| conduct.lifetime = 5);
     let mut browser = world.logged_in().await;
     until("the token's end", async || session(&mut browser).await.code == 401).await;
     assert_eq!(browser.get("/console/", &[]).await.code, 200, "a page needs no session");
+    world.provider.now_it(|conduct| conduct.lifetime = 600);
     assert_eq!(browser.post("/console/refresh", None).await.code, 200);
     assert_eq!(session(&mut browser).await.code, 200);
 }
@@ -328,7 +329,6 @@ async fn no_request_that_another_site_can_cause_uses_the_session() {
 #[tokio::test]
 async fn a_watch_is_told_over_a_socket_of_our_own_pages_until_the_token_ends() {
     let world = World::new().await;
-    world.provider.now_it(|conduct| conduct.lifetime = 6);
     let mut browser = world.logged_in().await;
     let token = format!("{TOKEN_PROTOCOL}{}", BASE64_URL_SAFE_NO_PAD.encode("x"));
     for (headers, code) in [
@@ -343,6 +343,8 @@ async fn a_watch_is_told_over_a_socket_of_our_own_pages_until_the_token_ends() {
         assert_eq!(browser.watch(&headers).await.err(), Some(code), "{headers:?}");
     }
     assert_eq!(world.browser().watch(&OURS[..1]).await.err(), Some(401));
+    world.provider.now_it(|conduct| conduct.lifetime = 6);
+    let mut browser = world.logged_in().await;
     let mut socket = browser.watch(&OURS[..1]).await.unwrap();
     browser.post(PROJECTS, Some(project("web", json!({"pods": "1"})))).await.json(201);
     let Some(Ok(Message::Text(event))) = socket.next().await else { panic!("no event") };

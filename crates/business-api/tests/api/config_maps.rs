@@ -28,7 +28,7 @@ async fn a_tenant_has_its_own_and_sees_no_others() {
     let (admin, member) = (world.admin("acme"), world.member("alice", "acme"));
     for who in [&admin, &member] {
         assert_eq!(who.get(MAPS).await.names(), ["cm-acme"]);
-        let watched = who.get("/configmaps?watch=true&resourceVersion=0&timeoutSeconds=1").await.body;
+        let watched = who.get("/configmaps?watch=true&resourceVersion=0&timeoutSeconds=3").await.body;
         let text =
             if watched.is_string() { watched.as_str().unwrap().to_owned() } else { watched.to_string() };
         assert!(text.contains("cm-acme") && !text.contains("cm-globex") && !text.contains("ours"), "{text}");

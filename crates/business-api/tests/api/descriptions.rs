@@ -26,7 +26,7 @@ fn version(object: &Value) -> &str {
 
 /// The objects of a watch that begins with a state, by its lines.
 async fn watched(world: &World) -> Vec<Value> {
-    let query = "watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&timeoutSeconds=1";
+    let query = "watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&timeoutSeconds=3";
     let answer = world.admin("t").get(&format!("/namespaces?{query}")).await;
     let text = match &answer.body {
         Value::String(text) => text.clone(),

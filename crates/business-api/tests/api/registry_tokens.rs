@@ -48,6 +48,11 @@ impl Registry {
         registry.open("shop").await;
         let admin = registry.admin();
         until("the names are read", async || token(&admin, &[ALL]).await.code == 200).await;
+        // A prefix that is not known yet is answered with nothing, and a push to one that is Pending with 403.
+        until("the image namespace is known and open", async || {
+            token(&admin, &[PUSH]).await.code == 200 && !registry.granted(&admin, &[PULL]).await.is_empty()
+        })
+        .await;
         registry
     }
 

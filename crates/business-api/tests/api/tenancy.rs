@@ -92,7 +92,7 @@ async fn collections_are_deleted_within_the_tenant_only() {
 #[tokio::test]
 async fn a_watch_shows_the_tenant_only() {
     let world = two_tenants().await;
-    let watched = world.admin("t").get("/projects?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&timeoutSeconds=1").await;
+    let watched = world.admin("t").get("/projects?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&timeoutSeconds=3").await;
     let text = watched.body.as_str().unwrap_or_default();
     assert!(text.contains("t-web") && text.contains("t-api") && text.contains("BOOKMARK"), "{text}");
     assert!(!text.contains("u-web"), "{text}");

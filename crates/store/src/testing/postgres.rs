@@ -48,6 +48,7 @@ pub type Trouble = Box<dyn std::error::Error + Send + Sync>;
 pub const NOT_DURABLE: [&str; 3] = ["fsync=off", "synchronous_commit=off", "full_page_writes=off"];
 
 const START_DEADLINE: Duration = Duration::from_mins(5);
+const SETTING_DEADLINE: Duration = Duration::from_secs(20);
 /// Without a word from it, for so long; one that says that it is starting is left to it.
 const START_ATTEMPT: Duration = Duration::from_secs(10);
 /// Runs a server until its own input ends, then stops it; and removes the data unless told to keep it.
@@ -309,6 +310,32 @@ impl Database {
     /// A connection of the test's own.
     pub async fn connect(&self) -> Result<PgConnection, Error> {
         connect::connect(&self.url, "test").await.map_err(|error| connect::unavailable(&error))
+    }
+
+    /// Waits until commits wait for a standby, as `synchronous_standby_names` says: it is in force once the server's checkpointer
+    /// has taken it up, which only a commit shows.
+    pub async fn until_commits_wait(&self) -> Result<(), Trouble> {
+        let (mut probe, mut looking) = (self.connect().await?, self.connect().await?);
+        let pid: i32 = sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(&mut probe).await?;
+        let committing = async {
+            let deadline = Instant::now() + SETTING_DEADLINE;
+            while Instant::now() < deadline {
+                sqlx::query("SELECT pg_logical_emit_message(true, '', '')").execute(&mut probe).await?;
+            }
+            Err::<(), Trouble>("commits wait for no standby".into())
+        };
+        let waiting = async {
+            let query =
+                "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE pid = $1 AND wait_event = 'SyncRep')";
+            while !sqlx::query_scalar::<_, bool>(query).bind(pid).fetch_one(&mut looking).await? {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+            Ok::<(), Trouble>(())
+        };
+        tokio::select! {
+            ended = committing => ended,
+            ended = waiting => ended,
+        }
     }
 }
 

@@ -235,7 +235,7 @@ async fn a_rehearsal_whose_answer_is_never_taken_stops_no_writer() {
         kit.create(Object::namespace("p", &format!("n{n}"), "c1: cpu=1")).await.unwrap();
     }
     let took = begun.elapsed();
-    assert!(took < Duration::from_secs(2), "ten writes took {took:?}");
+    assert!(took < Duration::from_secs(20), "ten writes took {took:?}");
     let held = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'store rehearsal' \
          AND datname = current_database() AND state LIKE 'idle in transaction%'";
     let holding: i64 = sqlx::query_scalar(held).fetch_one(&mut kit.sql().await).await.unwrap();

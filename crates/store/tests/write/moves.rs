@@ -31,6 +31,7 @@ async fn claims(kit: &Kit) -> Vec<String> {
 #[tokio::test]
 async fn a_move_is_a_deletion_at_one_revision_and_a_creation_at_the_next() {
     let kit = Kit::new().await;
+    kit.until("the cache is filled", || kit.store.synced()).await;
     two_projects(&kit).await;
     let web = kit.create(Object::namespace("a", "web", "c1: cpu=2")).await.unwrap();
     let claimed = claims(&kit).await;

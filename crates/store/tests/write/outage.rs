@@ -103,7 +103,7 @@ async fn a_batch_that_commits_after_the_first_look_is_answered_with_its_own_outc
     let mut sql = kit.sql().await;
     // a commit now waits for a standby that is not there, after it was written
     standby(&mut sql, "nobody").await;
-    until_commits_wait(&mut sql, kit.sql().await).await;
+    kit.database.until_commits_wait().await.unwrap();
     let disturbing = async {
         until_waiting(&mut sql, "SyncRep", 1).await;
         proxy.cut();
@@ -135,28 +135,6 @@ async fn standby(sql: &mut PgConnection, name: &'static str) {
         }
         assert!(Instant::now() < deadline);
         tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-}
-
-/// A setting of the whole server is in force once its checkpointer has taken it up, which only a commit shows.
-async fn until_commits_wait(sql: &mut PgConnection, mut probe: PgConnection) {
-    let pid: i32 = sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(&mut probe).await.unwrap();
-    let committing = async {
-        let deadline = Instant::now() + Duration::from_secs(20);
-        loop {
-            sqlx::query("SELECT pg_logical_emit_message(true, '', '')").execute(&mut probe).await.unwrap();
-            assert!(Instant::now() < deadline, "commits wait for no standby");
-        }
-    };
-    let waiting = async {
-        let query = "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE pid = $1 AND wait_event = 'SyncRep')";
-        while !sqlx::query_scalar::<_, bool>(query).bind(pid).fetch_one(&mut *sql).await.unwrap() {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    };
-    tokio::select! {
-        () = committing => {}
-        () = waiting => {}
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::kit::{Kit, NAMESPACES, Object, refused};
 use meta::selector::{FieldSelector, LabelSelector};
+use std::cell::Cell;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -13,6 +14,8 @@ use store::testing::{Database, Server};
 use store::{Config, Error, Revision};
 
 const NOBODY: u32 = 65_534;
+/// So long sessions are killed.
+const KILLING: Duration = Duration::from_secs(3);
 
 /// A pgbouncer before a server; it ends when this is dropped.
 pub(crate) struct Bouncer {
@@ -135,13 +138,13 @@ async fn no_write_is_lost_or_made_twice_when_the_pools_sessions_die() {
         return;
     };
     let kit = Kit::with(config(&bouncer, &database), database).await;
-    let end = Instant::now() + Duration::from_secs(3);
+    let ended = Cell::new(false);
     let writing = (0..8).map(|writer| {
-        let kit = &kit;
+        let (kit, ended) = (&kit, &ended);
         async move {
             let (mut sure, mut unsure) = (Vec::new(), 0);
             for n in 0.. {
-                if Instant::now() > end {
+                if ended.get() {
                     break;
                 }
                 match kit.create(Object::note(&format!("w{writer}-{n}"))).await {
@@ -156,13 +159,16 @@ async fn no_write_is_lost_or_made_twice_when_the_pools_sessions_die() {
     });
     let mut sql = kit.sql().await;
     let killing = async {
+        let begun = Instant::now();
         let mut killed = 0;
-        while Instant::now() < end {
+        // A slow machine takes longer for as many.
+        while begun.elapsed() < KILLING || (killed <= 10 && begun.elapsed() < KILLING * 10) {
             tokio::time::sleep(Duration::from_millis(50)).await;
             let kill = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() \
                  AND datname = current_database() ORDER BY random() LIMIT 1";
             killed += sqlx::query(kill).execute(&mut sql).await.unwrap().rows_affected();
         }
+        ended.set(true);
         killed
     };
     let (results, killed) = tokio::join!(futures_util::future::join_all(writing), killing);

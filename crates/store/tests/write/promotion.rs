@@ -28,6 +28,7 @@ impl Pair {
         let kit = Kit::with(config, database).await;
         let data = folder(&server).await;
         let this = Self { server, proxy, kit, data };
+        this.kit.until("the cache is filled", || this.kit.store.synced()).await;
         let project = this.kit.create(Object::project("p", "", "c1: cpu=9")).await.unwrap();
         this.kit.store.get(&this.kit.access, &project.key(), At::Latest).await.unwrap();
         this

@@ -25,6 +25,7 @@ pub(crate) async fn folder(server: &Server) -> String {
 async fn after_a_restore_growth_waits_for_the_audit_and_everything_else_goes_on() {
     let mut server = Server::start(&NOT_DURABLE).await.unwrap();
     let kit = Kit::on(server.database().await.unwrap()).await;
+    kit.until("the cache is filled", || kit.store.synced()).await;
     kit.create(Object::project("p", "", "c1: cpu=4")).await.unwrap();
     let old = kit.create(Object::namespace("p", "old", "c1: cpu=1")).await.unwrap();
     let data = folder(&server).await;

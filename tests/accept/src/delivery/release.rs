@@ -15,7 +15,7 @@ use instance::manifests::{APISERVICE, MEMBERS_NAMESPACE, NAMESPACE, SERVICE};
 use instance::pki::Pki;
 use instance::platform::apiservice_available;
 use instance::postgres;
-use instance::programs::get;
+use instance::programs::answer;
 use serde_json::{Value, json};
 use terminal::say;
 
@@ -185,7 +185,7 @@ impl Delivery<'_> {
     fn exported(&self) -> Result<Vec<String>> {
         let mut texts = vec![self.kubectl().run(&["get", "--raw", "/metrics"])?];
         for pod in &self.pods {
-            texts.push(get(pod.port("admin")?, "/metrics")?.1);
+            texts.push(answer(pod.port("admin")?, "/metrics")?.1);
         }
         Ok(texts)
     }

@@ -15,6 +15,8 @@ const USED: &str = "adopting-used";
 const SEVERAL: &str = "adopting-several";
 const ALIKE: &str = "adopting-alike";
 const ALL: [&str; 4] = [ALIKE, PLAIN, SEVERAL, USED];
+/// Kubernetes makes it in every namespace, a while later.
+const AUTHORITY: &str = "kube-root-ca.crt";
 
 /// Namespaces that nobody manages are discovered, written into a file, and taken over together or not at all. What is in them
 /// stays as it is, and so do they when their objects are deleted.
@@ -125,6 +127,9 @@ fn contents(member: &Kubectl) -> Result<Vec<String>> {
         found.push(format!("{name} {}", field(&namespace, "/metadata/uid")));
         let inside = member.json(&["get", "pods,configmaps,resourcequotas", "-n", name])?;
         for object in inside.get("items").and_then(Value::as_array).into_iter().flatten() {
+            if field(object, "/metadata/name") == json!(AUTHORITY) {
+                continue;
+            }
             let is_quota = field(object, "/kind") == json!("ResourceQuota");
             // The quota of the namespace's name becomes ours.
             let version = if is_quota { Value::Null } else { field(object, "/metadata/resourceVersion") };

@@ -4,36 +4,28 @@ use instance::kubeconfig::{Kubeconfig, token};
 use instance::kubectl::Kubectl;
 use instance::layout;
 use instance::pki::Pki;
+use instance::supervisor::Spec;
 use instance::token::TokenIssuer;
 use instance::wait::{self, Look};
 use instance::{HOST_CLUSTER, Instance};
 use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 use std::time::{Duration, SystemTime};
+use terminal::say;
 
 const TAKEN_OVER: Duration = Duration::from_mins(2);
-/// Of the issuers here; the instance's own are chosen from its first port on.
-const PORTS_ABOVE: u16 = 400;
 
 /// An issuer whose keys are served by a process of its own, and whose tokens are signed here.
 struct SmallIssuer {
+    name: &'static str,
     tokens: TokenIssuer,
-    process: Child,
-}
-
-impl Drop for SmallIssuer {
-    fn drop(&mut self) {
-        drop(self.process.kill());
-        drop(self.process.wait());
-    }
 }
 
 impl SmallIssuer {
-    fn start(instance: &Instance, number: u16) -> Result<Self> {
-        let dir = instance.layout.path(&format!("home/issuer-{number}"));
+    fn start(instance: &Instance, name: &'static str) -> Result<Self> {
+        let dir = instance.layout.path(&format!("home/{name}"));
         std::fs::create_dir_all(&dir)?;
-        let port = instance.layout.first_port + PORTS_ABOVE + number;
+        let port = instance.supervisor.port(instance.layout.first_port, name, name)?;
         let tokens = TokenIssuer::open(&dir, format!("https://127.0.0.1:{port}"))?;
         let pki = Pki::open(&instance.layout.path("pki"))?;
         let config = json!({
@@ -43,9 +35,10 @@ impl SmallIssuer {
         });
         let file = dir.join("config.json");
         std::fs::write(&file, config.to_string())?;
-        let mut command = Command::new(layout::bin().join(identity::NAME));
-        let process = command.arg("serve").arg(&file).stdin(Stdio::null()).stderr(Stdio::null()).spawn()?;
-        Ok(Self { tokens, process })
+        let args = ["serve".to_owned(), file.to_string_lossy().into_owned()];
+        let spec = Spec::new(name, &layout::bin().join(identity::NAME)).args(args);
+        instance.supervisor.start(spec)?;
+        Ok(Self { name, tokens })
     }
 }
 
@@ -58,8 +51,12 @@ struct Try {
 
 /// The same file and the same tokens are given to kube-apiserver and to business-api: both take the bearers for the same.
 pub(super) fn parity(instance: &Instance) -> Result<()> {
-    let provider = instance.provider.as_ref().context("no identity provider")?;
-    let (claims, expressions) = (SmallIssuer::start(instance, 1)?, SmallIssuer::start(instance, 2)?);
+    let Some(provider) = &instance.provider else {
+        say::skipped("the identity provider's program is not there: nobody can log in");
+        return Ok(());
+    };
+    let (claims, expressions) =
+        (SmallIssuer::start(instance, "issuer-1")?, SmallIssuer::start(instance, "issuer-2")?);
     let file = provider.authentication_config();
     let before = std::fs::read_to_string(&file)?;
     let authority = std::fs::read_to_string(Pki::open(&instance.layout.path("pki"))?.cert(AUTHORITY))?;
@@ -73,6 +70,9 @@ pub(super) fn parity(instance: &Instance) -> Result<()> {
     write(&file, &before)?;
     let last = expressions.tokens.sign(&said(&expressions.tokens, &json!({"sub": "Eve"}))?)?;
     both.until(Option::is_none, &last)?;
+    for issuer in [&claims, &expressions] {
+        instance.supervisor.pause(issuer.name)?;
+    }
     outcome
 }
 

@@ -19,7 +19,7 @@ const HARD: Hard<'_> = &[("cpu", "100"), ("memory", "100Gi")];
 const SMALL: Hard<'_> = &[("cpu", "100m"), ("memory", "64Mi")];
 const SOON: Duration = Duration::from_mins(2);
 /// What a namespace may take in the middle of it, whatever it takes else.
-const FLOOR: Duration = Duration::from_secs(3);
+const FLOOR: Duration = Duration::from_secs(10);
 /// Namespaces before anything is rotated.
 const USUAL: usize = 10;
 

@@ -116,9 +116,10 @@ fn certificate_is_renewed(instance: &Instance, cluster: &str) -> Result<()> {
     let told = |wanted: u16| {
         wait::until(&format!("/livez/tunnel answers {wanted}"), SOON, || {
             for (_, port) in &instance.controller_admin_ports {
-                let (code, why) = programs::get(*port, "/livez/tunnel")?;
-                if code != wanted {
-                    return Ok(Look::NotYet(format!("{code}: {why}")));
+                match programs::get(*port, "/livez/tunnel") {
+                    Ok((code, _)) if code == wanted => {}
+                    Ok((code, why)) => return Ok(Look::NotYet(format!("{code}: {why}"))),
+                    Err(error) => return Ok(Look::NotYet(error.to_string())),
                 }
             }
             Ok(Look::Yes(()))
@@ -126,7 +127,7 @@ fn certificate_is_renewed(instance: &Instance, cluster: &str) -> Result<()> {
     };
     told(200)?;
     for (_, port) in &instance.controller_admin_ports {
-        let (_, metrics) = programs::get(*port, "/metrics")?;
+        let (_, metrics) = programs::answer(*port, "/metrics")?;
         contains(&metrics, &["\nbusiness_controller_tunnel_certificate_expiration_timestamp_seconds{} "])?;
     }
     let pki = Pki::open(&instance.layout.path("pki"))?;

@@ -210,7 +210,7 @@ fn early(instance: &Instance, api: &Api, kubectl: &Kubectl) -> Result<()> {
             })
         })?;
         for (probe, wanted) in [("/livez", 200), ("/readyz", 500)] {
-            let (code, text) = programs::get(api.admin_port, probe)?;
+            let (code, text) = programs::answer(api.admin_port, probe)?;
             ensure!(code == wanted, "{probe} answers {code}: {text}");
         }
         Ok(process)

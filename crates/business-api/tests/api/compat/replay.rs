@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-const SETTLES: Duration = Duration::from_secs(2);
+const SETTLES: Duration = Duration::from_secs(10);
 
 pub(super) struct Replay {
     world: World,
