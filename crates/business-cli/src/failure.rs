@@ -64,10 +64,10 @@ impl Failure {
         }
     }
 
-    /// With what to do next, where the server has refused with this code.
+    /// With what to do next, where the server has refused with this code. Nobody logs in first.
     pub(crate) fn advised(self, code: u16, next: &'static str) -> Self {
         match self {
-            Self::Refused(status) if status.code == code => {
+            Self::Refused(status) if status.code == code && !is_about_nobody(&status) => {
                 Self::Advised { failure: Box::new(Self::Refused(status)), next }
             }
             other => other,

@@ -394,5 +394,8 @@ mod tests {
         let refused = Failure::Refused(Box::new(Status::failure(422, "Invalid", "no endpoint")));
         let text = told(&refused.advised(422, "ask an operator"), Screen::plain(false));
         assert_eq!(text, "error: no endpoint\n  next: ask an operator\n");
+        let nobody = Status::failure(403, "Forbidden", "User \"system:anonymous\" cannot list it");
+        let text = told(&Failure::Refused(Box::new(nobody)).advised(403, "ask"), Screen::plain(false));
+        assert!(text.ends_with("  next: log in again: `kubectl business login`\n"), "{text}");
     }
 }

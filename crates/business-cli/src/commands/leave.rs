@@ -113,9 +113,9 @@ impl Leave {
     async fn look(&self, api: &Api) -> Result<Plan, Failure> {
         let cluster: MemberCluster = api.get(&paths::named(names::MEMBER_CLUSTERS, &self.cluster)).await?;
         let (tenants, projects, namespaces) = tokio::try_join!(
-            objects::seen::<Tenant>(api, names::TENANTS),
-            objects::seen::<Project>(api, names::PROJECTS),
-            objects::seen::<Namespace>(api, names::NAMESPACES),
+            objects::all::<Tenant>(api, names::TENANTS),
+            objects::all::<Project>(api, names::PROJECTS),
+            objects::all::<Namespace>(api, names::NAMESPACES),
         )?;
         Ok(Plan {
             cluster: self.cluster.clone(),
