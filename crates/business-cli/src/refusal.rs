@@ -6,6 +6,7 @@ use crate::level::{Level, LevelRow, LevelTable};
 use crate::screen::{Cell, Screen, Tone, harmless, right};
 use business_types::names;
 use business_types::refusal::{BELOW_ALLOCATED, CLUSTER_CLOSED, QUOTA_EXCEEDED, Reason};
+use http::StatusCode;
 use meta::quantity::Quantity;
 use meta::status::{Status, StatusCause};
 
@@ -180,12 +181,26 @@ fn next_of_status(status: &Status) -> Option<String> {
         409 => return Some(next_of_conflict(status)),
         410 => "the list has changed too fast: try again",
         413 => "send less at once",
+        503 if is_bare(status) => return Some(next_of_unserved()),
         429 | 503 | 504 => "the server is busy or starting: try again in a moment",
         400 | 422 => "change what it names; --help has examples",
         500.. => "an operator finds it in the server's log: tell him the time",
         _ => return None,
     };
     Some(next.to_owned())
+}
+
+/// Whether it is HTTP's own word and no Status: kube-apiserver, or something before it, does not reach the server.
+fn is_bare(status: &Status) -> bool {
+    StatusCode::SERVICE_UNAVAILABLE.canonical_reason() == Some(status.reason.as_str())
+}
+
+fn next_of_unserved() -> String {
+    let (version, group) = (names::VERSION, names::GROUP);
+    format!(
+        "the server is busy or starting: try again in a moment; if it stays so, `kubectl get apiservice {version}.{group}` \
+         says whether kube-apiserver reaches it"
+    )
 }
 
 /// What refusals say of that which operators alone may do.
@@ -387,6 +402,15 @@ mod tests {
         ] {
             assert!(next_of_rights(message).contains(says), "{message}");
         }
+    }
+
+    #[test]
+    fn a_server_that_kube_apiserver_does_not_reach_is_looked_for_there() {
+        let next = |status: &Status| next_of_status(status).unwrap();
+        let bare = Status::failure(503, "Service Unavailable", "service unavailable");
+        assert!(next(&bare).contains("`kubectl get apiservice v1.business.tkestack.io`"), "{}", next(&bare));
+        let ours = Status::unavailable("no database takes writes", 1);
+        assert!(!next(&ours).contains("apiservice"), "{}", next(&ours));
     }
 
     #[test]
