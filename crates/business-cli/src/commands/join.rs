@@ -223,13 +223,8 @@ impl Join {
 }
 
 /// The Secret that `join` makes for a cluster.
-pub(crate) fn secret_name(cluster: &str) -> String {
+fn secret_name(cluster: &str) -> String {
     format!("cluster-{cluster}")
-}
-
-/// Where it is.
-pub(crate) fn secret_path(namespace: &str, cluster: &str) -> String {
-    secret_path_of(namespace, &secret_name(cluster))
 }
 
 /// Where a Secret of the members' namespace is.
