@@ -11,12 +11,14 @@ use serde::Deserialize;
 use serde::de::{DeserializeOwned, Deserializer as _, IgnoredAny, MapAccess, Visitor};
 use serde_json::Value;
 use std::fmt;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Objects of a page.
 const PAGE: usize = 2000;
 /// Lists that expire while they are read are begun anew so often.
 const LISTS_MAX: usize = 3;
+/// Where the server asks for patience, a call is made so often.
+const TRIES_MAX: u32 = 10;
 /// Who has written what this program applies.
 pub(crate) const FIELD_MANAGER: &str = "kubectl-business";
 
@@ -70,7 +72,9 @@ enum Content {
 }
 
 impl Api {
-    pub(crate) fn new(config: Config, project: String, timeout: Duration) -> Result<Self, Failure> {
+    pub(crate) fn new(mut config: Config, project: String, timeout: Duration) -> Result<Self, Failure> {
+        // It would repeat for minutes, without a word, and even a write of which nobody knows whether it was done.
+        config.default_retry = false;
         let client = Client::try_from(config.clone()).map_err(|error| Failure::Kubeconfig(whole(&error)))?;
         Ok(Self { client, config, project, timeout: (!timeout.is_zero()).then_some(timeout), warns: true })
     }
@@ -177,20 +181,26 @@ impl Api {
         path: &str,
         body: Option<(Content, Vec<u8>)>,
     ) -> Result<Vec<u8>, Failure> {
-        let mut request = Request::builder().method(method).uri(path);
-        request = request.header(header::ACCEPT, "application/json, */*");
-        if let Some((content, _)) = &body {
-            request = request.header(header::CONTENT_TYPE, content.media_type());
-        }
-        let bytes = body.map(|(_, bytes)| bytes).unwrap_or_default();
-        let request =
-            request.body(Body::from(bytes)).map_err(|error| Failure::Usage(format!("{path}: {error}")))?;
-        let answered = self.answered(request);
-        match self.timeout {
-            None => answered.await,
-            Some(after) => tokio::time::timeout(after, answered)
-                .await
-                .map_err(|_elapsed| Failure::NoAnswer { server: self.server(), after })?,
+        let begun = Instant::now();
+        let mut tries = 1;
+        loop {
+            let answered = self.answered(request(&method, path, body.as_ref())?);
+            let ended = match self.timeout {
+                None => answered.await,
+                Some(after) => tokio::time::timeout(after.saturating_sub(begun.elapsed()), answered)
+                    .await
+                    .map_err(|_elapsed| Failure::NoAnswer { server: self.server(), after })?,
+            };
+            let failure = match ended {
+                Err(failure) if tries < TRIES_MAX => failure,
+                other => return other,
+            };
+            let Some(pause) = failure.patience() else { return Err(failure) };
+            if self.timeout.is_some_and(|after| begun.elapsed() + pause >= after) {
+                return Err(failure);
+            }
+            tokio::time::sleep(pause).await;
+            tries += 1;
         }
     }
 
@@ -204,6 +214,10 @@ impl Api {
             .filter(|_| self.warns)
             .filter_map(|value| value.to_str().ok())
             .for_each(|value| screen::warn(&warning(value)));
+        let patience: Option<u32> = response
+            .headers()
+            .get(header::RETRY_AFTER)
+            .and_then(|seconds| seconds.to_str().ok()?.parse().ok());
         let bytes = response.into_body().collect_bytes().await.map_err(unreachable)?;
         if code.is_success() {
             return Ok(bytes.into());
@@ -213,7 +227,11 @@ impl Api {
             let text = String::from_utf8_lossy(&bytes);
             let text: String = text.trim().chars().take(300).collect();
             let text = if text.is_empty() { format!("the server answered {code}") } else { text };
-            Status::failure(code.as_u16(), code.canonical_reason().unwrap_or_default(), text)
+            let bare = Status::failure(code.as_u16(), code.canonical_reason().unwrap_or_default(), text);
+            match patience {
+                Some(seconds) => bare.retry_after(seconds),
+                None => bare,
+            }
         }))))
     }
 }
@@ -226,6 +244,16 @@ impl Content {
             Self::Apply => "application/apply-patch+yaml",
         }
     }
+}
+
+fn request(method: &Method, path: &str, body: Option<&(Content, Vec<u8>)>) -> Result<Request<Body>, Failure> {
+    let mut request = Request::builder().method(method.clone()).uri(path);
+    request = request.header(header::ACCEPT, "application/json, */*");
+    if let Some((content, _)) = body {
+        request = request.header(header::CONTENT_TYPE, content.media_type());
+    }
+    let bytes = body.map(|(_, bytes)| bytes.clone()).unwrap_or_default();
+    request.body(Body::from(bytes)).map_err(|error| Failure::Usage(format!("{path}: {error}")))
 }
 
 fn read<T: DeserializeOwned>(path: &str, bytes: &[u8]) -> Result<T, Failure> {

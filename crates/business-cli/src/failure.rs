@@ -64,10 +64,10 @@ impl Failure {
         }
     }
 
-    /// With what to do next, where the server has refused with this code.
+    /// With what to do next, where the server has refused with this code. Nobody logs in first.
     pub(crate) fn advised(self, code: u16, next: &'static str) -> Self {
         match self {
-            Self::Refused(status) if status.code == code => {
+            Self::Refused(status) if status.code == code && !is_about_nobody(&status) => {
                 Self::Advised { failure: Box::new(Self::Refused(status)), next }
             }
             other => other,
@@ -98,6 +98,15 @@ impl Failure {
         }
     }
 
+    /// How long the server asks to be left alone before the same call comes again. Where it is not known whether a write was
+    /// done, it asks for none.
+    pub(crate) fn patience(&self) -> Option<Duration> {
+        let Self::Refused(status) = self else { return None };
+        let seconds = status.details.as_ref()?.retry_after_seconds;
+        let asks = seconds > 0 && matches!(status.code, 429 | 500..=599);
+        asks.then(|| Duration::from_secs(seconds.into()))
+    }
+
     /// Whether somebody else has written meanwhile.
     pub(crate) fn is_conflict(&self) -> bool {
         matches!(self, Self::Refused(status) if status.code == 409)
@@ -113,4 +122,19 @@ pub(crate) fn is_about_nobody(status: &Status) -> bool {
 pub(crate) fn seconds(duration: Duration) -> String {
     let millis = duration.as_millis();
     if millis.is_multiple_of(1000) { format!("{}s", millis / 1000) } else { format!("{millis}ms") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_is_repeated_where_the_server_asks_for_it() {
+        let patience = |status: Status| Failure::Refused(Box::new(status)).patience();
+        assert_eq!(patience(Status::unavailable("starting", 2)), Some(Duration::from_secs(2)));
+        assert_eq!(patience(Status::too_many_requests(1)), Some(Duration::from_secs(1)));
+        assert_eq!(patience(Status::timeout("nobody knows whether it was written", 0)), None);
+        assert_eq!(patience(Status::failure(503, "Service Unavailable", "service unavailable")), None);
+        assert_eq!(patience(Status::failure(403, "Forbidden", "no").retry_after(1)), None);
+    }
 }

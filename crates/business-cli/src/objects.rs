@@ -9,6 +9,7 @@ use business_types::{
 };
 use meta::quantity::ResourceList;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 
 /// An object of any kind.
@@ -78,18 +79,40 @@ pub(crate) async fn namespace(api: &Api, project: &str, name: &str) -> Result<Na
     api.get(&paths::namespace(project, name)).await
 }
 
-/// All that the caller sees of a kind; nothing where he may not look at any. A collection that is not there is no server of ours.
-pub(crate) async fn seen<T>(api: &Api, plural: &str) -> Result<Vec<T>, Failure>
+/// What to do where somebody may not look at what every role lets one look at.
+const NO_ROLE: &str = "you have no role here: an administrator gives one by `kubectl business access add`; through \
+                       kube-apiserver it takes the ClusterRole business-door, too; or --context is another cluster's";
+
+/// All of a kind that the caller sees. A collection that is not there is no server of ours.
+pub(crate) async fn all<T>(api: &Api, plural: &str) -> Result<Vec<T>, Failure>
 where
-    T: serde::de::DeserializeOwned + Send + 'static,
+    T: DeserializeOwned + Send + 'static,
 {
     match api.list(&paths::all(plural)).await {
-        Err(failure) if failure.is_forbidden() && !failure.is_anonymous() => Ok(Vec::new()),
         Err(failure) if failure.is_not_found() => Err(Failure::Stopped(format!(
             "{} does not serve {}: look whether --context and --kubeconfig are those that you mean",
             api.server(),
             names::API_VERSION
         ))),
+        other => other,
+    }
+}
+
+/// The same of a kind that every role lets one look at.
+pub(crate) async fn all_by_role<T>(api: &Api, plural: &str) -> Result<Vec<T>, Failure>
+where
+    T: DeserializeOwned + Send + 'static,
+{
+    all(api, plural).await.map_err(|failure| failure.advised(403, NO_ROLE))
+}
+
+/// The same; nothing where he may not look at any: not for what is taken to be free, or gone, when it is not listed.
+pub(crate) async fn seen<T>(api: &Api, plural: &str) -> Result<Vec<T>, Failure>
+where
+    T: DeserializeOwned + Send + 'static,
+{
+    match all(api, plural).await {
+        Err(failure) if failure.is_forbidden() && !failure.is_anonymous() => Ok(Vec::new()),
         other => other,
     }
 }

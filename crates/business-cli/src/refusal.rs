@@ -6,6 +6,7 @@ use crate::level::{Level, LevelRow, LevelTable};
 use crate::screen::{Cell, Screen, Tone, harmless, right};
 use business_types::names;
 use business_types::refusal::{BELOW_ALLOCATED, CLUSTER_CLOSED, QUOTA_EXCEEDED, Reason};
+use http::StatusCode;
 use meta::quantity::Quantity;
 use meta::status::{Status, StatusCause};
 
@@ -180,12 +181,26 @@ fn next_of_status(status: &Status) -> Option<String> {
         409 => return Some(next_of_conflict(status)),
         410 => "the list has changed too fast: try again",
         413 => "send less at once",
+        503 if is_bare(status) => return Some(next_of_unserved()),
         429 | 503 | 504 => "the server is busy or starting: try again in a moment",
         400 | 422 => "change what it names; --help has examples",
         500.. => "an operator finds it in the server's log: tell him the time",
         _ => return None,
     };
     Some(next.to_owned())
+}
+
+/// Whether it is HTTP's own word and no Status: kube-apiserver, or something before it, does not reach the server.
+fn is_bare(status: &Status) -> bool {
+    StatusCode::SERVICE_UNAVAILABLE.canonical_reason() == Some(status.reason.as_str())
+}
+
+fn next_of_unserved() -> String {
+    let (version, group) = (names::VERSION, names::GROUP);
+    format!(
+        "the server is busy or starting: try again in a moment; if it stays so, `kubectl get apiservice {version}.{group}` \
+         says whether kube-apiserver reaches it"
+    )
 }
 
 /// What refusals say of that which operators alone may do.
@@ -390,9 +405,21 @@ mod tests {
     }
 
     #[test]
+    fn a_server_that_kube_apiserver_does_not_reach_is_looked_for_there() {
+        let next = |status: &Status| next_of_status(status).unwrap();
+        let bare = Status::failure(503, "Service Unavailable", "service unavailable");
+        assert!(next(&bare).contains("`kubectl get apiservice v1.business.tkestack.io`"), "{}", next(&bare));
+        let ours = Status::unavailable("no database takes writes", 1);
+        assert!(!next(&ours).contains("apiservice"), "{}", next(&ours));
+    }
+
+    #[test]
     fn what_a_command_knows_better_is_said_in_place_of_the_usual() {
         let refused = Failure::Refused(Box::new(Status::failure(422, "Invalid", "no endpoint")));
         let text = told(&refused.advised(422, "ask an operator"), Screen::plain(false));
         assert_eq!(text, "error: no endpoint\n  next: ask an operator\n");
+        let nobody = Status::failure(403, "Forbidden", "User \"system:anonymous\" cannot list it");
+        let text = told(&Failure::Refused(Box::new(nobody)).advised(403, "ask"), Screen::plain(false));
+        assert!(text.ends_with("  next: log in again: `kubectl business login`\n"), "{text}");
     }
 }

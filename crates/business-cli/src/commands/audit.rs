@@ -3,7 +3,7 @@ use crate::api::Api;
 use crate::failure::{Failure, Outcome};
 use crate::objects::{self, MemberCluster, Namespace, Project, Tenant};
 use crate::output::{self, View};
-use crate::screen::{Cell, Screen, Table, Tone, harmless, left, print};
+use crate::screen::{Cell, Screen, Table, Tone, harmless, left, note, print};
 use business_types::condition::{self, BOUNDED, FALSE, QUOTA_CONSISTENT, REPLACED};
 use business_types::{Condition, HeldAmount, names};
 use clap::Args;
@@ -52,11 +52,14 @@ struct Report {
 impl Audit {
     pub(crate) async fn run(&self, api: &Api, screen: Screen) -> Result<Outcome, Failure> {
         let (tenants, projects, namespaces, clusters) = tokio::try_join!(
-            objects::seen::<Tenant>(api, names::TENANTS),
-            objects::seen::<Project>(api, names::PROJECTS),
-            objects::seen::<Namespace>(api, names::NAMESPACES),
+            objects::all_by_role::<Tenant>(api, names::TENANTS),
+            objects::all_by_role::<Project>(api, names::PROJECTS),
+            objects::all_by_role::<Namespace>(api, names::NAMESPACES),
             objects::seen::<MemberCluster>(api, names::MEMBER_CLUSTERS),
         )?;
+        if tenants.is_empty() && projects.is_empty() && clusters.is_empty() {
+            note("you see no tenant, no project and no cluster: nothing was looked at");
+        }
         let mut report = Report::default();
         for project in &projects {
             report.take_project(project);

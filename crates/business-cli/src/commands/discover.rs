@@ -55,7 +55,7 @@ impl Discover {
         let (namespaces, quotas, held) = tokio::try_join!(
             member.list::<Value>("/api/v1/namespaces"),
             member.list::<Value>("/api/v1/resourcequotas"),
-            objects::seen::<Namespace>(&host, names::NAMESPACES),
+            objects::all::<Namespace>(&host, names::NAMESPACES),
         )?;
         let held: BTreeSet<String> = held
             .into_iter()

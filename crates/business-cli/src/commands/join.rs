@@ -44,6 +44,9 @@ Examples:
 Here --kubeconfig is the member cluster's, of somebody who rules it; it is used for this call alone and kept nowhere. A cluster that
 has joined before keeps what it was joined with where a flag is left out, and that is told. To renew the controller's credentials and
 nothing else: kubectl business rotate.";
+/// What to do where a Secret of member clusters is refused: the ClusterRole of operators does not hold them.
+pub(crate) const MEMBERS_ROLE: &str = "have the Role business-operator of the members' namespace bound to you, too: \
+                                       docs/install.md, step 4; where that namespace is another one, name it: --members-namespace";
 /// A year.
 pub(crate) const TOKEN_DAYS: &str = "365";
 
@@ -108,7 +111,7 @@ impl Join {
         let Both { host, member } = self.both.open(connection).await?;
         let before = Before::read(&host, &member, self).await?;
         let terms = Terms::of(self, self.dialling()?, &before, &member.server())?;
-        terms.tell();
+        terms.tell(&member.server());
         let choice = Choice { shared: terms.shared, capacity: self.capacity };
         let mut objects = manifests::chosen(choice)?;
         if let Way::Tunnel(dialling) = &terms.way {
@@ -220,13 +223,8 @@ impl Join {
 }
 
 /// The Secret that `join` makes for a cluster.
-pub(crate) fn secret_name(cluster: &str) -> String {
+fn secret_name(cluster: &str) -> String {
     format!("cluster-{cluster}")
-}
-
-/// Where it is.
-pub(crate) fn secret_path(namespace: &str, cluster: &str) -> String {
-    secret_path_of(namespace, &secret_name(cluster))
 }
 
 /// Where a Secret of the members' namespace is.

@@ -1,5 +1,5 @@
 use super::cordon;
-use super::join::{secret_path, tunnel};
+use super::join::{MEMBERS_ROLE, secret_path_of, terms, tunnel};
 use crate::amount;
 use crate::api::Api;
 use crate::connection::duration;
@@ -13,7 +13,7 @@ use business_types::names;
 use clap::Args;
 use meta::quantity::ResourceList;
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -80,8 +80,18 @@ struct Plan {
     cluster: String,
     #[serde(skip)]
     uid: String,
+    #[serde(skip)]
+    secret: KeptSecret,
     cordoned: bool,
     ties: Vec<Tie>,
+}
+
+/// The Secret of a cluster in the host cluster.
+#[derive(Debug)]
+struct KeptSecret {
+    name: String,
+    /// Whether its record says that it is there, and is not going already. While it is there, the cluster is registered anew.
+    is_named: bool,
 }
 
 impl Leave {
@@ -113,12 +123,13 @@ impl Leave {
     async fn look(&self, api: &Api) -> Result<Plan, Failure> {
         let cluster: MemberCluster = api.get(&paths::named(names::MEMBER_CLUSTERS, &self.cluster)).await?;
         let (tenants, projects, namespaces) = tokio::try_join!(
-            objects::seen::<Tenant>(api, names::TENANTS),
-            objects::seen::<Project>(api, names::PROJECTS),
-            objects::seen::<Namespace>(api, names::NAMESPACES),
+            objects::all::<Tenant>(api, names::TENANTS),
+            objects::all::<Project>(api, names::PROJECTS),
+            objects::all::<Namespace>(api, names::NAMESPACES),
         )?;
         Ok(Plan {
             cluster: self.cluster.clone(),
+            secret: KeptSecret::of(&self.cluster, &cluster),
             uid: cluster.metadata.uid,
             cordoned: cluster.spec.cordoned,
             ties: ties(&self.cluster, &tenants, &projects, &namespaces),
@@ -147,22 +158,27 @@ impl Leave {
     }
 
     async fn forget(&self, api: &Api, plan: &Plan) -> Result<Outcome, Failure> {
+        let secret = secret_path_of(&self.members_namespace, &plan.secret.name);
+        let kept: Option<Value> =
+            api.find(&secret).await.map_err(|failure| failure.advised(403, MEMBERS_ROLE))?;
+        if kept.is_none() {
+            note(plan.secret.missing(&self.cluster, &self.members_namespace)?);
+        }
         for tie in &plan.ties {
             let body = json!({"spec": {"clusters": {&self.cluster: null}}});
             api.merge_patch(&paths::named(names::TENANTS, &tie.owner), &body).await?;
             note(format_args!("tenant {}: its ceiling on {} is gone", tie.owner, self.cluster));
         }
-        match api.delete(&secret_path(&self.members_namespace, &self.cluster)).await {
-            Ok(_) => note("the controller's credentials are gone from the host cluster"),
-            Err(failure) if failure.is_not_found() => {
-                note(
-                    "`join` has kept no Secret of it: take it out of the controller's directory, or it is registered anew",
-                );
-            }
-            Err(failure) => return Err(failure),
-        }
         if !tunnel::tokens(api, &self.members_namespace, &self.cluster).revoke_all().await?.is_empty() {
             note("its agents' tokens for the tunnel are good no more");
+        }
+        // The last before the record: once it is gone, a record that names it stops a call that is repeated.
+        if kept.is_some() {
+            match api.delete(&secret).await {
+                Ok(_) => note("the controller's credentials are gone from the host cluster"),
+                Err(failure) if failure.is_not_found() => {}
+                Err(failure) => return Err(failure.advised(403, MEMBERS_ROLE)),
+            }
         }
         let path = paths::named(names::MEMBER_CLUSTERS, &self.cluster);
         api.delete(&path).await?;
@@ -179,6 +195,33 @@ impl Leave {
         .await?;
         print(format_args!("cluster {} has left\n", self.cluster))?;
         Ok(Outcome::Done)
+    }
+}
+
+impl KeptSecret {
+    fn of(name: &str, cluster: &MemberCluster) -> Self {
+        Self {
+            name: terms::secret_name(name, Some(cluster)),
+            is_named: cluster.spec.credentials.is_some() && !cluster.is_deleting(),
+        }
+    }
+
+    /// What is said where it is not there.
+    fn missing(&self, cluster: &str, namespace: &str) -> Result<String, Failure> {
+        let Self { name, is_named } = self;
+        if *is_named {
+            return Err(Failure::Stopped(format!(
+                "the credentials of cluster {cluster} are in the Secret {name}, as its record says, and there is none in \
+                 {namespace}: it is not forgotten, for while that Secret is there the cluster is registered anew\n  \
+                 it is in another namespace: say in which by --members-namespace (members.namespace of the chart)\n  \
+                 it has been deleted already: take it out of the record, and call this again\n    \
+                 kubectl patch membercluster {cluster} --type=merge -p '{{\"spec\":{{\"credentials\":null}}}}'"
+            )));
+        }
+        Ok(format!(
+            "there is no Secret {name} in {namespace}: where the controller's directory lists cluster {cluster} by a file, take it \
+             out of that, or it is registered anew"
+        ))
     }
 }
 
@@ -258,4 +301,41 @@ fn ties(cluster: &str, tenants: &[Tenant], projects: &[Project], namespaces: &[N
         }
     }
     ties
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kept(record: &Value) -> KeptSecret {
+        KeptSecret::of("east", &serde_json::from_value(record.clone()).unwrap())
+    }
+
+    #[test]
+    fn the_secret_that_the_record_names_is_the_one_that_goes() {
+        let named = kept(&json!({"spec": {"credentials": {"secretName": "by-hand"}}}));
+        assert_eq!((named.name.as_str(), named.is_named), ("by-hand", true));
+        let not = kept(&json!({}));
+        assert_eq!((not.name.as_str(), not.is_named), ("cluster-east", false));
+    }
+
+    #[test]
+    fn a_record_whose_secret_is_elsewhere_stays() {
+        let named = json!({"spec": {"credentials": {"secretName": "by-hand"}}});
+        let why = kept(&named).missing("east", "members").unwrap_err().to_string();
+        for part in [
+            "the Secret by-hand,",
+            "none in members:",
+            "--members-namespace",
+            "kubectl patch membercluster east --type=merge -p '{\"spec\":{\"credentials\":null}}'",
+        ] {
+            assert!(why.contains(part), "{part}: {why}");
+        }
+        let mut going = named;
+        going["metadata"] = json!({"deletionTimestamp": "2026-01-01T00:00:00Z"});
+        for record in [going, json!({"spec": {"credentials": null}})] {
+            let told = kept(&record).missing("east", "members").unwrap();
+            assert!(told.contains("registered anew"), "{told}");
+        }
+    }
 }

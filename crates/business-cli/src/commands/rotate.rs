@@ -1,6 +1,6 @@
 use super::join::credentials::{Account, Credential, bound_to};
 use super::join::kubeconfig::{in_secret, is_tunnelled, token_of, with_token};
-use super::join::{TOKEN_DAYS, secret_path_of, terms, tunnel};
+use super::join::{MEMBERS_ROLE, TOKEN_DAYS, secret_path_of, terms, tunnel};
 use super::member::{self, Both, BothClusters, text};
 use crate::api::Api;
 use crate::connection::{ConnectionFlags, duration};
@@ -33,6 +33,10 @@ Examples:
 Here --kubeconfig is the member cluster's, of somebody who rules it; it is used for this call alone and kept nowhere. The new
 credentials are tried beside the old ones, which are revoked when the new ones are in use. Of a cluster that only dials out, so is
 the token of the tunnel's agents. It can be interrupted at any step and called again.";
+
+/// What to do where its Secret is not there.
+const NO_SECRET: &str = "the chart's members.namespace may be another one: name it by --members-namespace; where the Secret is \
+                         gone, `kubectl business join` makes it anew";
 
 /// Renew the controller's credentials of a cluster without a gap, and revoke the old ones (operators)
 #[derive(Debug, Args)]
@@ -70,7 +74,7 @@ impl Rotate {
         let Both { host, member } = self.both.open(connection).await?;
         note(format_args!("1/5 checking {} at {}", self.cluster, member.server()));
         let path = self.check(&host, &member).await?;
-        let secret: Value = host.get(&path).await?;
+        let secret = kept(&host, &path).await?;
         note("2/5 making new credentials there, beside the old ones");
         let mut renewed = Vec::new();
         for account in [Account::CONTROLLER, Account::SIGNER] {
@@ -207,6 +211,12 @@ impl Renewed {
     fn kubeconfig(&self) -> Result<String, Failure> {
         with_token(&self.before, &self.new.token)
     }
+}
+
+/// Its Secret in the host cluster.
+async fn kept(host: &Api, path: &str) -> Result<Value, Failure> {
+    let found = host.get(path).await;
+    found.map_err(|failure| failure.advised(403, MEMBERS_ROLE).advised(404, NO_SECRET))
 }
 
 /// Nobody has written in between.

@@ -56,7 +56,7 @@ impl Tree {
     pub(crate) async fn run(&self, api: &Api, screen: Screen) -> Result<Outcome, Failure> {
         let (tenants, projects, namespaces) = tokio::try_join!(
             objects::seen::<Tenant>(api, names::TENANTS),
-            objects::seen::<Project>(api, names::PROJECTS),
+            objects::all_by_role::<Project>(api, names::PROJECTS),
             objects::seen::<Namespace>(api, names::NAMESPACES),
         )?;
         let forest = Forest::grown(tenants, projects, namespaces);

@@ -33,8 +33,8 @@ async fn a_tree_is_read_by_programs_and_by_whoever_sees_only_a_part() {
     assert_eq!((&web["name"], &web["children"][0]["name"]), (&json!("web"), &json!("east/front")));
     world.run("alice", &["access", "add", "web", "--user", "bob", "--role", "view"]).expect(0);
     until("bob sees web", || {
-        let told = world.run("bob", &["tree", "-o", "json"]).json(0);
-        told["roots"][0]["children"][0]["name"] == "web"
+        let ended = world.run("bob", &["tree", "-o", "json"]);
+        ended.code == 0 && ended.json(0)["roots"][0]["children"][0]["name"] == "web"
     });
     let yaml = world.run("bob", &["tree", "web", "-o", "yaml"]).expect(0);
     assert!(yaml.starts_with("roots:\n- kind: Project\n  name: web\n"), "{yaml}");
@@ -162,6 +162,9 @@ async fn an_object_is_described_in_plain_words() {
 async fn findings_are_told_and_end_with_three() {
     let world = World::with_projects().await;
     world.run("operator", &["audit"]).expect(0);
+    let blind = world.run("operator", &["audit", "--as", "eve"]);
+    assert!(blind.err.contains("next: you have no role here"), "{}", blind.err);
+    assert_eq!((blind.code, blind.out.as_str()), (3, ""), "who sees nothing is not told that all is well");
     let held = json!([{"uid": "6ba7b810-9dad-11d1-80b4-00c04fd430c8", "state": "orphaned", "clusterName": "east",
         "namespace": "lost", "hard": {"pods": "2"}, "reason": "a restore lost its object"}]);
     let comparison = json!({"revision": 1, "strange": 1, "strangers": [

@@ -15,6 +15,9 @@ mod acting;
 /// What a person reads when the answer is no.
 #[cfg(test)]
 mod refusals;
+/// What the cluster around the server answers.
+#[cfg(test)]
+mod clusters;
 /// Logging in at a provider.
 #[cfg(test)]
 mod login;

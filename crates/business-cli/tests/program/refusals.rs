@@ -32,6 +32,7 @@ const REFUSED: &[(&str, &[&str])] = &[
     ("operator", &["lock", "absent", "--reason", "unpaid"]),
     ("operator", &["cordon", "absent"]),
     ("operator", &["leave", "absent", "--plan"]),
+    ("operator", &["tree", "--as", "eve"]),
     ("nobody", &["access", "list", "web"]),
 ];
 /// Once an operator has locked project web.

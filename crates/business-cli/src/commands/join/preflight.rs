@@ -1,6 +1,6 @@
 use super::terms::{Terms, Way};
 use super::{Join, manifests, member, tunnel};
-use crate::api::Api;
+use crate::api::{Api, segment};
 use crate::failure::Failure;
 use crate::objects::{self, MemberCluster};
 use business_types::names;
@@ -64,6 +64,7 @@ pub(super) async fn check(
             wrong.push(format!("in {} you may not {right}", join.cluster));
         }
     }
+    wrong.extend(missing(host, &join.members_namespace).await?);
     for right in needed_in_host(matches!(terms.way, Way::Tunnel(_))) {
         if !allowed(host, right, Some(&join.members_namespace)).await? {
             wrong.push(format!("in the host cluster you may not {right} in {}", join.members_namespace));
@@ -94,6 +95,19 @@ fn taken(known: &[MemberCluster], name: &str, uid: &str) -> Option<String> {
     }
     let other = known.iter().find(|cluster| cluster.name() != name && cluster.status.uid == uid)?;
     Some(format!("this cluster is registered already, as {}", other.name()))
+}
+
+/// Whoever installs the platform makes this namespace, and may call it otherwise. Not every operator may look.
+async fn missing(host: &Api, namespace: &str) -> Result<Option<String>, Failure> {
+    let path = format!("/api/v1/namespaces/{}", segment(namespace));
+    match host.find::<Value>(&path).await {
+        Ok(None) => Ok(Some(format!(
+            "the host cluster has no namespace {namespace}: --members-namespace is the chart's members.namespace"
+        ))),
+        Ok(Some(_)) => Ok(None),
+        Err(failure) if failure.is_forbidden() => Ok(None),
+        Err(failure) => Err(failure),
+    }
 }
 
 /// To apply each of the objects, and to make tokens.

@@ -3,7 +3,7 @@
 use super::credentials::Reach;
 use super::kubeconfig::{self, in_secret, is_tunnelled};
 use super::tunnel::{self, Dialling};
-use super::{Join, secret_path_of, text};
+use super::{Join, MEMBERS_ROLE, secret_path_of, text};
 use crate::api::Api;
 use crate::failure::Failure;
 use crate::objects::MemberCluster;
@@ -15,6 +15,7 @@ use business_types::names::{
 };
 use business_types::{ClusterIdentity, MemberClusterSpec};
 use serde_json::{Map, Value, json};
+use std::net::IpAddr;
 
 /// What there is of a cluster that has joined before.
 #[derive(Default)]
@@ -62,7 +63,8 @@ impl Before {
         let cluster: Option<MemberCluster> =
             host.find(&paths::named(names::MEMBER_CLUSTERS, &join.cluster)).await?;
         let name = secret_name(&join.cluster, cluster.as_ref());
-        let secret = host.find(&secret_path_of(&join.members_namespace, &name)).await?;
+        let path = secret_path_of(&join.members_namespace, &name);
+        let secret = host.find(&path).await.map_err(|failure| failure.advised(403, MEMBERS_ROLE))?;
         let mut before = Self { cluster, secret, dialling: None };
         if before.secret.is_some() || before.registered().is_some() {
             before.dialling = tunnel::found(member).await?;
@@ -128,7 +130,14 @@ impl Terms {
         })
     }
 
-    pub(super) fn tell(&self) {
+    /// `server` is the address in the kubeconfig that was given.
+    pub(super) fn tell(&self, server: &str) {
+        if self.way == Way::Directly(None) && is_loopback(server) {
+            note(format_args!(
+                "{server} is this machine's own: a controller in a pod does not reach the cluster there; name an address that it \
+                 reaches with --server, such as https://kubernetes.default.svc where it is the host cluster itself"
+            ));
+        }
         if !self.kept.is_empty() {
             note(format_args!("as before, since this call does not say: {}", self.kept.join(" ")));
         }
@@ -139,6 +148,14 @@ impl Terms {
             ));
         }
     }
+}
+
+/// Whether it is an address of whoever uses it, which is another machine for each.
+fn is_loopback(server: &str) -> bool {
+    let address: Option<http::Uri> = server.parse().ok();
+    let Some(host) = address.as_ref().and_then(http::Uri::host) else { return false };
+    let ip: Result<IpAddr, _> = host.trim_matches(['[', ']']).parse();
+    host.eq_ignore_ascii_case("localhost") || ip.is_ok_and(|ip| ip.is_loopback() || ip.is_unspecified())
 }
 
 /// The Secret that the controller reads of a cluster, or the one that is made.
@@ -345,6 +362,19 @@ mod tests {
             let terms = terms(&[], &before).unwrap();
             assert_eq!(terms.annotations["business.tkestack.io/tenants"], text);
             assert!(terms.has_lost_secret);
+        }
+    }
+
+    #[test]
+    fn an_address_that_is_everybodys_own_is_no_address_of_a_cluster() {
+        for own in
+            ["https://127.0.0.1:6443", "https://localhost", "https://[::1]:6443", "https://0.0.0.0:6550/"]
+        {
+            assert!(is_loopback(own), "{own}");
+        }
+        for other in [HERE, "https://10.0.0.1:6443", "https://[fd00::1]", "https://localhost.example.org", ""]
+        {
+            assert!(!is_loopback(other), "{other}");
         }
     }
 
