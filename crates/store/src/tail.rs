@@ -335,9 +335,9 @@ impl Tail {
             counter => counter,
         };
         let horizon = self.cache.horizon();
-        let prepared = self.cache.config.prepared;
-        let looked = sql::rows_within(&mut session.reading, prepared, LOOK, &[last.into()], LOOK_BYTES_MAX);
-        let (rows, cut) = looked.await?;
+        let (args, prepared) = ([last.into()], self.cache.config.prepared);
+        let (rows, cut) =
+            sql::rows_within(&mut session.reading, prepared, LOOK, &args, LOOK_BYTES_MAX).await?;
         let head = Head::read(rows.first().ok_or(sqlx::Error::RowNotFound)?)?;
         let standby = self.cache.primary.is_some();
         // A standby may be behind: behind what came from our own writes, or behind the one that was read before it.

@@ -90,7 +90,9 @@ impl Stream {
             return Poll::Ready(Some(Err(failed("nothing was taken for too long"))));
         };
         let body = &mut sending.body;
-        let Ok(polled) = std::panic::catch_unwind(AssertUnwindSafe(|| Pin::new(body).poll_frame(cx))) else {
+        let Ok(polled) =
+            std::panic::catch_unwind(AssertUnwindSafe(|| http_body::Body::poll_frame(Pin::new(body), cx)))
+        else {
             sending.metrics.panics.inc();
             tracing::error!("a response's stream panicked");
             self.sending = None;

@@ -1,6 +1,7 @@
 //! A watch over a WebSocket (RFC 6455): one event a message, over HTTP/1.1. Only the wrapping is made here; the
 //! frames are those of the chunked stream.
 
+use super::CLIENT_WAIT;
 use crate::authn::subprotocol;
 use crate::caller::{Caller, Via};
 use crate::response::PROTOBUF_STREAM;
