@@ -25,8 +25,9 @@ use crate::queue::Lane;
 use crate::seal::Keyring;
 use crate::shares::{Share, Stay};
 use business_types::{ClusterComparison, Comparison};
-use judge::Evidence;
-use look::Sighting;
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use judge::{Evidence, Judgement};
+use look::{Sighting, Sights};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,6 +45,13 @@ const CATCH_UP_PERIOD: Duration = Duration::from_millis(50);
 const CATCH_UP_MAX: Duration = Duration::from_secs(10);
 /// A call that takes longer has failed.
 const DEADLINE: Duration = Duration::from_secs(30);
+/// Clusters at a time, and namespaces of each: one that takes its time keeps no other waiting.
+const PARALLEL: usize = 8;
+/// A cluster that has not shown all that it has within this time, or cannot be judged within it, was not compared. Each of its
+/// answers may come in time, and there may be no end of them.
+const CLUSTER_MAX: Duration = Duration::from_mins(2);
+/// Why it was not.
+const SILENT: &str = "no answer in time";
 
 /// Audits again and again.
 #[derive(Debug)]
@@ -128,11 +136,9 @@ pub async fn pass(cx: &Context) -> Result<Comparison, Error> {
     let mut sightings = Vec::new();
     let mut keys = BTreeMap::new();
     let members = scope.members();
-    for member in &members {
-        let looked = match look::ready(cx, member).await {
-            Ok(()) => look::look(cx, member, &survey, &keyring).await,
-            Err(why) => Err(why),
-        };
+    let looks: Vec<_> = members.iter().map(|member| look_at(cx, member, &survey, &keyring)).collect();
+    let looked: Vec<_> = stream::iter(looks).buffer_unordered(PARALLEL).collect().await;
+    for (member, looked) in looked {
         match looked {
             Ok(sights) => {
                 comparison.clusters.insert(member.name.clone(), survey.revision);
@@ -216,6 +222,20 @@ fn missing(comparison: &mut Comparison, cluster: &str, why: String) {
     comparison.missing.insert(cluster.to_owned(), why);
 }
 
+/// What there is in a cluster, or why it could not be looked at.
+async fn look_at<'a>(
+    cx: &Context,
+    member: &'a Arc<Member>,
+    survey: &Survey,
+    keyring: &Keyring,
+) -> (&'a Arc<Member>, Result<Sights, String>) {
+    let looked = async {
+        look::ready(cx, member).await?;
+        look::look(cx, member, survey, keyring).await
+    };
+    (member, timeout(CLUSTER_MAX, looked).await.unwrap_or_else(|_elapsed| Err(SILENT.to_owned())))
+}
+
 /// Judges what was seen; a cluster that does not answer then is not compared.
 async fn judge_all(
     cx: &Context,
@@ -223,27 +243,50 @@ async fn judge_all(
     sightings: Vec<Sighting>,
     comparison: &mut Comparison,
 ) -> Findings {
-    let mut findings = Findings::default();
+    let mut clusters: BTreeMap<String, Vec<Sighting>> = BTreeMap::new();
     for sighting in sightings.into_iter().filter(|sighting| !evidence.clears(cx, sighting)) {
-        let cluster = &sighting.member.name;
-        if comparison.missing.contains_key(cluster) {
-            continue;
-        }
-        match timeout(DEADLINE, evidence.judge(cx, &sighting)).await {
-            Ok(Ok(judgement)) => findings.take(judgement),
-            Ok(Err(error)) => missing(comparison, cluster, error.text()),
-            Err(_elapsed) => missing(comparison, cluster, "no answer in time".to_owned()),
+        clusters.entry(sighting.member.name.clone()).or_default().push(sighting);
+    }
+    let of_each: Vec<_> =
+        clusters.iter().map(|(cluster, sightings)| judge_in(cx, evidence, cluster, sightings)).collect();
+    let judged: Vec<_> = stream::iter(of_each).buffer_unordered(PARALLEL).collect().await;
+    let mut findings = Findings::default();
+    for (cluster, judgements) in judged {
+        match judgements {
+            Ok(judgements) => {
+                for judgement in judgements {
+                    findings.take(judgement);
+                }
+            }
+            Err(why) => missing(comparison, cluster, why),
         }
     }
     findings
 }
 
+/// What the sightings in a cluster come to, or why that cannot be told.
+async fn judge_in<'a>(
+    cx: &Context,
+    evidence: Evidence<'_>,
+    cluster: &'a str,
+    sightings: &[Sighting],
+) -> (&'a str, Result<Vec<Judgement>, String>) {
+    let judgements: Vec<_> = sightings.iter().map(|sighting| evidence.judge(cx, sighting)).collect();
+    let all = stream::iter(judgements).buffer_unordered(PARALLEL).try_collect::<Vec<_>>();
+    let judged = match timeout(CLUSTER_MAX, all).await {
+        Ok(judged) => judged.map_err(|error: Error| error.text()),
+        Err(_elapsed) => Err(SILENT.to_owned()),
+    };
+    (cluster, judged)
+}
+
 /// Of a cluster in whose place another one answers by now nothing was seen.
 async fn still_themselves(members: &[Arc<Member>], comparison: &mut Comparison) {
-    for member in members {
-        if comparison.clusters.contains_key(&member.name)
-            && let Err(failure) = member.is_the_one().await
-        {
+    let compared = members.iter().filter(|member| comparison.clusters.contains_key(&member.name));
+    let asked: Vec<_> = compared.map(|member| async move { (member, member.is_the_one().await) }).collect();
+    let answers: Vec<_> = stream::iter(asked).buffer_unordered(PARALLEL).collect().await;
+    for (member, is_the_one) in answers {
+        if let Err(failure) = is_the_one {
             missing(comparison, &member.name, failure.to_string());
         }
     }

@@ -246,8 +246,8 @@ async fn converge(
             NamespaceVerdict::Adopt { uid } => {
                 return put_on_record(cx, object, uid, Provenance::Adopted).await;
             }
-            NamespaceVerdict::TakeOver { uid } => {
-                return put_on_record(cx, object, uid, Provenance::Made).await;
+            NamespaceVerdict::TakeOver { uid, provenance } => {
+                return put_on_record(cx, object, uid, provenance).await;
             }
             // It may have gone to another project since the pass has begun: its marks are written from there.
             NamespaceVerdict::Proceed(_) | NamespaceVerdict::DeleteReplaced { .. }

@@ -15,6 +15,9 @@ use business_types::{Orphan, OrphanState, Provenance, Stranger};
 use meta::quantity::ResourceList;
 use std::sync::Arc;
 
+/// Resources that are told of a stranger, which is charged to nobody: a quota has as many as whoever rules its cluster likes.
+const STRANGER_RESOURCES_MAX: usize = 32;
+
 /// What a sighting comes to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Judgement {
@@ -226,7 +229,7 @@ impl Scene {
             namespace: sighting.name.clone(),
             uid: self.namespace.uid.clone(),
             project: self.namespace.marks.project.clone().unwrap_or_default(),
-            hard: self.may_take(),
+            hard: self.may_take().into_iter().take(STRANGER_RESOURCES_MAX).collect(),
         })
     }
 }

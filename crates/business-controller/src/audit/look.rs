@@ -1,7 +1,7 @@
 //! What a member cluster has that carries our marks, or lies where something is held.
 
-use super::DEADLINE;
 use super::survey::Survey;
+use super::{DEADLINE, SILENT};
 use crate::context::Context;
 use crate::member::observed::Marks;
 use crate::member::{Member, Reach};
@@ -142,7 +142,7 @@ where
     loop {
         let page = match timeout(DEADLINE, api.list_metadata(&params)).await {
             Ok(result) => result.map_err(|error| crate::error::chain(&error))?,
-            Err(_elapsed) => return Err("no answer in time".to_owned()),
+            Err(_elapsed) => return Err(SILENT.to_owned()),
         };
         for object in page.items {
             take(object.metadata);

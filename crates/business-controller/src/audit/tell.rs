@@ -15,8 +15,10 @@ use std::collections::BTreeMap;
 
 /// How often a status is written whose project somebody else changes at the same time.
 const TRIES_MAX: usize = 5;
-/// Orphans that one project's status holds.
+/// Orphans that one project's status holds, and their bytes: an object has 2 MiB at most, and what is held for them stands in
+/// the same status.
 const ORPHANS_MAX: usize = 500;
+const ORPHAN_BYTES_MAX: usize = 512 * 1024;
 /// Strangers that the comparison of a cluster names.
 const STRANGERS_MAX: usize = 50;
 /// Of what was found, what is named in logs and events.
@@ -70,8 +72,11 @@ pub async fn tell(
     findings: Findings,
     comparison: &Comparison,
 ) -> Result<BTreeMap<String, ClusterComparison>, Error> {
-    let Findings { orphans: mut wanted, homeless, mut strangers } = findings;
+    let Findings { orphans: mut wanted, mut homeless, mut strangers } = findings;
     let mut parts = Parts::of(comparison);
+    // Those that are named are the same each time.
+    homeless.sort_unstable();
+    strangers.sort_unstable();
     for orphan in homeless.iter().take(NAMED_MAX) {
         report_homeless(cx, orphan);
     }
@@ -95,11 +100,20 @@ pub async fn tell(
             continue;
         }
         let telling = Telling { cx, stays, project: &name, is_compared: &is_compared };
-        for untold in telling.tell(orphans).await? {
-            parts.unreported(&untold);
+        let untold = match telling.tell(orphans.clone()).await {
+            Ok(untold) => untold,
+            // One project keeps no other from being told: growth waits for what is not reported.
+            Err(Error::Api(failure)) => {
+                stays.iter().try_for_each(Stay::permit)?;
+                tracing::warn!(project = name.as_str(), %failure, "a project could not be told of its orphans");
+                orphans
+            }
+            Err(error) => return Err(error),
+        };
+        for orphan in &untold {
+            parts.unreported(orphan);
         }
     }
-    strangers.sort_unstable();
     for stranger in strangers {
         let part = parts.of_cluster(&stranger.cluster_name);
         part.strange = part.strange.saturating_add(1);
@@ -209,11 +223,24 @@ struct Merged {
 /// is never cut.
 fn merged(told: &[Orphan], is_compared: impl Fn(&Orphan) -> bool, found: &[Orphan]) -> Merged {
     let mut kept: Vec<Orphan> = told.iter().filter(|orphan| !is_compared(orphan)).cloned().collect();
-    let room = ORPHANS_MAX.saturating_sub(kept.len()).min(found.len());
-    let (fits, untold) = found.split_at_checked(room).unwrap_or((found, &[]));
-    kept.extend(fits.iter().cloned());
+    let mut bytes = kept.iter().map(size).fold(0, usize::saturating_add);
+    let mut untold = Vec::new();
+    for orphan in found {
+        let with_it = bytes.saturating_add(size(orphan));
+        if kept.len() < ORPHANS_MAX && with_it <= ORPHAN_BYTES_MAX {
+            bytes = with_it;
+            kept.push(orphan.clone());
+        } else {
+            untold.push(orphan.clone());
+        }
+    }
     kept.sort_unstable();
-    Merged { told: kept, untold: untold.to_vec() }
+    Merged { told: kept, untold }
+}
+
+/// Its bytes in a status. A quota has as many resources as whoever rules its cluster likes.
+fn size(orphan: &Orphan) -> usize {
+    json!(orphan).to_string().len()
 }
 
 fn report_homeless(cx: &Context, orphan: &Orphan) {
@@ -237,6 +264,7 @@ fn report_stranger(cx: &Context, stranger: &Stranger) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use meta::quantity::Quantity;
 
     fn orphan(cluster: &str, number: usize) -> Orphan {
         let namespace = format!("n{number:04}");
@@ -264,5 +292,14 @@ mod tests {
         let merged = merged(&told, |orphan| orphan.cluster_name == "b", &of("b", 0..3));
         assert_eq!(merged.told.len(), ORPHANS_MAX);
         assert_eq!((merged.untold, &merged.told[..told.len()]), (of("b", 1..3), &told[..]));
+    }
+
+    #[test]
+    fn what_is_too_long_for_a_status_keeps_nothing_else_out_of_it() {
+        let resource = |number: usize| (format!("count/{}.{number}", "r".repeat(240)), Quantity::ZERO);
+        let long = Orphan { hard: (0..2_500).map(resource).collect(), ..orphan("a", 1) };
+        let all = [of("a", 0..1), vec![long.clone()], of("a", 2..4)].concat();
+        let merged = merged(&[], |_| true, &all);
+        assert_eq!((merged.told, merged.untold), ([of("a", 0..1), of("a", 2..4)].concat(), vec![long]));
     }
 }

@@ -49,7 +49,7 @@ pub fn validate(wanted: WantedNamespace<'_>, found: &FoundSite) -> NamespaceVerd
         return NamespaceVerdict::Wait(being_deleted(object, there, standing));
     }
     match standing {
-        PlaceOwner::Ours(_) if object.status.is_imported() => take_over(object, there, found),
+        PlaceOwner::Ours(origin) if object.status.is_imported() => take_over(object, there, found, origin),
         // Of an object that lives on nothing is released: its end was lost with the database's history.
         PlaceOwner::Ours(Origin::Released) => keep(wanted, found, there, Origin::Adopted),
         PlaceOwner::Ours(origin) => keep(wanted, found, there, origin),
@@ -75,7 +75,8 @@ pub fn standing(object: &NamespaceView, there: &ClusterNamespace, found: &FoundS
         Some((Provenance::Imported, _))
             if bears_labels(object, &there.marks) && is_unproved(object, found) =>
         {
-            return PlaceOwner::Ours(Origin::Made);
+            // Its labels make it the object's, unless we have sealed it before, and the record is older than that.
+            return sealed_for(object, found).unwrap_or(PlaceOwner::Ours(Origin::Made));
         }
         Some((Provenance::Made, true)) => return PlaceOwner::Ours(Origin::Made),
         Some((Provenance::Adopted, true)) => return PlaceOwner::Ours(Origin::Adopted),
@@ -90,21 +91,38 @@ pub fn standing(object: &NamespaceView, there: &ClusterNamespace, found: &FoundS
         Some((Provenance::Foreign, false)) | None => {}
     }
     // Nothing is on record: an answer may have been lost. Only a seal can show that this was made for the object.
-    let ours = found.namespace_seal.as_ref().filter(|opened| opened.sealed.object == object.uid);
-    match ours.map(|opened| opened.sealed.origin) {
-        Some(Origin::Replaced) => PlaceOwner::Replaced,
-        Some(origin) => PlaceOwner::Ours(origin),
+    match sealed_for(object, found) {
+        Some(owner) => owner,
         None if found.untried || is_older(there, object) => PlaceOwner::Foreign,
         None => PlaceOwner::Unclear,
     }
 }
 
+/// Whose it is by a seal for the object, if there is one.
+fn sealed_for(object: &NamespaceView, found: &FoundSite) -> Option<PlaceOwner> {
+    let ours = found.namespace_seal.as_ref().filter(|opened| opened.sealed.object == object.uid)?;
+    Some(match ours.sealed.origin {
+        Origin::Replaced => PlaceOwner::Replaced,
+        origin => PlaceOwner::Ours(origin),
+    })
+}
+
 /// Of an imported object: that this is its namespace goes on record before anything is written to it, and only when what
 /// the cluster lets in beyond the charge is held.
-fn take_over(object: &NamespaceView, there: &ClusterNamespace, found: &FoundSite) -> NamespaceVerdict {
+fn take_over(
+    object: &NamespaceView,
+    there: &ClusterNamespace,
+    found: &FoundSite,
+    origin: Origin,
+) -> NamespaceVerdict {
     let beyond = found.quota.as_ref().map(|quota| confirm::excess(object, quota, None)).unwrap_or_default();
     if beyond.is_empty() || found.excess_is_told {
-        return NamespaceVerdict::TakeOver { uid: there.uid.clone() };
+        let provenance = match origin {
+            // Of an object that lives on nothing is released.
+            Origin::Adopted | Origin::Released => Provenance::Adopted,
+            Origin::Made | Origin::Replaced => Provenance::Made,
+        };
+        return NamespaceVerdict::TakeOver { uid: there.uid.clone(), provenance };
     }
     NamespaceVerdict::Ahead {
         message: format!(

@@ -22,8 +22,9 @@ pub enum NamespaceVerdict {
     /// It was there before us, and consent is given. That it is the object's now goes on record before anything is
     /// written to it.
     Adopt { uid: String },
-    /// It was there before the object was imported, and bears its labels: it goes on record as the object's.
-    TakeOver { uid: String },
+    /// It was there before the object was imported, and bears its labels: it goes on record as the object's, and how it
+    /// came to be there.
+    TakeOver { uid: String, provenance: Provenance },
     /// Exactly this namespace, which stands in the place of ours, goes first: an operator has consented.
     DeleteReplaced { there: Arc<ClusterNamespace> },
     /// The quota was written from a later generation than ours: we may be behind.

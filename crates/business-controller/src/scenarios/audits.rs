@@ -1,12 +1,13 @@
 use super::ledger::Ledger;
 use crate::controller::Controller as _;
 use crate::error::{CallFailure, Error};
-use crate::fixtures::server::{CLUSTER, Server};
+use crate::fixtures::server::{CLUSTER, Link, Passage, Server};
 use crate::fixtures::world::{NAMESPACE, OBJECT, PROJECT, QUOTA, World};
 use crate::fixtures::{CLUSTER_UID, pending};
-use crate::kinds::{ObjectKey as _, ProjectKey, RootKey};
-use crate::member::Reach;
-use crate::member_cluster::kind::BusinessMemberCluster;
+use crate::inventory::Inventory;
+use crate::kinds::{Heard, ObjectKey as _, ProjectKey, RootKey};
+use crate::member::{Member, Reach};
+use crate::member_cluster::kind::{BusinessMemberCluster, MemberClusterView};
 use crate::objects::ObjectKey;
 use crate::outcome::PassOutcome;
 use crate::project::kind::BusinessProject;
@@ -19,7 +20,7 @@ use runtime::Tasks;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use tokio::time::Duration;
+use tokio::time::{Duration, Instant};
 
 async fn audit(world: &World) -> Comparison {
     world.audit().await
@@ -144,6 +145,70 @@ async fn an_orphan_whose_project_is_another_one_by_now_keeps_the_comparison_from
     assert_eq!(world.project()["status"].get("orphans"), None::<&Value>);
 }
 
+/// Its status is too long, say: that lasts.
+#[tokio::test]
+async fn a_project_that_cannot_be_told_keeps_no_other_from_being_told() {
+    const OTHER: &str = "/apis/business.tkestack.io/v1/projects/q";
+    let (world, uid) = lost().await;
+    world
+        .knows_project(&json!({ "metadata": { "name": "q", "uid": "project-2" }, "spec": {}, "status": {} }));
+    let held = json!({ "uid": "v", "state": "abandoned", "clusterName": "c1", "namespace": "web2", "reason": "lost" });
+    world.server.edit(OTHER, &json!({ "status": { "ledger": { "held": [held] } } }));
+    world.server.put("/api/v1/namespaces/web2", &json!({ "metadata": { "name": "web2", "uid": "w" } }));
+    world.server.refuse(PROJECT);
+    let comparison = audit(&world).await;
+    assert!(comparison.missing.is_empty() && comparison.clusters.contains_key("c1"), "{comparison:?}");
+    assert_eq!((comparison.unreported, comparison.is_complete_since(1)), (1, false));
+    assert_eq!(world.project()["status"].get("orphans"), None::<&Value>);
+    assert_eq!(world.stored(OTHER)["status"]["orphans"][0]["namespace"], "web2");
+    world.server.forget_faults();
+    assert_eq!(audit(&world).await.unreported, 0);
+    assert_eq!(world.project()["status"]["orphans"], told(&uid, "Lost"));
+}
+
+/// Another cluster, whose every answer takes almost as long as it may, with many namespaces that have to be judged.
+fn slow_cluster(world: &World) {
+    let (server, link) = (Server::default(), Link::default());
+    server.is_cluster("cluster-2");
+    for number in 0..300 {
+        let metadata =
+            json!({ "uid": format!("{number}"), "annotations": { "business.tkestack.io/uid": "made up" } });
+        server.put(&format!("/api/v1/namespaces/n{number}"), &json!({ "metadata": metadata }));
+    }
+    let recorded = json!({
+        "apiVersion": "business.tkestack.io/v1", "kind": "MemberCluster",
+        "metadata": { "name": "c2", "uid": "m2", "resourceVersion": "0" }, "spec": {}, "status": { "uid": "cluster-2" },
+    });
+    let recorded = MemberClusterView::decode(serde_json::from_value(recorded).unwrap()).unwrap();
+    world.cx.objects.member_clusters.seen(recorded, Heard::InList);
+    let share = world.cx.shares.post(Share::Clusters(0));
+    let member = Member::new("c2", "cluster-2", server.client_over(&link), share);
+    member.take_over(Inventory::default());
+    member.set_reach(Reach::Reachable);
+    world.cx.members.insert(member);
+    link.is(Passage::Slow(Duration::from_millis(2_400)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_that_takes_its_time_keeps_no_other_from_being_compared() {
+    let (world, uid) = lost().await;
+    slow_cluster(&world);
+    let begun = Instant::now();
+    let renewing = async {
+        while begun.elapsed() < Duration::from_mins(5) {
+            world.renews(Instant::now());
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    };
+    let comparison = tokio::select! {
+        comparison = audit(&world) => comparison,
+        () = renewing => panic!("the audit does not end"),
+    };
+    assert!(comparison.missing["c2"].contains("in time"), "{comparison:?}");
+    assert!(comparison.clusters.contains_key("c1"), "{comparison:?}");
+    assert_eq!(world.project()["status"]["orphans"], told(&uid, "Lost"));
+}
+
 /// A namespace that was adopted and is released: two pods are in use in it.
 async fn released() -> World {
     let world = World::new();
@@ -211,7 +276,7 @@ async fn what_was_released_is_held_until_it_is_unused_and_then_loses_our_quota_a
 async fn audit_of_a_new_leader(server: &Server) -> Comparison {
     let world = World::led_by_another(server);
     tokio::time::advance(Duration::from_secs(21)).await;
-    world.renews(tokio::time::Instant::now());
+    world.renews(Instant::now());
     let comparison = audit(&world).await;
     assert!(comparison.missing.is_empty(), "{comparison:?}");
     comparison
@@ -421,7 +486,7 @@ async fn a_key_is_retired_when_no_seal_bears_it_any_more() {
     world.pass().await.unwrap();
     world.watches();
     world.pass().await.unwrap();
-    world.renews(tokio::time::Instant::now());
+    world.renews(Instant::now());
     published(&world).await;
     // Of another share: whoever has it may seal with the former key yet.
     server.put(OTHER, &json!({ "metadata": { "name": "c2" }, "spec": {}, "status": { "uid": "other" } }));
@@ -445,7 +510,7 @@ async fn keys_are_read_anew_before_a_share_is_worked_on() {
         Keeper::new(kube::Api::namespaced(server.client(), "tke-business"), Arc::clone(&world.cx))
     };
     let [maker, other] = [(); 2].map(|()| World::at(&server));
-    other.cx.fleet().renewed(tokio::time::Instant::now().checked_sub(Duration::from_mins(1)).unwrap());
+    other.cx.fleet().renewed(Instant::now().checked_sub(Duration::from_mins(1)).unwrap());
     keeper(&maker).look().await.unwrap();
     keeper(&other).look().await.unwrap();
     server.edit(

@@ -369,6 +369,54 @@ async fn a_registry_out_of_reach_changes_no_phase_and_frees_nothing() {
 }
 
 #[tokio::test]
+async fn what_a_page_of_a_proxy_says_is_not_there_stays_and_counts() {
+    let scene = Scene::new().await;
+    scene.pass().await.unwrap();
+    scene.registry.push("t/web/a", "v1", 500);
+    scene.pass().await.unwrap();
+    let used = scene.status()["used"]["requests.storage"].clone();
+    assert_ne!(used, "0");
+    let fronts = ["/v2/", "/v2/_catalog", "/tags/", "/manifests/"];
+    for (turn, front) in fronts.into_iter().enumerate() {
+        scene.registry.intercept(Some(front));
+        scene.is_annotated(names::REGISTRY_CHANGED_ANNOTATION, &turn.to_string());
+        assert!(matches!(scene.pass().await, Err(Error::Registry(_))), "{front}");
+        assert_eq!(scene.status()["used"]["requests.storage"], used, "{front}");
+        assert_eq!(scene.condition("RegistryReachable").0, "False");
+    }
+    scene.is_deleted();
+    scene.world.server.clock.advance(1000 * SECOND);
+    for front in fronts {
+        scene.registry.intercept(Some(front));
+        assert!(matches!(scene.pass().await, Err(Error::Registry(_))), "{front}");
+        assert!(!scene.is_gone() && scene.registry.count("t/web/") == 1, "{front}");
+        assert_eq!(scene.condition("Terminating"), says("True", "Unreachable"));
+    }
+    scene.registry.intercept(None);
+    scene.pass().await.unwrap();
+    assert!(!scene.is_gone() && scene.registry.count("t/web/") == 0);
+    scene.pass().await.unwrap();
+    assert!(scene.is_gone());
+}
+
+#[tokio::test]
+async fn nothing_is_gone_where_another_registry_answers_by_now_that_lists_nothing() {
+    let scene = Scene::new().await;
+    scene.pass().await.unwrap();
+    scene.registry.push("t/web/a", "v1", 5);
+    scene.pass().await.unwrap();
+    scene.is_deleted();
+    scene.world.server.clock.advance(1000 * SECOND);
+    scene.registry.gives_way();
+    assert!(matches!(scene.pass().await, Err(Error::Registry(_))));
+    assert!(!scene.is_gone());
+    scene.registry.comes_back();
+    scene.pass().await.unwrap();
+    scene.pass().await.unwrap();
+    assert!(scene.is_gone() && scene.registry.count("t/web/") == 0);
+}
+
+#[tokio::test]
 async fn an_operator_gives_up_content_that_nobody_can_confirm_gone() {
     let scene = Scene::new().await;
     scene.pass().await.unwrap();

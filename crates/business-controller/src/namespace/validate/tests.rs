@@ -1,6 +1,6 @@
 use super::*;
 use crate::fixtures::server::BEGINNING;
-use crate::fixtures::{PROJECT_UID, amounts, pending};
+use crate::fixtures::{NAMESPACE_UID, PROJECT_UID, amounts, pending};
 use crate::seal::Opened;
 
 const HARD: &[(&str, &str)] = &[("pods", "3")];
@@ -205,11 +205,14 @@ fn imported() -> (NamespaceView, FoundSite) {
     (object, found)
 }
 
+fn taken(provenance: Provenance) -> NamespaceVerdict {
+    NamespaceVerdict::TakeOver { uid: NAMESPACE_UID.to_owned(), provenance }
+}
+
 #[test]
 fn what_bears_the_labels_of_an_imported_object_is_taken_over_and_nothing_else() {
     let (object, found) = imported();
-    let taken = NamespaceVerdict::TakeOver { uid: found.namespace.as_ref().unwrap().uid.clone() };
-    assert_eq!(verdict(&object, &found), taken);
+    assert_eq!(verdict(&object, &found), taken(Provenance::Made));
     assert_eq!(standing(&pending(HARD), found.namespace.as_ref().unwrap(), &found), PlaceOwner::Foreign);
     let unlabelled = found.clone().with_namespace(|there| there.marks = Marks::default());
     assert_eq!(refusal(&object, &unlabelled).record, None, "its labels may come back");
@@ -225,6 +228,29 @@ fn what_bears_the_labels_of_an_imported_object_is_taken_over_and_nothing_else() 
         matches!(verdict(&object, &FoundSite::default()), NamespaceVerdict::Proceed(_)),
         "what is gone is made anew"
     );
+}
+
+/// It was taken over before, and a restore has taken that off its record.
+#[test]
+fn what_was_sealed_for_an_imported_object_is_taken_over_as_it_came_to_be_there() {
+    let (object, found) = imported();
+    let sealed = |origin| {
+        let opened = Opened { sealed: object.sealed(origin), is_current: true };
+        FoundSite { namespace_seal: Some(opened), ..found.clone() }
+    };
+    for (origin, provenance) in [
+        (Origin::Made, Provenance::Made),
+        (Origin::Adopted, Provenance::Adopted),
+        (Origin::Released, Provenance::Adopted),
+    ] {
+        assert_eq!(verdict(&object, &sealed(origin)), taken(provenance), "{origin:?}");
+    }
+    let replaced = sealed(Origin::Replaced);
+    assert_eq!(plan(&object, &replaced).origin, Origin::Replaced, "it has our quota and is not the object's");
+    let ended = object.clone().ending();
+    let standing = |origin| standing(&ended, found.namespace.as_ref().unwrap(), &sealed(origin));
+    assert_eq!(standing(Origin::Replaced), PlaceOwner::Replaced, "so it is not deleted without consent");
+    assert_eq!(standing(Origin::Adopted), PlaceOwner::Ours(Origin::Adopted), "so it is released");
 }
 
 #[test]

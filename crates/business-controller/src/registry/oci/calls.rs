@@ -12,7 +12,7 @@ use kube::Client;
 use kube::client::Body;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -109,6 +109,20 @@ impl Http {
     /// The answer to a call, whatever it says.
     pub async fn call(&self, call: &Call) -> Result<RegistryAnswer, Error> {
         self.exchange(call, None).await
+    }
+
+    /// The answer to a HEAD; `None` when the registry says that nothing is there. A HEAD's 404 has no body that would show who
+    /// says so: it counts when a GET's does.
+    pub async fn head(&self, path: String, scope: String) -> Result<Option<RegistryAnswer>, Error> {
+        let call = Call { method: Method::HEAD, path, scope };
+        let answer = self.call(&call).await?;
+        match answer.status {
+            StatusCode::OK => return Ok(Some(answer)),
+            StatusCode::NOT_FOUND => {}
+            _ => return Err(answer.failure()),
+        }
+        let said = self.call(&Call { method: Method::GET, ..call }).await?;
+        if said.is_unknown() { Ok(None) } else { Err(said.failure()) }
     }
 
     /// The answer to a call that changes something. Each time that it is sent it needs leave of its own: a token may take
@@ -286,11 +300,19 @@ impl RegistryAnswer {
         text
     }
 
+    /// Whether the registry says that there is nothing, in the words of the distribution specification. A page of a proxy
+    /// before it says nothing of it.
+    pub fn is_unknown(&self) -> bool {
+        let has_code = |said: Value| said.pointer("/errors/0/code").is_some_and(Value::is_string);
+        self.status == StatusCode::NOT_FOUND && serde_json::from_slice(&self.body).is_ok_and(has_code)
+    }
+
     /// What it means when it is not what was hoped for.
     pub fn failure(&self) -> Error {
         let (code, message) = (self.status.as_u16(), self.text());
         Error::Registry(match code {
-            404 => CallFailure::NotFound,
+            404 if self.is_unknown() => CallFailure::NotFound,
+            404 => CallFailure::Unavailable(format!("404, and not from the registry: {message}")),
             400..=499 if code != 408 && code != 429 => CallFailure::Refused { code, message },
             _ => CallFailure::Unavailable(format!("{code} {message}")),
         })
@@ -378,6 +400,24 @@ mod tests {
         let absolute = answer("<https://evil.test/v2/_catalog?n=2>; rel=\"next\"").next_page();
         assert_eq!(absolute.as_deref(), Some("/v2/_catalog?n=2"));
         assert_eq!(answer("</v2/_catalog>; rel=\"prev\"").next_page(), None);
+    }
+
+    #[test]
+    fn only_a_registry_says_that_something_is_not_there() {
+        let answer = |status, body: &'static str| RegistryAnswer {
+            status,
+            headers: HeaderMap::new(),
+            body: Bytes::from_static(body.as_bytes()),
+        };
+        let words = r#"{"errors":[{"code":"NAME_UNKNOWN","message":"not known to registry"}]}"#;
+        let said = answer(StatusCode::NOT_FOUND, words);
+        assert!(said.is_unknown() && matches!(said.failure(), Error::Registry(CallFailure::NotFound)));
+        assert!(!answer(StatusCode::OK, words).is_unknown());
+        for page in ["", "default backend - 404", "<html></html>", "{}", r#"{"errors":[]}"#] {
+            let said = answer(StatusCode::NOT_FOUND, page);
+            assert!(!said.is_unknown(), "{page}");
+            assert!(matches!(said.failure(), Error::Registry(CallFailure::Unavailable(_))), "{page}");
+        }
     }
 
     #[test]

@@ -109,6 +109,7 @@ pub async fn read(http: &Http, known: &Known, place: &RegistryPlace) -> Result<I
     let mut repositories: BTreeSet<String> = list_repositories(http, prefix).await?.into_iter().collect();
     repositories.extend(known.repositories_before(prefix));
     repositories.extend(told().map(|name| name.repository().to_owned()));
+    let are_named = !repositories.is_empty();
     let mut found = Inventory::default();
     let mut blobs: HashMap<String, u64> = HashMap::new();
     for repository in repositories {
@@ -134,6 +135,10 @@ pub async fn read(http: &Http, known: &Known, place: &RegistryPlace) -> Result<I
         if found.manifests().count() > MANIFESTS_MAX {
             return Err(too_much(&format!("there are more than {MANIFESTS_MAX} manifests below {prefix}")));
         }
+    }
+    // Of all of them nothing is there any more: somebody may answer so by now to whatever he is asked.
+    if are_named && found.is_empty() {
+        catalogue(http, "/v2/_catalog?n=1".to_owned()).await?;
     }
     found.measured.bytes = blobs.into_values().fold(0, u64::saturating_add);
     lock(&known.found).insert(prefix.to_owned(), found.clone());
@@ -196,15 +201,9 @@ async fn existing(
 /// The digest of what answers under a tag or digest; `None` when nothing does.
 async fn digest_of(http: &Http, repository: &str, reference: String) -> Result<Option<String>, Error> {
     let path = format!("/v2/{repository}/manifests/{reference}");
-    let answer = http.call(&Call { method: Method::HEAD, path, scope: pull(repository) }).await?;
-    match answer.status {
-        StatusCode::OK => {
-            let digest = answer.header("docker-content-digest").unwrap_or(&reference);
-            Ok(Some(digest.to_owned()).filter(|digest| is_digest(digest)))
-        }
-        StatusCode::NOT_FOUND => Ok(None),
-        _ => Err(answer.failure()),
-    }
+    let Some(answer) = http.head(path, pull(repository)).await? else { return Ok(None) };
+    let digest = answer.header("docker-content-digest").unwrap_or(&reference);
+    Ok(Some(digest.to_owned()).filter(|digest| is_digest(digest)))
 }
 
 fn pull(repository: &str) -> String {
@@ -239,7 +238,7 @@ async fn manifest(
     let answer = http.call(&Call { method: Method::GET, path, scope: pull(repository) }).await?;
     match answer.status {
         StatusCode::OK => {}
-        StatusCode::NOT_FOUND => return Ok(None),
+        _ if answer.is_unknown() => return Ok(None),
         _ => return Err(answer.failure()),
     }
     let bytes = u64::try_from(answer.body.len()).unwrap_or(u64::MAX);
@@ -262,17 +261,10 @@ async fn size_of(http: &Http, known: &Known, repository: &str, digest: &str) -> 
         return Ok((digest.to_owned(), *bytes));
     }
     let path = format!("/v2/{repository}/blobs/{digest}");
-    let answer = http.call(&Call { method: Method::HEAD, path, scope: pull(repository) }).await?;
-    match answer.status {
-        StatusCode::OK => {
-            let bytes =
-                answer.header("content-length").and_then(|text| text.parse().ok()).unwrap_or_default();
-            remember(&known.sizes, digest, bytes);
-            Ok((digest.to_owned(), bytes))
-        }
-        StatusCode::NOT_FOUND => Ok((digest.to_owned(), 0)),
-        _ => Err(answer.failure()),
-    }
+    let Some(answer) = http.head(path, pull(repository)).await? else { return Ok((digest.to_owned(), 0)) };
+    let bytes = answer.header("content-length").and_then(|text| text.parse().ok()).unwrap_or_default();
+    remember(&known.sizes, digest, bytes);
+    Ok((digest.to_owned(), bytes))
 }
 
 #[derive(Default, Deserialize)]
@@ -293,8 +285,8 @@ async fn list_repositories(http: &Http, prefix: &str) -> Result<Vec<String>, Err
     let mut path = format!("/v2/_catalog?n={PAGE}&last={prefix}");
     let (mut found, below) = (Vec::new(), format!("{prefix}/"));
     for _page in 0..PAGES_MAX {
-        let (page, next) = page::<Catalog>(http, path, "registry:catalog:*").await?;
-        let names = page.and_then(|page| page.repositories).unwrap_or_default();
+        let (page, next) = catalogue(http, path).await?;
+        let names = page.repositories.unwrap_or_default();
         let is_past = names.last().is_none_or(|last| !last.starts_with(prefix) && last.as_str() > prefix);
         found.extend(names.into_iter().filter(|name| name.starts_with(&below)));
         match next.filter(|_| !is_past) {
@@ -305,12 +297,23 @@ async fn list_repositories(http: &Http, prefix: &str) -> Result<Vec<String>, Err
     Err(too_much(&format!("the registry lists too many repositories around {prefix}")))
 }
 
+/// A page of the catalogue, and where the next one is. One that is not there is not an empty one.
+async fn catalogue(http: &Http, path: String) -> Result<(Catalog, Option<String>), Error> {
+    page(http, path, "registry:catalog:*").await?.ok_or_else(|| {
+        Error::Registry(CallFailure::Refused {
+            code: 404,
+            message: "the registry does not list its repositories: /v2/_catalog has to be allowed to the controller"
+                .to_owned(),
+        })
+    })
+}
+
 async fn list_tags(http: &Http, repository: &str) -> Result<Vec<String>, Error> {
     let mut path = format!("/v2/{repository}/tags/list?n={PAGE}");
     let mut found = Vec::new();
     for _page in 0..PAGES_MAX {
-        let (page, next) = page::<Tags>(http, path, &pull(repository)).await?;
-        found.extend(page.and_then(|page| page.tags).unwrap_or_default());
+        let Some((page, next)) = page::<Tags>(http, path, &pull(repository)).await? else { return Ok(found) };
+        found.extend(page.tags.unwrap_or_default());
         match next {
             Some(next) => path = next,
             None => return Ok(found),
@@ -319,12 +322,12 @@ async fn list_tags(http: &Http, repository: &str) -> Result<Vec<String>, Error> 
     Err(too_much(&format!("{repository} has too many tags")))
 }
 
-/// A page of a list, and where the next one is. What is not there has none.
+/// A page of a list, and where the next one is; `None` when the registry says that there is no such list.
 async fn page<T: DeserializeOwned>(
     http: &Http,
     path: String,
     scope: &str,
-) -> Result<(Option<T>, Option<String>), Error> {
+) -> Result<Option<(T, Option<String>)>, Error> {
     let answer = http.call(&Call { method: Method::GET, path, scope: scope.to_owned() }).await?;
     match answer.status {
         StatusCode::OK => {
@@ -333,9 +336,9 @@ async fn page<T: DeserializeOwned>(
                     "a list of the registry cannot be read: {error}"
                 )))
             })?;
-            Ok((Some(page), answer.next_page()))
+            Ok(Some((page, answer.next_page())))
         }
-        StatusCode::NOT_FOUND => Ok((None, None)),
+        _ if answer.is_unknown() => Ok(None),
         _ => Err(answer.failure()),
     }
 }
