@@ -19,6 +19,10 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// A claim of nothing but a time.
 const CLAIMS: [&str; 3] = ["eyJleHAiOjF9", "eyJleHAiOjJ9", "eyJleHAiOjN9"];
 
+/// The probe of a cluster that is followed: a list of one name.
+const PROBE: &str = "/api/v1/namespaces?kube-system";
+const KUBE_SYSTEM: &str = "/api/v1/namespaces/kube-system";
+
 /// A member cluster over HTTP that knows its callers by their tokens.
 #[derive(Clone, Debug)]
 struct Cluster {
@@ -87,8 +91,10 @@ impl Cluster {
         let body = body.collect().await.unwrap().to_bytes();
         let token = parts.headers.get("authorization").and_then(|value| value.to_str().ok());
         let token = token.and_then(|value| value.strip_prefix("Bearer ")).unwrap_or_default().to_owned();
-        let path = parts.uri.path().to_owned();
-        let is_watch = parts.uri.query().is_some_and(|query| query.contains("watch=true"));
+        let query = parts.uri.query().unwrap_or_default();
+        let is_probe = query.contains("fieldSelector=metadata.name%3Dkube-system");
+        let path = if is_probe { PROBE } else { parts.uri.path() }.to_owned();
+        let is_watch = query.contains("watch=true");
         let (code, answer) = {
             let mut state = self.state();
             state.calls.push((token.clone(), path.clone()));
@@ -129,10 +135,10 @@ impl State {
             review["status"] = json!({ "allowed": !lacking.contains(&right) });
             return review;
         }
+        let kube_system = json!({"metadata": {"name": "kube-system", "uid": self.uid}});
         match path {
-            "/api/v1/namespaces/kube-system" => {
-                json!({"metadata": {"name": "kube-system", "uid": self.uid}})
-            }
+            KUBE_SYSTEM => kube_system,
+            PROBE => json!({"metadata": {"resourceVersion": "1"}, "items": [kube_system]}),
             "/version" => json!({"gitVersion": "v1.36.0"}),
             _ => {
                 let items: Vec<&Value> = self.objects.get(path).into_iter().collect();
@@ -270,7 +276,7 @@ async fn credentials_change_without_a_gap() {
                 assert_ne!(who, token(0), "{path}");
                 asked.insert(path);
             }
-            asked.contains("/api/v1/namespaces/kube-system")
+            asked.contains(PROBE)
         })
         .await;
     let after = following.member().unwrap();
