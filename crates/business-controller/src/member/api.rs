@@ -4,7 +4,7 @@
 use super::observed::{ClusterBinding, ClusterNamespace, ClusterQuota, RBAC};
 use super::pull_objects::{PullAccount, PullSecret};
 use super::template_objects::{TEMPLATE_MANAGER, TemplateObject, TemplateObjectKind};
-use crate::error::{CallFailure, Error, if_there};
+use crate::error::{CallFailure, Error, if_there, is_of_credentials};
 use crate::fence::{Fence, OpenWrites};
 use crate::kinds::revision;
 use business_types::access::AccessRole;
@@ -110,6 +110,13 @@ impl MemberApi {
         let revision = revision(&list.metadata.resource_version.unwrap_or_default());
         let uid = list.items.into_iter().next().and_then(|namespace| namespace.metadata.uid);
         Ok(Identity { uid: uid.ok_or_else(without_uid)?, revision })
+    }
+
+    /// Whether its credentials are refused there. No answer is no refusal.
+    pub async fn is_locked_out(&self) -> bool {
+        let Ok(request) = Request::get(KUBE_SYSTEM).body(Vec::new()) else { return false };
+        let asked = tokio::time::timeout(READ_DEADLINE, self.client().request::<Value>(request)).await;
+        matches!(asked, Ok(Err(error)) if is_of_credentials(&error))
     }
 
     /// Its Kubernetes version, such as `v1.36.3`.
