@@ -162,10 +162,10 @@ impl MemberApi {
         self.write::<ResourceQuota>(name, Method::PATCH, &quota_path(name), body).await.map(Into::into)
     }
 
-    /// Begins the deletion of exactly this namespace. One that is gone is no error.
+    /// Begins the deletion of exactly this namespace.
     pub async fn delete_namespace(&self, name: &str, uid: &str) -> Result<(), Error> {
         let path = format!("/api/v1/namespaces/{name}");
-        gone_is_fine(self.write::<Value>(name, Method::DELETE, &path, &delete_options(uid)).await)
+        self.write::<Value>(name, Method::DELETE, &path, &delete_options(uid)).await.map(drop)
     }
 
     /// Deletes exactly this quota, as it was read. One that is gone is no error.
