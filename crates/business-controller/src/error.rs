@@ -72,6 +72,11 @@ impl CallFailure {
     }
 }
 
+/// Whether Kubernetes itself does not know who asks: 401.
+pub fn is_of_credentials(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 401 && status.reason != UNREADABLE)
+}
+
 /// An answer of the client within a time.
 pub async fn bounded<T>(
     deadline: Duration,
@@ -238,6 +243,15 @@ mod tests {
         for reason in ["", UNREADABLE, "Gone"] {
             assert!(matches!(failed(404, reason), CallFailure::Unavailable(_)), "{reason}");
         }
+    }
+
+    #[test]
+    fn only_kubernetes_says_that_credentials_are_refused() {
+        let refused = |code, reason| {
+            is_of_credentials(&kube::Error::Api(Status::failure("why", reason).with_code(code).boxed()))
+        };
+        assert!(refused(401, "Unauthorized"));
+        assert!(!refused(401, UNREADABLE) && !refused(403, "Forbidden") && !refused(500, "InternalError"));
     }
 
     #[test]

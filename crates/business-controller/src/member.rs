@@ -21,7 +21,7 @@ pub mod api;
 /// Whether it answers, and its watches.
 pub mod session;
 
-pub use api::MemberApi;
+pub use api::{Identity, MemberApi};
 pub use observed::{ClusterBinding, ClusterNamespace, ClusterQuota, Observed};
 
 use crate::error::CallFailure;
@@ -116,8 +116,18 @@ impl Member {
 
     /// Asks whether it is still this cluster that answers: what another one says, or does not have, counts for nothing.
     pub async fn is_the_one(&self) -> Result<(), CallFailure> {
-        let (found, uid) = (self.api.cluster_uid().await?, &self.uid);
-        if found == *uid {
+        self.recognize(&self.api.cluster_uid().await?)
+    }
+
+    /// The same, and how far its history has come.
+    pub async fn probe(&self) -> Result<u64, CallFailure> {
+        let Identity { uid, revision } = self.api.identity().await?;
+        self.recognize(&uid).map(|()| revision)
+    }
+
+    fn recognize(&self, found: &str) -> Result<(), CallFailure> {
+        let uid = &self.uid;
+        if found == uid {
             return Ok(());
         }
         let message = format!("another cluster answers in its place: kube-system has uid {found}, not {uid}");

@@ -53,7 +53,7 @@ use access_state::Access;
 use apply::Applied;
 use business_types::{ClusterNamespaceRecord, NamespacePhase, Provenance};
 use kind::{BusinessNamespace, NamespaceView};
-use removal::DeletionRefusal;
+use removal::{DeletionRefusal, Removal};
 use site::{FoundSite, Nowhere, Site};
 use std::time::Duration;
 use template::pull_secret::{self, PullPass};
@@ -390,9 +390,9 @@ async fn delete_replaced(
 ) -> Result<Option<String>, Error> {
     let origin = Origin::Replaced;
     match removal::remove(object, site, there, origin).await {
-        Ok(()) => report::replaced_deleted(cx, object),
-        // It has changed, or is gone: the next look tells.
-        Err(Error::Member(CallFailure::Conflict(_) | CallFailure::NotFound)) => {}
+        Ok(Removal::Begun) => report::replaced_deleted(cx, object),
+        // The next look tells.
+        Ok(Removal::Outdated) => {}
         Err(Error::Member(CallFailure::Refused { code, message })) => {
             let (cluster, message) = (&*site.member.name, &*message);
             return Ok(Some(DeletionRefusal { cluster, there, origin, code, message }.text()));

@@ -195,8 +195,8 @@ impl Directory {
     }
 }
 
-/// Whether a client leads to the member's cluster and may do there what the one in use may. Where that one is refused,
-/// it may be less.
+/// Whether a client leads to the member's cluster and may do there what the one in use may. Where that one is refused, or does not
+/// lead there any more, it may be less.
 async fn trial(member: &Member, new: &MemberApi) -> Result<(), String> {
     match new.cluster_uid().await {
         Ok(uid) if uid == member.uid => {}
@@ -207,10 +207,14 @@ async fn trial(member: &Member, new: &MemberApi) -> Result<(), String> {
         Err(failure) => return Err(failure.to_string()),
     }
     let lacking = lacking(&new.client()).await.map_err(|failure| failure.to_string())?;
-    if lacking.is_empty() || member.api.cluster_uid().await.is_err() {
+    let is_cut_off = matches!(member.reach(), Reach::Unreachable { .. });
+    if lacking.is_empty() || is_cut_off || member.api.is_locked_out().await {
         return Ok(());
     }
-    let before = self::lacking(&member.api.client()).await.unwrap_or_else(|_failure| lacking.clone());
+    let unknown = |failure: CallFailure| {
+        format!("they may do less than is needed, and those in use could not be asked: {failure}")
+    };
+    let before = self::lacking(&member.api.client()).await.map_err(unknown)?;
     let lost: Vec<&str> = lacking.difference(&before).map(String::as_str).collect();
     if lost.is_empty() { Ok(()) } else { Err(format!("they may not do there: {}", lost.join(", "))) }
 }

@@ -19,6 +19,11 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// A claim of nothing but a time.
 const CLAIMS: [&str; 3] = ["eyJleHAiOjF9", "eyJleHAiOjJ9", "eyJleHAiOjN9"];
 
+/// The probe of a cluster that is followed: a list of one name.
+const PROBE: &str = "/api/v1/namespaces?kube-system";
+const KUBE_SYSTEM: &str = "/api/v1/namespaces/kube-system";
+const REVIEWS: &str = "/selfsubjectaccessreviews";
+
 /// A member cluster over HTTP that knows its callers by their tokens.
 #[derive(Clone, Debug)]
 struct Cluster {
@@ -31,6 +36,8 @@ struct State {
     uid: String,
     /// With what each may not do, as `VERB RESOURCE`.
     tokens: BTreeMap<String, Vec<String>>,
+    /// Calls that fail, by token and the end of their path.
+    failing: Vec<(String, &'static str)>,
     /// By the path of their list.
     objects: BTreeMap<String, Value>,
     calls: Vec<(String, String)>,
@@ -66,6 +73,10 @@ impl Cluster {
         self.state().tokens.insert(token.to_owned(), lacking);
     }
 
+    fn fails(&self, token: &str, path: &'static str) {
+        self.state().failing.push((token.to_owned(), path));
+    }
+
     fn lets_out(&self, token: &str) {
         self.state().tokens.remove(token);
     }
@@ -87,12 +98,18 @@ impl Cluster {
         let body = body.collect().await.unwrap().to_bytes();
         let token = parts.headers.get("authorization").and_then(|value| value.to_str().ok());
         let token = token.and_then(|value| value.strip_prefix("Bearer ")).unwrap_or_default().to_owned();
-        let path = parts.uri.path().to_owned();
-        let is_watch = parts.uri.query().is_some_and(|query| query.contains("watch=true"));
+        let query = parts.uri.query().unwrap_or_default();
+        let is_probe = query.contains("fieldSelector=metadata.name%3Dkube-system");
+        let path = if is_probe { PROBE } else { parts.uri.path() }.to_owned();
+        let is_watch = query.contains("watch=true");
         let (code, answer) = {
             let mut state = self.state();
             state.calls.push((token.clone(), path.clone()));
+            let fails = |(who, end): &(String, &str)| *who == token && path.ends_with(end);
             match state.tokens.get(&token) {
+                Some(_) if state.failing.iter().any(fails) => {
+                    (500, json!({"kind": "Status", "code": 500, "reason": "InternalError", "message": "why"}))
+                }
                 None => {
                     (401, json!({"kind": "Status", "code": 401, "reason": "Unauthorized", "message": "no"}))
                 }
@@ -121,7 +138,7 @@ impl Cluster {
 
 impl State {
     fn said(&self, method: &Method, path: &str, body: &[u8], lacking: &[String]) -> Value {
-        if path.ends_with("/selfsubjectaccessreviews") && method == Method::POST {
+        if path.ends_with(REVIEWS) && method == Method::POST {
             let mut review: Value = serde_json::from_slice(body).unwrap();
             let asked = &review["spec"]["resourceAttributes"];
             let right =
@@ -129,10 +146,10 @@ impl State {
             review["status"] = json!({ "allowed": !lacking.contains(&right) });
             return review;
         }
+        let kube_system = json!({"metadata": {"name": "kube-system", "uid": self.uid}});
         match path {
-            "/api/v1/namespaces/kube-system" => {
-                json!({"metadata": {"name": "kube-system", "uid": self.uid}})
-            }
+            KUBE_SYSTEM => kube_system,
+            PROBE => json!({"metadata": {"resourceVersion": "1"}, "items": [kube_system]}),
             "/version" => json!({"gitVersion": "v1.36.0"}),
             _ => {
                 let items: Vec<&Value> = self.objects.get(path).into_iter().collect();
@@ -270,7 +287,7 @@ async fn credentials_change_without_a_gap() {
                 assert_ne!(who, token(0), "{path}");
                 asked.insert(path);
             }
-            asked.contains("/api/v1/namespaces/kube-system")
+            asked.contains(PROBE)
         })
         .await;
     let after = following.member().unwrap();
@@ -324,6 +341,21 @@ async fn credentials_that_are_refused_give_way_at_once_to_those_that_are_there()
     following.until("they are refused", || following.sight().refused.is_some()).await;
     following.cluster.lets_out(&token(0));
     following.until_without_a_gap("they are in use", || following.uses(1)).await;
+}
+
+#[tokio::test]
+async fn an_answer_that_does_not_come_lets_no_worse_credentials_in() {
+    let following = Following::start().await;
+    // Each is another one, so that it is tried at once.
+    let told = [(1, KUBE_SYSTEM, "may not do there: create namespaces"), (2, REVIEWS, "could not be asked")];
+    for (number, path, why) in told {
+        following.cluster.fails(&token(0), path);
+        following.cluster.lets_in(&token(number), &["create namespaces"]);
+        following.tell(Ok(following.cluster.listed(&token(number))));
+        let is_told = || following.sight().refused.is_some_and(|told| told.contains(why));
+        following.until_without_a_gap(why, is_told).await;
+        assert!(following.uses(0), "{why}");
+    }
 }
 
 #[tokio::test]

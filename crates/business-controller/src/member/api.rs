@@ -4,8 +4,9 @@
 use super::observed::{ClusterBinding, ClusterNamespace, ClusterQuota, RBAC};
 use super::pull_objects::{PullAccount, PullSecret};
 use super::template_objects::{TEMPLATE_MANAGER, TemplateObject, TemplateObjectKind};
-use crate::error::{CallFailure, Error, if_there};
+use crate::error::{CallFailure, Error, if_there, is_of_credentials};
 use crate::fence::{Fence, OpenWrites};
+use crate::kinds::revision;
 use business_types::access::AccessRole;
 use business_types::names::PULL_SECRET;
 use http::{Method, Request};
@@ -13,9 +14,10 @@ use k8s_openapi::api::core::v1::{Namespace, ResourceQuota, Secret, ServiceAccoun
 use k8s_openapi::api::rbac::v1::RoleBinding;
 use kube::Client;
 use kube::api::DynamicObject;
-use kube::core::PartialObjectMeta;
+use kube::core::{ObjectList, PartialObjectMeta};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -23,10 +25,18 @@ use std::time::Duration;
 const READ_DEADLINE: Duration = Duration::from_secs(5);
 /// The server gives up this much earlier than we do.
 const SERVER_MARGIN: Duration = Duration::from_secs(1);
+/// What became of a write that was answered too late.
+const ANEW: &str = "the cluster was connected to anew meanwhile";
+
+const KUBE_SYSTEM: &str = "/api/v1/namespaces/kube-system";
+/// The same as a list of one, which says how far the cluster's history has come.
+const KUBE_SYSTEM_LISTED: &str = "/api/v1/namespaces?fieldSelector=metadata.name%3Dkube-system";
 
 /// Calls to one member cluster.
 pub struct MemberApi {
     client: RwLock<Client>,
+    /// How often it was connected to anew.
+    era: AtomicU64,
     fence: Arc<Fence>,
     writes: Arc<OpenWrites>,
 }
@@ -41,12 +51,17 @@ impl MemberApi {
     /// Through this client; writes only as the fence allows. `uid` is the cluster's: what may be under way to it is
     /// known whatever way there is taken.
     pub fn new(client: Client, uid: &str, fence: &Arc<Fence>) -> Self {
-        Self { client: RwLock::new(client), fence: Arc::clone(fence), writes: fence.writes_to(uid) }
+        Self { writes: fence.writes_to(uid), ..Self::for_questions(client, fence) }
     }
 
     /// To a cluster of which it is not known yet which one it is.
     pub fn for_questions(client: Client, fence: &Arc<Fence>) -> Self {
-        Self { client: RwLock::new(client), fence: Arc::clone(fence), writes: Arc::default() }
+        Self {
+            client: RwLock::new(client),
+            era: AtomicU64::default(),
+            fence: Arc::clone(fence),
+            writes: Arc::default(),
+        }
     }
 
     /// The client, for watches.
@@ -58,6 +73,13 @@ impl MemberApi {
     /// stays counted.
     pub fn switch(&self, client: Client) {
         *self.client.write().unwrap_or_else(PoisonError::into_inner) = client;
+        // Last, so that who is in the new era has the new client.
+        self.begin_era();
+    }
+
+    /// It is connected to anew, and its history may be another one: an answer to a write that was sent before says nothing of it.
+    pub fn begin_era(&self) {
+        self.era.fetch_add(1, Ordering::SeqCst);
     }
 
     /// Whether no write to this cluster can happen any more that is not seen yet, neither a former holder's nor one
@@ -78,8 +100,23 @@ impl MemberApi {
 
     /// What tells clusters apart: the uid of `kube-system`.
     pub async fn cluster_uid(&self) -> Result<String, CallFailure> {
-        let namespace: Namespace = self.read("/api/v1/namespaces/kube-system").await?;
-        namespace.metadata.uid.ok_or_else(|| CallFailure::Unavailable("kube-system has no uid".to_owned()))
+        let namespace: Namespace = self.read(KUBE_SYSTEM).await?;
+        namespace.metadata.uid.ok_or_else(without_uid)
+    }
+
+    /// The same, and the newest revision there: a list that names no revision is read from the storage.
+    pub async fn identity(&self) -> Result<Identity, CallFailure> {
+        let list: ObjectList<Namespace> = self.read(KUBE_SYSTEM_LISTED).await?;
+        let revision = revision(&list.metadata.resource_version.unwrap_or_default());
+        let uid = list.items.into_iter().next().and_then(|namespace| namespace.metadata.uid);
+        Ok(Identity { uid: uid.ok_or_else(without_uid)?, revision })
+    }
+
+    /// Whether its credentials are refused there. No answer is no refusal.
+    pub async fn is_locked_out(&self) -> bool {
+        let Ok(request) = Request::get(KUBE_SYSTEM).body(Vec::new()) else { return false };
+        let asked = tokio::time::timeout(READ_DEADLINE, self.client().request::<Value>(request)).await;
+        matches!(asked, Ok(Err(error)) if is_of_credentials(&error))
     }
 
     /// Its Kubernetes version, such as `v1.36.3`.
@@ -125,10 +162,10 @@ impl MemberApi {
         self.write::<ResourceQuota>(name, Method::PATCH, &quota_path(name), body).await.map(Into::into)
     }
 
-    /// Begins the deletion of exactly this namespace. One that is gone is no error.
+    /// Begins the deletion of exactly this namespace.
     pub async fn delete_namespace(&self, name: &str, uid: &str) -> Result<(), Error> {
         let path = format!("/api/v1/namespaces/{name}");
-        gone_is_fine(self.write::<Value>(name, Method::DELETE, &path, &delete_options(uid)).await)
+        self.write::<Value>(name, Method::DELETE, &path, &delete_options(uid)).await.map(drop)
     }
 
     /// Deletes exactly this quota, as it was read. One that is gone is no error.
@@ -276,15 +313,31 @@ impl MemberApi {
             .map_err(|error| Error::Member(kube::Error::HttpError(error).into()))?;
         // From here on it counts as under way, whatever becomes of this future.
         let open = self.fence.begin_write(&self.writes)?.to(namespace);
+        let era = self.era.load(Ordering::SeqCst);
         let result = match tokio::time::timeout(deadline, self.client().request(request)).await {
             Ok(result) => result.map_err(CallFailure::from),
             Err(_elapsed) => Err(CallFailure::deadline(deadline)),
         };
+        let is_of_now = self.era.load(Ordering::SeqCst) == era;
+        let result = if is_of_now { result } else { Err(CallFailure::Unavailable(ANEW.to_owned())) };
         if !matches!(result, Err(CallFailure::Unavailable(_))) {
             open.answered();
         }
         result.map_err(Error::Member)
     }
+}
+
+/// Which cluster answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// The uid of `kube-system`.
+    pub uid: String,
+    /// How far its history has come; 0 where it does not say.
+    pub revision: u64,
+}
+
+fn without_uid() -> CallFailure {
+    CallFailure::Unavailable("kube-system has no uid".to_owned())
 }
 
 /// What the body of a write is, and who writes.
@@ -332,5 +385,36 @@ fn gone_is_fine(result: Result<Value, Error>) -> Result<(), Error> {
     match result {
         Ok(_) | Err(Error::Member(CallFailure::NotFound)) => Ok(()),
         Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures::CLUSTER_UID;
+    use crate::fixtures::server::{Link, Passage};
+    use crate::fixtures::world::{NAMESPACE, World, times};
+    use crate::member::Member;
+    use crate::shares::Share;
+    use tokio::time::{advance, sleep};
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_to_what_was_sent_before_the_cluster_was_connected_to_anew_is_none() {
+        let (world, link, second) = (World::new(), Link::default(), Duration::from_secs(1));
+        link.is(Passage::Slow(second));
+        let share = world.cx.shares.post(Share::Clusters(0));
+        let member = Member::new("c1", CLUSTER_UID, world.server.client_over(&link), share);
+        let body = json!({ "metadata": { "name": "web" } });
+        let (made, ()) = tokio::join!(member.api.create_namespace("web", &body), async {
+            sleep(second).await;
+            member.switch(world.server.client());
+        });
+        assert!(matches!(made, Err(Error::Member(CallFailure::Unavailable(_)))), "{made:?}");
+        assert!(world.server.find(NAMESPACE).is_some(), "it is there, and a list tells");
+        assert!(member.api.may_confirm_at("web").is_err(), "it counts as given up");
+        advance(times().write_deadline).await;
+        assert_eq!(member.api.may_confirm_at("web"), Ok(()));
+        let made = member.api.create_namespace("db", &json!({ "metadata": { "name": "db" } })).await;
+        assert!(made.is_ok(), "{made:?}");
     }
 }

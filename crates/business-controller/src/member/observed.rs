@@ -226,13 +226,15 @@ fn amounts(texts: Option<BTreeMap<String, Text>>) -> ResourceList {
 pub(super) struct Sights<V> {
     objects: BTreeMap<String, Arc<V>>,
     delivered: u64,
+    /// The highest revision since the last list began: no history that has come less far is the one that was seen.
+    highest: u64,
     listed: Option<HashSet<String>>,
     synced: bool,
 }
 
 impl<V> Default for Sights<V> {
     fn default() -> Self {
-        Self { objects: BTreeMap::new(), delivered: 0, listed: None, synced: false }
+        Self { objects: BTreeMap::new(), delivered: 0, highest: 0, listed: None, synced: false }
     }
 }
 
@@ -266,6 +268,7 @@ impl<V: Versioned> Sights<V> {
     }
 
     pub(super) fn list_begins(&mut self) {
+        self.highest = 0;
         self.listed = Some(HashSet::new());
     }
 
@@ -279,13 +282,14 @@ impl<V: Versioned> Sights<V> {
     /// Whether `object` is news. Between the beginning and the end of a list the watch tells nothing but the list.
     pub(super) fn seen(&mut self, name: &str, object: V, by_watch: bool) -> bool {
         let incoming = revision(object.resource_version());
+        self.highest = self.highest.max(incoming);
         let is_listed = by_watch && self.listed.is_some();
         if by_watch {
             self.delivered = self.delivered.max(incoming);
             if let Some(listed) = self.listed.as_mut() {
                 listed.insert(name.to_owned());
             }
-        } else if incoming <= self.delivered {
+        } else if incoming <= self.delivered || self.is_in_list(name) {
             return false;
         }
         let is_old = |held: &V| {
@@ -300,8 +304,15 @@ impl<V: Versioned> Sights<V> {
         true
     }
 
+    /// The list that is under way has told of it. What an own write has changed since, the watch tells.
+    fn is_in_list(&self, name: &str) -> bool {
+        self.listed.as_ref().is_some_and(|listed| listed.contains(name))
+    }
+
     pub(super) fn gone(&mut self, name: &str, object: &V) {
-        self.delivered = self.delivered.max(revision(object.resource_version()));
+        let gone_at = revision(object.resource_version());
+        self.delivered = self.delivered.max(gone_at);
+        self.highest = self.highest.max(gone_at);
         self.objects.remove(name);
     }
 
@@ -383,6 +394,11 @@ impl Observed {
         *self.write() = ObservedInner::default();
         self.templates.reset();
         self.pulls.reset();
+    }
+
+    /// The highest revision at which a namespace was seen since the last list of them began.
+    pub fn highest_of_namespaces(&self) -> u64 {
+        self.read().namespaces.highest
     }
 
     /// The namespace and its quota.
@@ -570,6 +586,42 @@ mod tests {
         assert_eq!((end.is_first, end.gone), (false, BTreeSet::from(["n".to_owned()])));
         assert!(observed.at("n").1.is_none());
         assert_eq!(observed.quota("n", quota(8, "0"), false), Concern::Nothing, "an answer that is late");
+    }
+
+    #[test]
+    fn an_answer_does_not_override_the_list_that_has_told_of_it() {
+        let observed = Observed::default();
+        let pods = |name: &str| observed.at(name).1.unwrap().spec_hard["pods"].to_string();
+        observed.quotas_begin();
+        observed.quota("n", quota(9, "0"), true);
+        // Of the history before this one, and later than all that was seen of that.
+        let former = || ClusterQuota { spec_hard: quota(1, "7").status_used, ..quota(50, "0") };
+        assert_eq!(observed.quota("n", former(), false), Concern::Nothing);
+        assert_eq!(observed.quota("other", former(), false), Concern::State, "the list may not come to it");
+        assert_eq!((pods("n"), pods("other")), ("5".to_owned(), "7".to_owned()));
+        observed.quota("other", quota(8, "0"), true);
+        observed.quotas_end();
+        assert_eq!((pods("n"), pods("other")), ("5".to_owned(), "5".to_owned()));
+        assert_eq!(observed.quota("n", former(), false), Concern::State, "no list is under way");
+    }
+
+    #[test]
+    fn how_far_history_has_come_is_what_was_seen_since_the_last_list_began() {
+        let observed = Observed::default();
+        let namespace = |revision: &str| ClusterNamespace {
+            name: "n".into(),
+            resource_version: revision.into(),
+            ..Default::default()
+        };
+        observed.namespace(namespace("5"), true);
+        observed.namespace(namespace("8"), false);
+        assert_eq!(observed.highest_of_namespaces(), 8);
+        observed.namespace_gone(&namespace("9"));
+        assert_eq!(observed.highest_of_namespaces(), 9);
+        observed.namespaces_begin();
+        observed.namespace(namespace("3"), true);
+        observed.namespaces_end();
+        assert_eq!(observed.highest_of_namespaces(), 3, "it went back");
     }
 
     #[test]

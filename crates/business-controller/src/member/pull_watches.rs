@@ -4,6 +4,7 @@
 use super::observed::Versioned;
 use super::pull_objects::{PullAccount, PullSecret};
 use super::seen::Seen;
+use super::session::Progress;
 use super::{Member, session};
 use crate::context::Context;
 use crate::controller::PlaceChange;
@@ -23,7 +24,7 @@ use std::time::Duration;
 const PAGE: u32 = 500;
 
 /// Follows both for ever, where there is a registry.
-pub(super) async fn follow(cx: &Context, member: &Member) {
+pub(super) async fn follow(cx: &Context, member: &Member, progress: &Progress) {
     if cx.registry.pull_host.is_none() {
         return std::future::pending().await;
     }
@@ -34,8 +35,8 @@ pub(super) async fn follow(cx: &Context, member: &Member) {
     let accounts = watcher::watcher(Api::<ServiceAccount>::all(member.api.client()), all).default_backoff();
     let pulls = &member.observed.pulls;
     tokio::join!(
-        Watch { cx, member, seen: &pulls.secrets, what: "secrets", read: read_secret }.run(secrets),
-        Watch { cx, member, seen: &pulls.accounts, what: "serviceaccounts", read: read_account }
+        Watch { cx, member, progress, seen: &pulls.secrets, what: "secrets", read: read_secret }.run(secrets),
+        Watch { cx, member, progress, seen: &pulls.accounts, what: "serviceaccounts", read: read_account }
             .run(accounts),
     );
 }
@@ -61,6 +62,7 @@ fn read_account(account: ServiceAccount) -> Option<Placed<PullAccount>> {
 struct Watch<'a, K, V> {
     cx: &'a Context,
     member: &'a Member,
+    progress: &'a Progress,
     seen: &'a Seen<V>,
     what: &'static str,
     read: fn(K) -> Option<Placed<V>>,
@@ -70,6 +72,7 @@ impl<K, V: Versioned> Watch<'_, K, V> {
     async fn run(self, stream: impl Stream<Item = watcher::Result<Event<K>>>) {
         pin_mut!(stream);
         while let Some(event) = stream.next().await {
+            self.progress.hear(self.what, &event);
             match event {
                 Ok(event) => self.take(event),
                 Err(failure) => self.failed(&ListFailure::from(&failure)),

@@ -6,6 +6,8 @@ use super::{ClusterBinding, ClusterNamespace, ClusterQuota, Member, Reach, pull_
 use crate::context::Context;
 use crate::controller::PlaceChange;
 use crate::dispatch;
+use crate::error::of_watch;
+use crate::events::Topic;
 use crate::inventory::Inventory;
 use crate::namespace::kind::BusinessNamespace;
 use crate::queue::Lane;
@@ -17,6 +19,7 @@ use kube::Api;
 use kube::runtime::watcher::{self, Event};
 use kube::runtime::{WatchStreamExt as _, watcher as watch};
 use runtime::Backoff;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -34,23 +37,91 @@ const FAILURES: u32 = 3;
 const LIST_PATIENCE: Duration = Duration::from_secs(15);
 /// The same, after it could not be listed again and again: a long page needs its time.
 const LIST_PATIENCE_MAX: Duration = Duration::from_mins(4);
+/// Failures of a watch that come further apart are none of one cause. A start of a watch that is never answered fails after five
+/// minutes, and up to one is waited after it.
+const APART: Duration = Duration::from_mins(7);
 /// Figures of use are copied at most this often.
 const FIGURES_PERIOD: Duration = Duration::from_secs(1);
 /// Objects a page of a list.
 const PAGE: u32 = 500;
 
-/// How its first lists get on.
+/// Without them nothing is known of a cluster.
+const NEEDED: [&str; 2] = ["namespaces", "resourcequotas"];
+
+const UNWATCHED: Topic = Topic::warning("WatchFails", "Watch");
+
+/// How its watches get on.
 #[derive(Debug)]
-struct Progress {
+pub(super) struct Progress {
     /// The last error of a watch.
     error: Mutex<Option<String>>,
     /// When more of a list was heard than ever before.
     grown: Mutex<Instant>,
+    /// What cannot be followed, by what it is of.
+    failing: Mutex<BTreeMap<&'static str, Failing>>,
+}
+
+/// A list or a watch that fails again and again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Failing {
+    since: Instant,
+    last: Instant,
+    by: Obstacle,
+}
+
+/// Why something cannot be followed, the worse before the better.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Obstacle {
+    /// It cannot be listed.
+    Unlisted(String),
+    /// It can be listed, and not watched: the client lists it no more, and what is seen of it grows old.
+    Unwatched(String),
+}
+
+/// Why a cluster is listed anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Anew {
+    /// It was not seen to answer: what was seen of it before counts no more.
+    Lost,
+    /// It is reached by other credentials. What is seen of it holds until it was listed, as it does below.
+    Switched,
+    /// Its revisions went back: it was restored, and its watches wait for what comes after a past that is no more.
+    WentBack,
+    /// It cannot be watched.
+    Unwatched,
 }
 
 impl Progress {
     fn new() -> Self {
-        Self { error: Mutex::default(), grown: Mutex::new(Instant::now()) }
+        Self { error: Mutex::default(), grown: Mutex::new(Instant::now()), failing: Mutex::default() }
+    }
+
+    /// What a watch says. That it could be begun it does not say: what has failed counts until something is heard of it.
+    pub(super) fn hear<K>(&self, what: &'static str, event: &watcher::Result<Event<K>>) {
+        let by = match event {
+            Ok(Event::InitDone | Event::Apply(_) | Event::Delete(_)) => {
+                self.failing.lock().unwrap_or_else(PoisonError::into_inner).remove(what);
+                return;
+            }
+            Err(failure @ watcher::Error::WatchStartFailed(_)) => Obstacle::Unwatched(of_watch(failure)),
+            Err(failure @ watcher::Error::InitialListFailed(_)) if NEEDED.contains(&what) => {
+                Obstacle::Unlisted(of_watch(failure))
+            }
+            // One that breaks off is begun again.
+            Ok(Event::Init | Event::InitApply(_)) | Err(_) => return,
+        };
+        let mut failing = self.failing.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        let before = failing.get(what).filter(|before| now.duration_since(before.last) < APART);
+        let since = before.map_or(now, |before| before.since);
+        failing.insert(what, Failing { since, last: now, by });
+    }
+
+    /// What has kept something from being followed for longer than that.
+    fn obstacle(&self, patience: Duration) -> Option<Obstacle> {
+        let failing = self.failing.lock().unwrap_or_else(PoisonError::into_inner);
+        let lasting = failing.values().filter(|one| one.last.duration_since(one.since) > patience);
+        lasting.map(|one| &one.by).min().cloned()
     }
 
     fn has_grown(&self) {
@@ -129,26 +200,32 @@ pub(crate) async fn take_over(cx: &Context, member: &Member) {
 }
 
 async fn follow(cx: &Context, member: &Member) {
-    let mut switched = false;
+    let mut anew = Anew::Lost;
     let mut patience = LIST_PATIENCE;
     loop {
-        // With other credentials it is listed anew, and what is seen of it holds meanwhile.
-        if !switched {
-            connect(cx, member).await;
-            member.observed.reset();
+        match anew {
+            Anew::Lost => {
+                connect(cx, member).await;
+                member.api.begin_era();
+                member.observed.reset();
+            }
+            Anew::WentBack => member.api.begin_era(),
+            // The one has begun an era, and the other has the history that it had.
+            Anew::Switched | Anew::Unwatched => {}
         }
         let progress = Progress::new();
-        switched = tokio::select! {
-            () = watch_namespaces(cx, member, &progress) => false,
-            () = watch_quotas(cx, member, &progress) => false,
-            () = watch_bindings(cx, member) => false,
-            () = template_watches::follow(cx, member) => false,
-            () = pull_watches::follow(cx, member) => false,
-            () = keep_probing(cx, member, &progress, patience) => false,
-            () = member.switched.notified() => true,
+        anew = tokio::select! {
+            () = watch_namespaces(cx, member, &progress) => Anew::Lost,
+            () = watch_quotas(cx, member, &progress) => Anew::Lost,
+            () = watch_bindings(cx, member, &progress) => Anew::Lost,
+            () = template_watches::follow(cx, member, &progress) => Anew::Lost,
+            () = pull_watches::follow(cx, member, &progress) => Anew::Lost,
+            why = keep_probing(cx, member, &progress, patience) => why,
+            () = member.switched.notified() => Anew::Switched,
         };
         let longer = (patience * 2).min(LIST_PATIENCE_MAX);
-        patience = if member.observed.is_synced() { LIST_PATIENCE } else { longer };
+        let is_followed = member.observed.is_synced() && anew != Anew::Unwatched;
+        patience = if is_followed { LIST_PATIENCE } else { longer };
     }
 }
 
@@ -156,10 +233,10 @@ async fn follow(cx: &Context, member: &Member) {
 async fn connect(cx: &Context, member: &Member) {
     let mut backoff = Backoff::new(RETRY_FLOOR, RETRY_CEILING);
     let mut failures = 0_u32;
-    while let Err(reason) = probe(member).await {
+    while let Err(failure) = member.probe().await {
         failures = failures.saturating_add(1);
         if failures >= FAILURES {
-            unreachable(cx, member, &reason);
+            unreachable(cx, member, &failure.to_string());
         }
         tokio::select! {
             () = backoff.wait() => {}
@@ -168,40 +245,75 @@ async fn connect(cx: &Context, member: &Member) {
     }
 }
 
-/// Asks again and again; returns when the cluster has not answered a few times, or its lists have not got on for so long.
-async fn keep_probing(cx: &Context, member: &Member, progress: &Progress, patience: Duration) {
-    let mut failures = 0_u32;
+/// Asks again and again; returns when the cluster has not answered a few times, when its history went back, or when its lists or
+/// watches have not got on for so long.
+async fn keep_probing(cx: &Context, member: &Member, progress: &Progress, patience: Duration) -> Anew {
+    let (mut failures, mut told) = (0_u32, 0);
     loop {
         tokio::select! {
             () = member.suspect.notified() => {}
             () = tokio::time::sleep(if failures == 0 { PROBE_PERIOD } else { RETRY_FLOOR }) => {}
         }
-        match probe(member).await {
-            Ok(()) => {
-                failures = 0;
+        // In one history no answer is older than what was known before the question was sent.
+        let known = member.observed.highest_of_namespaces().max(told);
+        match member.probe().await {
+            Ok(revision) if revision > 0 && revision < known => {
+                tracing::warn!(
+                    cluster = member.name,
+                    revision,
+                    known,
+                    "the history of a member cluster went back: it is listed anew"
+                );
+                return Anew::WentBack;
+            }
+            Ok(revision) => {
+                (failures, told) = (0, told.max(revision));
                 // It may have been listed before its share was taken over.
                 synced(cx, member);
             }
-            Err(reason) => {
+            Err(failure) => {
                 failures = failures.saturating_add(1);
                 cx.members.doubted.notify_one();
                 if failures >= FAILURES {
-                    unreachable(cx, member, &reason);
-                    return;
+                    unreachable(cx, member, &failure.to_string());
+                    return Anew::Lost;
                 }
             }
         }
-        if !member.observed.is_synced() && progress.silence() > patience {
-            let nothing = || format!("nothing more was heard for {} s", patience.as_secs());
-            let reason = progress.last_error().unwrap_or_else(nothing);
-            unreachable(cx, member, &format!("it cannot be listed: {reason}"));
-            return;
+        if let Some(anew) = hindered(cx, member, progress, patience) {
+            return anew;
         }
     }
 }
 
-async fn probe(member: &Member) -> Result<(), String> {
-    member.is_the_one().await.map_err(|failure| failure.to_string())
+/// Whether its lists or watches have not got on for so long, although it answers.
+fn hindered(cx: &Context, member: &Member, progress: &Progress, patience: Duration) -> Option<Anew> {
+    if !member.observed.is_synced() {
+        if progress.silence() <= patience {
+            return None;
+        }
+        let nothing = || format!("nothing more was heard for {} s", patience.as_secs());
+        let reason = progress.last_error().unwrap_or_else(nothing);
+        unreachable(cx, member, &format!("it cannot be listed: {reason}"));
+        return Some(Anew::Lost);
+    }
+    match progress.obstacle(patience)? {
+        Obstacle::Unlisted(reason) => {
+            unreachable(cx, member, &format!("it cannot be listed: {reason}"));
+            Some(Anew::Lost)
+        }
+        // What is listed again and again is seen late, which is more than not at all.
+        Obstacle::Unwatched(reason) => {
+            tracing::warn!(
+                cluster = member.name,
+                error = reason,
+                "a member cluster cannot be watched: it is listed anew"
+            );
+            let note = format!("it cannot be watched, and is listed again and again: {reason}");
+            cx.events.report_cluster(&member.name, UNWATCHED, note);
+            Some(Anew::Unwatched)
+        }
+    }
 }
 
 fn unreachable(cx: &Context, member: &Member, reason: &str) {
@@ -233,6 +345,7 @@ async fn watch_namespaces(cx: &Context, member: &Member, progress: &Progress) {
     pin_mut!(stream);
     while let Some(event) = stream.next().await {
         listed.hear(&event);
+        progress.hear("namespaces", &event);
         match event {
             Ok(Event::Init) => member.observed.namespaces_begin(),
             Ok(Event::InitDone) => {
@@ -263,6 +376,7 @@ async fn watch_quotas(cx: &Context, member: &Member, progress: &Progress) {
     pin_mut!(stream);
     while let Some(event) = stream.next().await {
         listed.hear(&event);
+        progress.hear("resourcequotas", &event);
         match event {
             Ok(Event::Init) => member.observed.quotas_begin(),
             Ok(Event::InitDone) => {
@@ -289,12 +403,13 @@ async fn watch_quotas(cx: &Context, member: &Member, progress: &Progress) {
 }
 
 /// Whether they can be listed says nothing of the cluster: the right to see them came later than the others.
-async fn watch_bindings(cx: &Context, member: &Member) {
+async fn watch_bindings(cx: &Context, member: &Member, progress: &Progress) {
     let api: Api<RoleBinding> = Api::all(member.api.client());
     // With those that have no mark of ours: somebody may have a role by them.
     let stream = watch(api, watcher::Config::default().page_size(PAGE)).default_backoff();
     pin_mut!(stream);
     while let Some(event) = stream.next().await {
+        progress.hear("all rolebindings", &event);
         match event {
             Ok(Event::Init) => member.observed.bindings_begin(),
             Ok(Event::InitDone) => ended(cx, member, member.observed.bindings_end()),
@@ -314,7 +429,7 @@ async fn watch_bindings(cx: &Context, member: &Member) {
                 changed(cx, member, &namespace, Lane::Urgent, Duration::ZERO);
             }
             Err(failure) => {
-                let text = crate::error::of_watch(&failure);
+                let text = of_watch(&failure);
                 tracing::warn!(
                     cluster = member.name,
                     error = text,
@@ -367,7 +482,7 @@ fn changed(cx: &Context, member: &Member, namespace: &str, lane: Lane, delay: Du
 }
 
 fn failed(member: &Member, progress: &Progress, failure: &watcher::Error) {
-    let text = crate::error::of_watch(failure);
+    let text = of_watch(failure);
     tracing::warn!(cluster = member.name, error = text, "watch of a member cluster failed");
     progress.failed(text);
     member.suspect.notify_one();
@@ -379,7 +494,30 @@ mod tests {
     use crate::fixtures::CLUSTER_UID;
     use crate::fixtures::world::World;
     use crate::shares::Share;
+    use kube::core::Status;
     use tokio::time::{advance, timeout};
+
+    fn member(world: &World) -> Arc<Member> {
+        let share = world.cx.shares.post(Share::Clusters(0));
+        Member::new("c1", CLUSTER_UID, world.server.client(), share)
+    }
+
+    /// One that was listed, and answers.
+    fn listed(world: &World) -> Arc<Member> {
+        let member = member(world);
+        member.observed.namespaces_end();
+        member.observed.quotas_end();
+        member.set_reach(Reach::Reachable);
+        member
+    }
+
+    fn forbidden() -> kube::Error {
+        kube::Error::Api(Status::failure("not allowed", "Forbidden").with_code(403).boxed())
+    }
+
+    fn no_watch() -> watcher::Result<Event<Namespace>> {
+        Err(watcher::Error::WatchStartFailed(forbidden()))
+    }
 
     fn page(list: &mut ListProgress<'_>) {
         for _ in 0..PAGE {
@@ -390,8 +528,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_list_that_gets_on_is_waited_for_however_long_it_is() {
         let world = World::new();
-        let share = world.cx.shares.post(Share::Clusters(0));
-        let member = Member::new("c1", CLUSTER_UID, world.server.client(), share);
+        let member = member(&world);
         let progress = Progress::new();
         let list = &mut ListProgress::new(&progress);
         let probing = keep_probing(&world.cx, &member, &progress, LIST_PATIENCE);
@@ -408,6 +545,66 @@ mod tests {
             page(list);
         }
         assert!(timeout(LIST_PATIENCE, probing).await.is_ok());
+        assert!(matches!(member.reach(), Reach::Unreachable { .. }));
+    }
+    #[tokio::test(start_paused = true)]
+    async fn a_history_that_went_back_is_noticed_although_every_probe_is_good() {
+        let world = World::new();
+        let (member, progress) = (listed(&world), Progress::new());
+        world.server.comes_to(5000);
+        let probing = keep_probing(&world.cx, &member, &progress, LIST_PATIENCE);
+        pin_mut!(probing);
+        assert!(timeout(PROBE_PERIOD * 3, &mut probing).await.is_err(), "it goes on");
+        world.server.comes_to(900);
+        assert_eq!(timeout(PROBE_PERIOD * 2, probing).await, Ok(Anew::WentBack));
+        assert_eq!(member.reach(), Reach::Reachable, "it answers");
+        // It went back before anybody asked: what was seen says so.
+        let seen = ClusterNamespace { resource_version: "5000".into(), ..ClusterNamespace::default() };
+        member.observed.namespace(seen, true);
+        let probing = keep_probing(&world.cx, &member, &progress, LIST_PATIENCE);
+        assert_eq!(timeout(PROBE_PERIOD * 2, probing).await, Ok(Anew::WentBack));
+        member.observed.namespaces_begin();
+        let probing = keep_probing(&world.cx, &member, &progress, LIST_PATIENCE);
+        assert!(timeout(PROBE_PERIOD * 2, probing).await.is_err(), "it is listed anew");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_cluster_that_cannot_be_watched_is_listed_anew_and_stays_reachable() {
+        let world = World::new();
+        let (member, progress) = (listed(&world), Progress::new());
+        let probing = keep_probing(&world.cx, &member, &progress, LIST_PATIENCE);
+        pin_mut!(probing);
+        for _ in 0..3 {
+            progress.hear("namespaces", &no_watch());
+            assert!(timeout(LIST_PATIENCE / 2, &mut probing).await.is_err(), "it may be over soon");
+            progress.hear("resourcequotas", &Ok(Event::Apply(ResourceQuota::default())));
+            progress.hear("namespaces", &Ok(Event::Apply(Namespace::default())));
+        }
+        for _ in 0..3 {
+            progress.hear("namespaces", &no_watch());
+            advance(LIST_PATIENCE).await;
+            // Others say nothing of this one.
+            progress.hear("resourcequotas", &Ok(Event::Apply(ResourceQuota::default())));
+        }
+        assert_eq!(timeout(PROBE_PERIOD * 2, probing).await, Ok(Anew::Unwatched));
+        assert_eq!(member.reach(), Reach::Reachable);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_cluster_that_was_listed_and_cannot_be_any_more_is_unreachable() {
+        let world = World::new();
+        let (member, progress) = (listed(&world), Progress::new());
+        let no_list = || Err::<Event<Namespace>, _>(watcher::Error::InitialListFailed(forbidden()));
+        for what in ["all rolebindings", "resourcequotas"] {
+            for _ in 0..3 {
+                progress.hear::<Namespace>(what, &Ok(Event::Init));
+                progress.hear(what, &no_list());
+                advance(LIST_PATIENCE).await;
+            }
+            let ended = timeout(PROBE_PERIOD * 2, keep_probing(&world.cx, &member, &progress, LIST_PATIENCE));
+            let expected = NEEDED.contains(&what).then_some(Anew::Lost);
+            assert_eq!(ended.await.ok(), expected, "{what}");
+        }
         assert!(matches!(member.reach(), Reach::Unreachable { .. }));
     }
 }

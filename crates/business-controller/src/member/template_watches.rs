@@ -1,6 +1,7 @@
 //! Watches of what templates have put into a member cluster. Whether it can be listed says nothing of the cluster: the
 //! rights to see it came later than the others.
 
+use super::session::Progress;
 use super::template_objects::{TemplateObject, TemplateObjectKind};
 use super::{Member, session};
 use crate::context::Context;
@@ -21,11 +22,11 @@ use std::time::Duration;
 const PAGE: u32 = 500;
 
 /// Follows all kinds for ever.
-pub(super) async fn follow(cx: &Context, member: &Member) {
-    join_all(TemplateObjectKind::ALL.map(|kind| watch(cx, member, kind))).await;
+pub(super) async fn follow(cx: &Context, member: &Member, progress: &Progress) {
+    join_all(TemplateObjectKind::ALL.map(|kind| watch(cx, member, progress, kind))).await;
 }
 
-async fn watch(cx: &Context, member: &Member, kind: TemplateObjectKind) {
+async fn watch(cx: &Context, member: &Member, progress: &Progress, kind: TemplateObjectKind) {
     let api: Api<DynamicObject> = Api::all_with(member.api.client(), &kind.resource());
     let config = Config::default().labels(TEMPLATE_LABEL).page_size(PAGE);
     let stream = watcher(api, config).default_backoff();
@@ -36,6 +37,7 @@ async fn watch(cx: &Context, member: &Member, kind: TemplateObjectKind) {
         dispatch::place_changed(cx, &PlaceChange { cluster: &member.name, namespace, lane, delay });
     };
     while let Some(event) = stream.next().await {
+        progress.hear(kind.plural(), &event);
         match event {
             Ok(Event::Init) => seen.of(kind).begin(),
             Ok(Event::InitDone) => session::ended(cx, member, seen.of(kind).end()),

@@ -4,7 +4,7 @@
 use super::access::{self, AccessPlace};
 use super::apply::{self, Applied};
 use super::kind::NamespaceView;
-use super::removal::{self, DeletionRefusal};
+use super::removal::{self, DeletionRefusal, Removal};
 use super::report::DELETION_REFUSED;
 use super::site::{FoundSite, Site};
 use super::status;
@@ -93,18 +93,31 @@ pub async fn run(cx: &Context, object: &NamespaceView, site: &Site) -> Result<Pa
     if is_confirmed(object) || is_released(object) {
         return finalize(cx, object).await;
     }
-    // What the watch has seen saves a read while it is there; that it is gone is always asked.
+    // What the watch has seen saves a read while it is there; that it is gone is always asked. So is what it shows for too long, or
+    // what the cluster has said is not there any more: the watch may be behind.
     let seen = site.seen(cx, object);
     if seen.namespace.is_some() {
         match decide(object, &seen) {
-            CleanupStep::Delete { there, origin } => return delete(cx, object, site, &there, origin).await,
-            CleanupStep::Wait { remaining } => return wait(cx, object, &remaining).await,
-            CleanupStep::Release | CleanupStep::Blocked { .. } | CleanupStep::Gone => {}
+            CleanupStep::Delete { there, origin } => {
+                if let Some(outcome) = delete(cx, object, site, &there, origin).await? {
+                    return Ok(outcome);
+                }
+            }
+            CleanupStep::Wait { remaining } if !is_overdue(cx, object) => {
+                return wait(cx, object, &remaining).await;
+            }
+            CleanupStep::Wait { .. }
+            | CleanupStep::Release
+            | CleanupStep::Blocked { .. }
+            | CleanupStep::Gone => {}
         }
     }
     let found = site.live(cx, object).await?;
     match decide(object, &found) {
-        CleanupStep::Delete { there, origin } => delete(cx, object, site, &there, origin).await,
+        CleanupStep::Delete { there, origin } => {
+            let outcome = delete(cx, object, site, &there, origin).await?;
+            Ok(outcome.unwrap_or(PassOutcome::WaitingFor(super::SOON)))
+        }
         CleanupStep::Wait { remaining } => wait(cx, object, &remaining).await,
         CleanupStep::Release => release(cx, object, site, found).await,
         CleanupStep::Blocked { .. } if is_abandoned(object) => abandon(cx, object).await,
@@ -143,16 +156,17 @@ fn is_released(object: &NamespaceView) -> bool {
     record.is_some_and(|record| record.provenance == business_types::Provenance::Released)
 }
 
+/// `None` when what is there is not what was to be deleted.
 async fn delete(
     cx: &Context,
     object: &NamespaceView,
     site: &Site,
     there: &ClusterNamespace,
     origin: Origin,
-) -> Result<PassOutcome, Error> {
+) -> Result<Option<PassOutcome>, Error> {
     match removal::remove(object, site, there, origin).await {
-        // A conflict is one that is being deleted already, or another one by now; the next look tells.
-        Ok(()) | Err(Error::Member(CallFailure::Conflict(_) | CallFailure::NotFound)) => {}
+        Ok(Removal::Begun) => Ok(Some(PassOutcome::WaitingFor(PATIENCE))),
+        Ok(Removal::Outdated) => Ok(None),
         Err(Error::Member(CallFailure::Refused { code, message })) => {
             let (cluster, message) = (&*site.member.name, &*message);
             let message = DeletionRefusal { cluster, there, origin, code, message }.text();
@@ -160,11 +174,15 @@ async fn delete(
             if status::write(cx, object, &situation.into()).await?.is_some() {
                 cx.events.report(object, DELETION_REFUSED, message);
             }
-            return Ok(PassOutcome::Refused);
+            Ok(Some(PassOutcome::Refused))
         }
-        Err(error) => return Err(error),
+        Err(error) => Err(error),
     }
-    Ok(PassOutcome::WaitingFor(PATIENCE))
+}
+
+/// It takes longer to go than it should.
+fn is_overdue(cx: &Context, object: &NamespaceView) -> bool {
+    object.has_been_going(PATIENCE_SECONDS, cx.clock.unix_seconds())
 }
 
 async fn wait(cx: &Context, object: &NamespaceView, remaining: &[String]) -> Result<PassOutcome, Error> {
@@ -175,7 +193,7 @@ async fn wait(cx: &Context, object: &NamespaceView, remaining: &[String]) -> Res
     if !remaining.is_empty() {
         message.push_str(": ");
         message.push_str(&remaining.join("; "));
-    } else if !object.has_been_going(PATIENCE_SECONDS, cx.clock.unix_seconds()) {
+    } else if !is_overdue(cx, object) {
         return Ok(PassOutcome::WaitingFor(PATIENCE));
     }
     let situation = Situation::Deleting { reason: reason::CONTENT_REMAINING, message };

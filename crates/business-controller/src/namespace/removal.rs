@@ -4,14 +4,36 @@ use super::build;
 use super::kind::NamespaceView;
 use super::site::Site;
 use super::validate;
-use crate::error::Error;
+use crate::error::{CallFailure, Error};
 use crate::member::ClusterNamespace;
 use crate::seal::Origin;
 use business_types::names;
 
+/// What became of a namespace that was to be deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Removal {
+    /// Its deletion has begun.
+    Begun,
+    /// It is gone, has changed, or is another one by now: what was seen of it is old.
+    Outdated,
+}
+
 /// Deletes exactly this namespace. The cluster lets us delete what carries our mark and is not marked as adopted, so what we
 /// have made is marked first. What somebody else has made goes as it stands: by a consent that only others can write there.
 pub async fn remove(
+    object: &NamespaceView,
+    site: &Site,
+    there: &ClusterNamespace,
+    origin: Origin,
+) -> Result<Removal, Error> {
+    match delete(object, site, there, origin).await {
+        Ok(()) => Ok(Removal::Begun),
+        Err(Error::Member(CallFailure::Conflict(_) | CallFailure::NotFound)) => Ok(Removal::Outdated),
+        Err(error) => Err(error),
+    }
+}
+
+async fn delete(
     object: &NamespaceView,
     site: &Site,
     there: &ClusterNamespace,

@@ -203,6 +203,44 @@ async fn a_namespace_is_refunded_after_it_was_seen_gone() {
     assert_eq!(world.server.find(OBJECT), None, "it goes with its charge");
 }
 
+/// A namespace that is being deleted, and was seen by a watch that tells nothing any more.
+async fn ending_unwatched() -> World {
+    let world = World::new();
+    world.holds(&pending(&[("pods", "3")]));
+    world.pass().await.unwrap();
+    world.watches();
+    world.holds(&world.seen().ending());
+    world
+}
+
+#[tokio::test]
+async fn a_watch_that_still_shows_what_is_gone_keeps_nobody_waiting() {
+    let world = ending_unwatched().await;
+    world.server.remove(NAMESPACE);
+    assert_eq!(world.pass().await.unwrap(), PassOutcome::Applied);
+    assert_eq!(world.server.find(OBJECT), None, "it goes with its charge");
+
+    let world = ending_unwatched().await;
+    world.server.remove(NAMESPACE);
+    world.server.put(NAMESPACE, &json!({ "metadata": { "name": "web", "uid": "his" } }));
+    assert_eq!(world.pass().await.unwrap(), PassOutcome::Refused, "another one stands there by now");
+    assert_eq!(world.stored(NAMESPACE)["metadata"]["uid"], "his");
+    assert_eq!(world.stored(OBJECT)["status"]["cachedSpecHard"], json!({ "pods": "3" }));
+}
+
+#[tokio::test]
+async fn what_a_watch_shows_as_going_for_too_long_is_asked_of_the_cluster() {
+    let world = ending_unwatched().await;
+    world.server.linger();
+    assert!(matches!(world.pass().await.unwrap(), PassOutcome::WaitingFor(_)));
+    world.watches();
+    world.server.sweep();
+    assert!(matches!(world.pass().await.unwrap(), PassOutcome::WaitingFor(_)), "a watch tells soon");
+    world.server.clock.advance(31_000_000);
+    assert_eq!(world.pass().await.unwrap(), PassOutcome::Applied);
+    assert_eq!(world.server.find(OBJECT), None);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_new_leader_waits_for_what_the_former_one_deletes() {
     let former = World::new();

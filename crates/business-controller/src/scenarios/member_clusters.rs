@@ -2,7 +2,7 @@ use crate::controller::Controller as _;
 use crate::directory::described::Described;
 use crate::directory::registration::{Recognized, describe, recorded, register};
 use crate::fixtures::server::{CLUSTER, Link, Passage};
-use crate::fixtures::world::{NAMESPACE, World};
+use crate::fixtures::world::{NAMESPACE, QUOTA, World};
 use crate::fixtures::{CLUSTER_UID as UID, NAMESPACE_UID, pending};
 use crate::kinds::{ObjectKey as _, RootKey};
 use crate::member::{Member, Reach, session};
@@ -251,6 +251,44 @@ async fn a_cluster_whose_lists_are_not_answered_is_unreachable_and_listed_anew()
     until(|reach| matches!(reach, Reach::Unreachable { .. })).await;
     link.is(Passage::Open);
     until(|reach| *reach == Reach::Reachable).await;
+    following.abort();
+}
+
+/// Its API servers, behind a balancer, begin anew one by one over a storage that was restored: every probe is good.
+#[tokio::test(start_paused = true)]
+async fn a_cluster_that_was_restored_without_a_gap_is_listed_anew() {
+    let world = World::new();
+    world.lists_all();
+    let quota = |pods: &str| {
+        let metadata = json!({ "namespace": "web", "name": "web", "uid": "q" });
+        json!({ "metadata": metadata, "spec": { "hard": { "pods": pods } } })
+    };
+    world.server.comes_to(5000);
+    world.server.put(QUOTA, &quota("9"));
+    let share = world.cx.shares.post(Share::Clusters(0));
+    let member = Member::new("c1", UID, world.server.client(), share);
+    let following = tokio::spawn(session::run(Arc::clone(&world.cx), Arc::clone(&member)));
+    let until = async |is_so: &dyn Fn() -> bool| {
+        let looks = async {
+            while !is_so() {
+                sleep(Duration::from_millis(100)).await;
+            }
+        };
+        assert!(timeout(Duration::from_mins(1), looks).await.is_ok(), "{:?}", member.observed.at("web"));
+    };
+    until(&|| member.reach() == Reach::Reachable).await;
+    let pods = || member.observed.at("web").1.map(|quota| quota.spec_hard["pods"].to_string());
+    assert_eq!(pods().as_deref(), Some("9"));
+    // It is probed a few times.
+    sleep(Duration::from_secs(20)).await;
+    assert_eq!(pods().as_deref(), Some("9"));
+    world.server.comes_to(900);
+    world.server.put(QUOTA, &quota("3"));
+    until(&|| {
+        assert_eq!(member.reach(), Reach::Reachable, "what is seen holds until it is listed");
+        pods().as_deref() == Some("3")
+    })
+    .await;
     following.abort();
 }
 
