@@ -146,7 +146,6 @@ impl Stream {
             sleep_until(sent + CHUNK_INTERVAL).await;
         }
         if let Some(lost) = self.lost.as_mut().and_then(FutureExt::now_or_never) {
-            self.lost = None;
             return self.lose(&lost);
         }
         let first = self.next().await?;
@@ -210,7 +209,7 @@ impl Stream {
     /// after a compaction. Events could be made up for what appears and disappears, but they would have no place in the
     /// history that resource versions count, and a client that comes back from one would miss the rest.
     fn lose(&mut self, lost: &Lost) -> Option<Bytes> {
-        self.ended = true;
+        (self.ended, self.lost) = (true, None);
         match lost {
             Lost::Credential => None,
             Lost::Refused(status) => Some(self.frames.error(status)),

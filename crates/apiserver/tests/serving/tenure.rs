@@ -197,11 +197,16 @@ async fn who_does_not_read_meanwhile_is_not_told_afterwards() {
     let uri = format!("https://localhost{LIST}?watch=true");
     let request = Request::builder().uri(uri).header(name, value).body(Body::empty()).unwrap();
     let answer = sender.send_request(request).await.unwrap();
+    let create = async |name: &str| {
+        let body =
+            json!({"metadata": {"name": name, "annotations": {"tenant": "acme"}}, "spec": {"colour": "red"}});
+        assert_eq!(served.ask(Method::POST, LIST, "application/json", &body).await.0, 201);
+    };
     for name in ["a", "b", "c"] {
-        served.create(name).await;
+        create(name).await;
     }
     sight.show(&[]);
-    served.create("secret").await;
+    create("secret").await;
     let told = tokio::time::timeout(WAIT, answer.into_body().collect()).await.unwrap().unwrap().to_bytes();
     let told = String::from_utf8_lossy(&told);
     assert!(told.contains("\"a\"") && told.contains("Expired") && !told.contains("secret"), "{told}");
