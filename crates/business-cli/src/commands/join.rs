@@ -44,7 +44,7 @@ Examples:
 Here --kubeconfig is the member cluster's, of somebody who rules it; it is used for this call alone and kept nowhere. A cluster that
 has joined before keeps what it was joined with where a flag is left out, and that is told. To renew the controller's credentials and
 nothing else: kubectl business rotate.";
-/// What to do where a Secret of member clusters is refused: the ClusterRole of operators does not hold them.
+/// What to do where a Secret of member clusters is refused: the `ClusterRole` of operators does not hold them.
 pub(crate) const MEMBERS_ROLE: &str = "have the Role business-operator of the members' namespace bound to you, too: \
                                        docs/install.md, step 4; where that namespace is another one, name it: --members-namespace";
 /// A year.
