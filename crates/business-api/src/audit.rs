@@ -13,7 +13,7 @@ pub use auditor::Auditor;
 
 use crate::config::{Audit, Output};
 use crate::kinds::{KINDS, KindTable};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use business_types::{HeldAmount, account};
 use runtime::{Metrics, Tasks};
 use serde_json::json;
@@ -79,10 +79,14 @@ async fn command(store: &Store, books: &Books, settings: &Audit) -> Result<Audit
         store.write_off(&access, uid).await.with_context(|| format!("write off {uid}"))?;
     }
     if let Some(reason) = &settings.hold {
-        store.hold_growth(&access, Some(reason.as_str())).await.context("hold growth")?;
+        let is_held = store.hold_growth(&access, reason.as_str()).await.context("hold growth")?;
+        ensure!(
+            is_held,
+            "an import is under way: it holds growth until it is whole and an audit has compared it"
+        );
     }
     if settings.go_on {
-        store.hold_growth(&access, None).await.context("let growth go on")?;
+        store.go_on(&access).await.context("let growth go on")?;
     }
     if settings.repair {
         let report = store.audit(&access, books).await.context("audit")?;

@@ -233,8 +233,15 @@ pub(crate) fn conditions(conditions: &[Condition]) -> FieldErrors {
     errors
 }
 
+/// Resources of one list: each is a row of the ledger, and of every batch that it is part of.
+const RESOURCES_MAX: usize = 256;
+
 pub(crate) fn amounts(list: &ResourceList, path: impl Fn(&str) -> Path) -> FieldErrors {
     let mut errors = FieldErrors::new();
+    if let Some(resource) = list.keys().nth(RESOURCES_MAX) {
+        errors.push(FieldError::too_many(&path(resource), list.len(), RESOURCES_MAX));
+        return errors;
+    }
     for (resource, amount) in list {
         let at = path(resource);
         errors.extend(resources::check_name(resource, &at));

@@ -31,7 +31,7 @@ DECLARE
     t_row int[]; t_own numeric[]; t_delta numeric[]; t_child int[]; t_carried boolean[]; t_lists boolean[];
     h_row int[]; h_hard numeric[]; h_listed boolean[]; h_mandatory boolean[]; h_undercut int[]; w_place int[];
     s_sound boolean[] := array_fill(false, ARRAY[cardinality(s_name)]);
-    held json[] := '{}'; violations text;
+    held json[] := '{}'; violations text; overdrawn boolean;
     e int; own int; scope int; r int; c int; at int; steps int; keys bigint; was numeric; taken numeric; above numeric; up_row int; uneven int[]; missing text; ancestor record;
     up_kind smallint; up text;
     term_first int; term_last int := 0; limit_first int; limit_last int := 0; place_first int; place_last int := 0;
@@ -134,8 +134,11 @@ BEGIN
                     'kind', 'ScopeOverdrawn', 'scope_kind', s_kind[own], 'scope', s_name[own]));
             END IF;
 
-            -- The amounts and keys.
+            -- The amounts and keys. Each term asks the rows of its own scope only where there is something above a limit: a write
+            -- may have thousands of keys, and nobody else is served meanwhile.
             keys := 0;
+            overdrawn := own > 0 AND EXISTS (SELECT FROM generate_series(1, cardinality(l_key)) AS k(i)
+                                             WHERE l_scope[k.i] = own AND l_excess[k.i] > 0);
             FOR t IN term_first..term_last LOOP
                 r := t_row[t];
                 CONTINUE WHEN l_scope[r] <> scope;
@@ -143,7 +146,7 @@ BEGIN
                     was := coalesce(l_hard[r], amount_max);
                     -- What its own children have above its limit counts here already: a raise takes it over.
                     taken := 0;
-                    IF t_delta[t] > 0 AND own > 0 THEN
+                    IF t_delta[t] > 0 AND overdrawn THEN
                         SELECT coalesce(max(l_excess[k.i]), 0) INTO taken
                         FROM generate_series(1, cardinality(l_key)) AS k(i)
                         WHERE l_scope[k.i] = own AND l_domain[k.i] = l_domain[r] AND l_key[k.i] = l_key[r];
@@ -168,20 +171,19 @@ BEGIN
                     IF q_keyed[q] AND t_carried[t] AND l_mandatory[r] AND keys < l_limits[r] THEN
                         FOR missing IN
                             SELECT x.key FROM (
-                                SELECT l_key[k.i] AS key FROM generate_series(1, cardinality(l_key)) AS k(i)
-                                WHERE l_scope[k.i] = scope AND l_domain[k.i] = l_domain[r] AND l_hard[k.i] IS NOT NULL
-                                UNION
-                                SELECT g.key FROM ledger g
-                                WHERE g.scope_kind = s_kind[scope] AND g.scope = s_name[scope] COLLATE "C"
-                                  AND g.domain = l_domain[r] COLLATE "C" AND g.hard IS NOT NULL
-                                  AND NOT EXISTS (SELECT FROM generate_series(1, cardinality(l_key)) AS k(i)
-                                                  WHERE l_scope[k.i] = scope AND l_domain[k.i] = g.domain
-                                                    AND l_key[k.i] = g.key)
-                            ) x
-                            WHERE NOT EXISTS (SELECT FROM generate_series(term_first, term_last) AS k(i)
-                                              WHERE t_carried[k.i] AND l_scope[t_row[k.i]] = scope
-                                                AND l_domain[t_row[k.i]] = l_domain[r] AND l_key[t_row[k.i]] = x.key)
-                            ORDER BY x.key
+                                (SELECT l_key[k.i] AS key FROM generate_series(1, cardinality(l_key)) AS k(i)
+                                 WHERE l_scope[k.i] = scope AND l_domain[k.i] = l_domain[r] AND l_hard[k.i] IS NOT NULL
+                                 UNION
+                                 (SELECT g.key FROM ledger g
+                                  WHERE g.scope_kind = s_kind[scope] AND g.scope = s_name[scope] COLLATE "C"
+                                    AND g.domain = l_domain[r] COLLATE "C" AND g.hard IS NOT NULL
+                                  EXCEPT
+                                  SELECT l_key[k.i] FROM generate_series(1, cardinality(l_key)) AS k(i)
+                                  WHERE l_scope[k.i] = scope AND l_domain[k.i] = l_domain[r]))
+                                EXCEPT
+                                SELECT l_key[t_row[k.i]] FROM generate_series(term_first, term_last) AS k(i)
+                                WHERE t_carried[k.i] AND l_scope[t_row[k.i]] = scope AND l_domain[t_row[k.i]] = l_domain[r]
+                            ) x ORDER BY x.key
                         LOOP
                             violations := concat_ws(',', violations, json_build_object(
                                 'kind', 'KeyMissing', 'scope_kind', s_kind[scope], 'scope', s_name[scope],
@@ -209,7 +211,7 @@ BEGIN
                     violations := concat_ws(',', violations, json_build_object(
                         'kind', 'BelowAllocated', 'scope_kind', s_kind[at], 'scope', s_name[at], 'domain', l_domain[r],
                         'key', l_key[r], 'requested', h_hard[h]::text, 'hard', coalesce(l_hard[r], amount_max)::text,
-                        'allocated', l_allocated[r]::text, 'would_fit', l_allocated[r]::text));
+                        'allocated', l_allocated[r]::text, 'would_fit', least(l_allocated[r], l_hard[r])::text));
                 END IF;
                 IF l_hard[r] IS NULL AND h_mandatory[h] AND l_children[l_parent[r]] > l_children[r] THEN
                     violations := concat_ws(',', violations, json_build_object(

@@ -43,10 +43,11 @@ BEGIN
     DELETE FROM ledger g USING unnest(k_kind, k_scope, k_domain, k_key) AS k(kind, scope, domain, key)
     WHERE g.scope_kind = k.kind AND g.scope = k.scope COLLATE "C" AND g.domain = k.domain COLLATE "C"
       AND g.key = k.key COLLATE "C" AND NOT g.listed AND g.limits = 0 AND g.children = 0 AND g.hard IS NULL AND g.allocated = 0;
-    -- what an object of now claims, and nobody has
+    -- what an object of now, or what is held for one that is gone, claims, and nobody has
     INSERT INTO claims (domain, place, uid)
     SELECT c.domain, c.place, c.uid FROM unnest(c_domain, c_place, c_uid) AS c(domain, place, uid)
     WHERE EXISTS (SELECT FROM objects o WHERE o.uid = c.uid)
+       OR EXISTS (SELECT FROM holds h WHERE h.uid = c.uid AND h.domain = c.domain COLLATE "C" AND h.place = c.place COLLATE "C")
     ON CONFLICT DO NOTHING;
     RETURN true;
 END

@@ -27,10 +27,13 @@ const COMPARE: &str = "SELECT r.v, r.epoch, c.compacted, e.uid, e.op::text, e.bo
 
 const FIND: &str = "SELECT uid, op::text, body FROM events WHERE rv = $1";
 
-/// Only one replica can move the epoch. History before the move is compacted: its revisions mean nothing.
+/// Only one replica can move the epoch. History before the move is compacted: its revisions mean nothing. An import that is under
+/// way goes on being held for until it is whole; what an operator holds growth for stays his to end.
 const DECLARE: &str = "WITH moved AS ( \
-       UPDATE rev SET v = greatest(v, $1) + $2, epoch = gen_random_uuid(), held = true, \
-         held_reason = 'history has diverged' \
+       UPDATE rev SET v = greatest(v, $1) + $2, epoch = gen_random_uuid(), held = true, held_reason = CASE \
+         WHEN NOT held OR held_reason = 'objects were imported' THEN 'history has diverged' \
+         WHEN held_reason = 'an import is under way' OR held_reason LIKE '%history has diverged' THEN held_reason \
+         ELSE held_reason || '; history has diverged' END \
        WHERE id = 1 AND epoch = $3 RETURNING v) \
      UPDATE compaction SET compacted = greatest(compacted, moved.v) FROM moved WHERE compaction.id = 1";
 

@@ -4,7 +4,7 @@
 use crate::audit::operator;
 use crate::connect::{self, sqlstate, unavailable};
 use crate::divergence::DIVERGED;
-use crate::import::IMPORTED;
+use crate::import::{IMPORTED, IMPORTING};
 use crate::store::Store;
 use crate::{Access, Error, Revision, functions};
 use meta::quantity::{Format, Quantity};
@@ -53,7 +53,7 @@ pub struct GrowthHold {
 impl GrowthHold {
     /// Whether it waits for the audit that follows a divergence of history or an import. Otherwise an operator holds it.
     pub fn waits_for_audit(&self) -> bool {
-        self.reason.starts_with(DIVERGED) || self.reason.starts_with(IMPORTED)
+        self.reason == DIVERGED || self.reason == IMPORTED
     }
 
     /// Whether it is the same one, seen again.
@@ -122,18 +122,48 @@ impl Store {
         Ok(released)
     }
 
-    /// Holds growth for a reason, or lets it go on.
-    pub async fn hold_growth(&self, access: &Access, reason: Option<&str>) -> Result<(), Error> {
+    /// Holds growth for an operator's reason. What waits for an audit goes on waiting for it, and stands behind the reason. False
+    /// while an import is under way, which holds growth itself.
+    pub async fn hold_growth(&self, access: &Access, reason: &str) -> Result<bool, Error> {
         operator(access)?;
-        let mut connection = self.operate().await?;
-        sqlx::query("UPDATE rev SET held = $1, held_reason = $2 WHERE id = 1")
-            .bind(reason.is_some())
-            .bind(reason.unwrap_or_default())
-            .execute(&mut connection)
+        let query = "UPDATE rev SET held = true, held_reason = $1 || CASE \
+               WHEN held AND held_reason IN ($2, $3) THEN '; ' || held_reason \
+               WHEN held AND held_reason LIKE '%; ' || $2 THEN '; ' || $2 \
+               WHEN held AND held_reason LIKE '%; ' || $3 THEN '; ' || $3 \
+               ELSE '' END \
+             WHERE id = 1 AND NOT (held AND held_reason = $4)";
+        let done = sqlx::query(query)
+            .bind(reason)
+            .bind(DIVERGED)
+            .bind(IMPORTED)
+            .bind(IMPORTING)
+            .execute(&mut self.operate().await?)
             .await
             .map_err(|error| unavailable(&error))?;
-        tracing::warn!(actor = access.actor(), reason, "growth is held, or no longer");
-        Ok(())
+        let held = done.rows_affected() == 1;
+        if held {
+            tracing::warn!(actor = access.actor(), reason, "growth is held");
+        }
+        Ok(held)
+    }
+
+    /// Ends an operator's hold on growth; where there is none, whatever holds it. What waits for an audit behind an operator's
+    /// reason goes on waiting: that is told.
+    pub async fn go_on(&self, access: &Access) -> Result<Option<String>, Error> {
+        operator(access)?;
+        let query = "UPDATE rev SET held = held AND (held_reason LIKE '%; ' || $1 OR held_reason LIKE '%; ' || $2), \
+               held_reason = CASE WHEN held AND held_reason LIKE '%; ' || $1 THEN $1 \
+                                  WHEN held AND held_reason LIKE '%; ' || $2 THEN $2 ELSE '' END \
+             WHERE id = 1 RETURNING held_reason";
+        let left: Option<String> = sqlx::query_scalar(query)
+            .bind(DIVERGED)
+            .bind(IMPORTED)
+            .fetch_optional(&mut self.operate().await?)
+            .await
+            .map_err(|error| unavailable(&error))?;
+        let left = left.filter(|reason| !reason.is_empty());
+        tracing::warn!(actor = access.actor(), left, "growth is held by no operator any more");
+        Ok(left)
     }
 
     /// The holds of a scope, or all.

@@ -79,7 +79,7 @@ impl Store {
     pub async fn begin_import(&self, access: &Access) -> Result<bool, Error> {
         operator(access)?;
         let query = "UPDATE rev SET held = true, held_reason = $1 \
-             WHERE id = 1 AND (NOT held OR held_reason = $1 OR starts_with(held_reason, $2))";
+             WHERE id = 1 AND (NOT held OR held_reason IN ($1, $2))";
         let done = sqlx::query(query)
             .bind(IMPORTING)
             .bind(IMPORTED)

@@ -35,7 +35,7 @@ pub async fn progress(store: &Store, access: &Access) -> Result<ImportProgress> 
     let held = store.growth_held(access).await.context("read whether growth is held")?;
     match held.as_deref() {
         Some(IMPORTING) => Ok(ImportProgress::Begun),
-        Some(reason) if reason.starts_with(IMPORTED) => Ok(ImportProgress::Ended),
+        Some(reason) if reason.ends_with(IMPORTED) => Ok(ImportProgress::Ended),
         _ => Ok(ImportProgress::None),
     }
 }

@@ -15,6 +15,14 @@ fn project_with(hard: &Value) -> ProjectSpec {
 }
 
 #[test]
+fn a_list_has_as_many_resources_as_anybody_needs_and_no_more() {
+    let list = |count: usize| (0..count).map(|n| (format!("count/r{n:03}.x"), json!("1"))).collect::<Value>();
+    let errors = |count| project("me", &project_with(&list(count)));
+    assert_eq!(causes(&errors(256)), []);
+    assert_eq!(causes(&errors(257)), [("FieldValueTooMany", "spec.clusters[c1count/r256.x]")]);
+}
+
+#[test]
 fn project_refusals_name_the_fields_that_clients_know() {
     let table = [
         (project_with(&json!({"pods": "-1"})), vec![("FieldValueInvalid", "spec.clusters[c1pods]")]),

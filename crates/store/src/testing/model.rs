@@ -273,6 +273,7 @@ impl Model {
                     Undercut::Taken => true,
                 };
                 if hard.nanos() < allocated && old.is_none_or(|old| hard < old) && !is_taken {
+                    let fits = old.map_or(allocated, |old| allocated.min(old.nanos()));
                     violations.push(Violation::BelowAllocated(Shortage {
                         scope: scope.clone(),
                         domain: cluster.clone(),
@@ -280,7 +281,7 @@ impl Model {
                         requested: *hard,
                         hard: old.copied().unwrap_or(Quantity::from_nanos(AMOUNT_MAX, hard.format())),
                         allocated: Quantity::from_nanos(allocated, hard.format()),
-                        would_fit: Quantity::from_nanos(allocated, hard.format()),
+                        would_fit: Quantity::from_nanos(fits, hard.format()),
                     }));
                 }
                 let carrying = self.children(scope).filter(|child| carries(child, cluster, resource)).count();

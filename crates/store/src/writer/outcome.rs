@@ -90,9 +90,11 @@ impl RefusedRow {
                 let limit = self.kind == "BelowAllocated";
                 let format = asked(write.change.after(), limit, &domain, &key)
                     .map_or(Format::DecimalSi, |quantity| quantity.format());
-                let amount = |nanos: &str| {
-                    Quantity::from_nanos_text(nanos, format)
-                        .map_err(|error| Error::Corrupt(format!("amount {nanos:?}: {error}")))
+                // A sum of amounts that nobody has admitted together, as of an import, may be more than an amount can be.
+                let most = Quantity::MAX.nanos();
+                let amount = |text: &str| match text.parse::<i128>() {
+                    Ok(nanos) => Ok(Quantity::from_nanos(nanos.clamp(-most, most), format)),
+                    Err(error) => Err(Error::Corrupt(format!("amount {text:?}: {error}"))),
                 };
                 let requested = amount(&self.requested)?;
                 let hard = amount(&self.hard)?;

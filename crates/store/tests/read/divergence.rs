@@ -5,7 +5,7 @@ use crate::proxy::{Proxy, host, through};
 use serde_json::json;
 use sqlx::PgConnection;
 use std::process::Command;
-use store::divergence::EPOCH_JUMP;
+use store::divergence::{DIVERGED, EPOCH_JUMP};
 use store::read::{At, ListQuery, WatchEnd, WatchFrom};
 use store::testing::{Database, Server};
 use store::{Error, Key, Revision};
@@ -71,8 +71,8 @@ async fn counter(connection: &mut PgConnection) -> (Revision, Uuid, bool) {
 }
 
 /// Fails over after `lost` commits that the copy has not, and lets the new history go on by `ahead` writes
-/// before the replicas find it.
-async fn lose(lost: usize, ahead: usize) {
+/// before the replicas find it, in which growth may be held already; `told` is why it is held afterwards.
+async fn lose(lost: usize, ahead: usize, held_for: &str, told: &str) {
     let (mut pair, database) = Pair::new().await;
     let mut hand = Hand::new(&database).await;
     hand.put(object("x", "kept", "", &json!({}))).await;
@@ -107,6 +107,8 @@ async fn lose(lost: usize, ahead: usize) {
     for number in 0..ahead {
         hand.put(object("x", &format!("new{number}"), "", &json!({}))).await;
     }
+    let hold = "UPDATE rev SET held = $1 <> '', held_reason = $1";
+    sqlx::query(hold).bind(held_for).execute(&mut hand.connection).await.unwrap();
     let (before, _, _) = counter(&mut hand.connection).await;
     proxy.lead_to(Some(host(&copy.url)));
 
@@ -117,6 +119,9 @@ async fn lose(lost: usize, ahead: usize) {
     eventually("a new epoch", async || counter(&mut hand.connection).await.1 != epoch).await;
     let (after, _, held) = counter(&mut hand.connection).await;
     assert!(held, "growth waits for the audit");
+    let why: String =
+        sqlx::query_scalar("SELECT held_reason FROM rev").fetch_one(&mut hand.connection).await.unwrap();
+    assert_eq!(why, told);
     let jump = Revision(before.max(seen).0 + EPOCH_JUMP.unsigned_abs());
     assert_eq!(after, jump, "one replica has moved the counter, once");
     for cache in [&first, &second] {
@@ -146,17 +151,17 @@ async fn lose(lost: usize, ahead: usize) {
 
 #[tokio::test]
 async fn a_standby_that_lost_commits_begins_a_new_epoch() {
-    lose(3, 0).await;
+    lose(3, 0, "", DIVERGED).await;
 }
 
 #[tokio::test]
 async fn a_new_history_that_is_already_longer_is_noticed() {
-    lose(2, 5).await;
+    lose(2, 5, "", DIVERGED).await;
 }
 
 #[tokio::test]
 async fn a_new_history_of_the_same_length_is_noticed() {
-    lose(3, 3).await;
+    lose(3, 3, "", DIVERGED).await;
 }
 
 #[tokio::test]
@@ -219,4 +224,17 @@ async fn an_answer_that_cannot_be_found_again_after_a_promotion_is_not_trusted()
     proxy.lead_to(Some(host(&copy.url)));
     eventually("a new epoch", async || counter(&mut hand.connection).await.2).await;
     tasks.cancel();
+}
+
+#[tokio::test]
+async fn who_holds_growth_goes_on_holding_it() {
+    let importing = store::import::IMPORTING;
+    for (held_for, told) in [
+        ("maintenance", "maintenance; history has diverged"),
+        ("maintenance; history has diverged", "maintenance; history has diverged"),
+        (importing, importing),
+        (store::import::IMPORTED, DIVERGED),
+    ] {
+        lose(1, 0, held_for, told).await;
+    }
 }

@@ -247,13 +247,19 @@ async fn an_orphan_at_the_place_of_an_object_is_charged_and_takes_no_claim() {
 #[tokio::test]
 async fn growth_goes_on_after_the_audit_of_the_same_history_only() {
     let (kit, _web) = sample().await;
-    kit.store.hold_growth(&kit.access, Some(store::divergence::DIVERGED)).await.unwrap();
+    let diverged = store::divergence::DIVERGED;
+    assert!(kit.store.hold_growth(&kit.access, diverged).await.unwrap());
     let hold = kit.store.growth_hold(&kit.access).await.unwrap().unwrap();
     assert!(hold.waits_for_audit());
-    kit.store.hold_growth(&kit.access, Some("investigating")).await.unwrap();
-    assert!(!kit.store.release_growth(&kit.access, &hold).await.unwrap(), "an operator holds it by now");
-    assert_eq!(kit.store.growth_held(&kit.access).await.unwrap().as_deref(), Some("investigating"));
-    kit.store.hold_growth(&kit.access, Some(store::divergence::DIVERGED)).await.unwrap();
+    for reason in ["investigating", "still investigating"] {
+        assert!(kit.store.hold_growth(&kit.access, reason).await.unwrap());
+        assert!(!kit.store.release_growth(&kit.access, &hold).await.unwrap(), "an operator holds it by now");
+        let held = kit.store.growth_hold(&kit.access).await.unwrap().unwrap();
+        assert_eq!(held.reason, format!("{reason}; {diverged}"));
+        assert!(!held.waits_for_audit());
+    }
+    let left = kit.store.go_on(&kit.access).await.unwrap();
+    assert_eq!(left.as_deref(), Some(diverged), "the operator's hold ends, and the audit is waited for");
     let again = "UPDATE rev SET epoch = gen_random_uuid()";
     corrupt(&kit, again).await;
     assert!(!kit.store.release_growth(&kit.access, &hold).await.unwrap());
@@ -267,10 +273,10 @@ async fn growth_goes_on_after_the_audit_of_the_same_history_only() {
 async fn growth_is_held_with_a_reason_until_it_is_released() {
     let (kit, _web) = sample().await;
     assert_eq!(kit.store.growth_held(&kit.access).await.unwrap(), None);
-    kit.store.hold_growth(&kit.access, Some("restored")).await.unwrap();
+    assert!(kit.store.hold_growth(&kit.access, "restored").await.unwrap());
     assert_eq!(kit.store.growth_held(&kit.access).await.unwrap().as_deref(), Some("restored"));
     assert!(matches!(kit.create(Object::namespace("q", "b", "c1: cpu=1")).await, Err(Error::Held)));
-    kit.store.hold_growth(&kit.access, None).await.unwrap();
+    assert_eq!(kit.store.go_on(&kit.access).await.unwrap(), None);
     kit.create(Object::namespace("q", "b", "c1: cpu=1")).await.unwrap();
     kit.check().await;
 }

@@ -66,6 +66,10 @@ async fn the_audit_of_an_import_lets_nothing_grow_in_the_midst_of_the_next() {
     let audited = kit.store.growth_hold(&kit.access).await.unwrap().unwrap();
     assert!(kit.store.begin_import(&kit.access).await.unwrap());
     assert!(!kit.store.release_growth(&kit.access, &audited).await.unwrap());
+    assert!(
+        !kit.store.hold_growth(&kit.access, "maintenance").await.unwrap(),
+        "it is held already, until it is whole"
+    );
     let p = imported(&Object::project("p", "", "c1: cpu=4"));
     kit.store.import(&kit.access, from_ref(&p)).await.unwrap();
     assert!(matches!(kit.create(Object::namespace("p", "web", "c1: cpu=1")).await, Err(Error::Held)));
@@ -77,9 +81,9 @@ async fn nothing_is_imported_unless_growth_is_held_for_it() {
     let kit = Kit::new().await;
     let p = imported(&Object::project("p", "", "c1: cpu=4"));
     assert!(kit.store.import(&kit.access, from_ref(&p)).await.is_err());
-    kit.store.hold_growth(&kit.access, Some("maintenance")).await.unwrap();
+    assert!(kit.store.hold_growth(&kit.access, "maintenance").await.unwrap());
     assert!(!kit.store.begin_import(&kit.access).await.unwrap(), "somebody else's hold stays his");
-    kit.store.hold_growth(&kit.access, None).await.unwrap();
+    assert_eq!(kit.store.go_on(&kit.access).await.unwrap(), None);
     assert!(kit.store.begin_import(&kit.access).await.unwrap());
     assert!(kit.store.begin_import(&kit.access).await.unwrap(), "one that was killed begins again");
     kit.store.import(&kit.access, from_ref(&p)).await.unwrap();

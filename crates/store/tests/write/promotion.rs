@@ -202,7 +202,7 @@ async fn who_starts_after_a_restore_holds_growth_although_he_has_seen_nothing() 
     let kept = kit.store.get(&kit.access, &old.key(), At::Latest).await.unwrap();
     assert!(kept.revision < lost.revision);
     assert!(kit.store.seen() > lost.revision, "the lost revisions are never given again");
-    kit.store.hold_growth(&kit.access, None).await.unwrap();
+    assert_eq!(kit.store.go_on(&kit.access).await.unwrap(), None);
     kit.stop().await;
 
     // It is said once.

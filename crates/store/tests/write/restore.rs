@@ -47,7 +47,7 @@ async fn after_a_restore_growth_waits_for_the_audit_and_everything_else_goes_on(
     let smaller = kit.account(&old, |object| object.amounts = crate::kit::amounts("c1: cpu=1")).await;
     smaller.unwrap();
     assert!(kit.store.audit(&kit.access, &Bodies).await.unwrap().differences.is_empty());
-    kit.store.hold_growth(&kit.access, None).await.unwrap();
+    assert_eq!(kit.store.go_on(&kit.access).await.unwrap(), None);
     kit.create(Object::namespace("p", "new", "c1: cpu=3")).await.unwrap();
     kit.check().await;
 }

@@ -609,3 +609,15 @@ async fn writes_that_are_made_together_are_all_made_or_none() {
     assert_eq!(kit.events().await, ["c p", "c p/a", "c p/b", "c p/c"]);
     kit.check().await;
 }
+
+#[tokio::test]
+async fn a_write_of_thousands_of_keys_is_refused_long_before_its_statement_is_given_up() {
+    let kit = Kit::new().await;
+    kit.create(Object::project("p", "", "c1: cpu=4")).await.unwrap();
+    let keys = |cpu: u8| (0..15000).fold(format!("c1: cpu={cpu}"), |text, n| format!("{text} k{n}=1"));
+    let told = refused(kit.create(Object::project("q", "p", &keys(5))).await);
+    assert_eq!(names(&told), ["DoesNotFit"]);
+    kit.create(Object::project("q", "p", &keys(4))).await.unwrap();
+    let told = refused(kit.create(Object::namespace("q", "x", "c1: cpu=1")).await);
+    assert_eq!((names(&told)[0].as_str(), told.len()), ("KeyMissing", 15000));
+}
