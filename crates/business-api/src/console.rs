@@ -51,6 +51,7 @@ use tokio::net::TcpListener;
 const ROOT: &str = "/console";
 const CONFIG: &str = "/console/config";
 const LOGIN: &str = "/console/login";
+/// Below it lies a path for each issuer.
 const CALLBACK: &str = "/console/callback";
 const SESSION: &str = "/console/session";
 const REFRESH: &str = "/console/refresh";
@@ -137,7 +138,7 @@ impl Console {
         .into_iter()
         .map(|(path, page, methods, admits, class)| Route {
             path: path.to_owned(),
-            reach: if path == ROOT { Reach::Tree } else { Reach::Path },
+            reach: if matches!(path, ROOT | CALLBACK) { Reach::Tree } else { Reach::Path },
             methods,
             admits,
             sees: false,

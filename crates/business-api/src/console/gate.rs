@@ -56,7 +56,7 @@ impl Use {
         match path.trim_end_matches('/') {
             SESSION | REFRESH => Some(Self::Session),
             LOGOUT => Some(Self::AnySession),
-            CALLBACK => Some(Self::Login),
+            _ if below(CALLBACK) => Some(Self::Login),
             _ if below(ROOT) => Some(Self::Nothing),
             _ if API.into_iter().any(below) => Some(Self::Session),
             _ => None,
@@ -185,4 +185,26 @@ fn to_console() -> Response<Body> {
     *response.status_mut() = StatusCode::FOUND;
     response.headers_mut().insert(header::LOCATION, HeaderValue::from_static("/console/"));
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_way_back_from_a_provider_may_use_the_login_under_way_and_nothing_else_may() {
+        for path in [CALLBACK, "/console/callback/", "/console/callback/corp", "/console/callback/corp/"] {
+            assert_eq!(Use::at(path), Some(Use::Login), "{path}");
+        }
+        for (path, used) in [
+            ("/console/callbacks", Some(Use::Nothing)),
+            ("/console/login", Some(Use::Nothing)),
+            ("/console/session", Some(Use::Session)),
+            ("/console/logout", Some(Use::AnySession)),
+            ("/apis/callback", Some(Use::Session)),
+            ("/callback/corp", None),
+        ] {
+            assert_eq!(Use::at(path), used, "{path}");
+        }
+    }
 }

@@ -115,7 +115,7 @@ impl Console {
             Failure::of(StatusCode::NOT_FOUND, format!("There is no way to log in that is called {name:?}."))
         })?;
         let provider = self.provider(cx, issuer).await?;
-        let redirect = self.origin(request)?.url(CALLBACK);
+        let redirect = self.origin(request)?.url(&way_back(&issuer.name, self.has_one_issuer()));
         let begun = provider.begin(&redirect)?;
         let login = Login {
             issuer: issuer.name.clone(),
@@ -152,15 +152,23 @@ impl Console {
             ));
         }
         let issuer = self.issuer(&login.issuer).ok_or_else(|| bad("The way to log in is there no more."))?;
-        if said("iss").is_some_and(|iss| iss != issuer.issuer) {
+        let iss = said("iss");
+        let is_at_home = is_way_back(cx.info.path(), &issuer.name, self.has_one_issuer());
+        if !is_at_home || iss.as_deref().is_some_and(|iss| iss != issuer.issuer) {
             return Err(bad("Another identity provider has answered than the one that was asked."));
+        }
+        let provider = self.provider(cx, issuer).await?;
+        if iss.is_none() && provider.names_itself() {
+            return Err(bad(
+                "The answer does not say which identity provider gave it, and the one that was asked always does.",
+            ));
         }
         if let Some(error) = said("error") {
             let why = said("error_description").unwrap_or_default();
             return Err(ProviderError::Refused(format!("{error}: {why}")).into());
         }
         let code = said("code").ok_or_else(|| bad("The identity provider's answer has no code in it."))?;
-        let given = self.provider(cx, issuer).await?.redeem(&login, &code).await?;
+        let given = provider.redeem(&login, &code).await?;
         let caller = self.judge(cx, &given.token).await.map_err(|why| {
             tracing::warn!(issuer = issuer.issuer, why, "a token of the provider is not believed");
             let text = "The identity provider let you in, but its token is not accepted here: ask whoever runs this console.";
@@ -232,6 +240,10 @@ impl Console {
         self.issuers.iter().find(|issuer| issuer.name == name)
     }
 
+    fn has_one_issuer(&self) -> bool {
+        self.issuers.len() == 1
+    }
+
     fn origin(&self, request: &Parts) -> Result<&Origin, Failure> {
         origin_of(&self.origins, &request.headers, &request.uri)
             .ok_or_else(|| Failure::of(StatusCode::BAD_REQUEST, "The console has no origin."))
@@ -284,6 +296,21 @@ fn described(caller: &Caller, session: &Session) -> Value {
     })
 }
 
+/// Where an issuer sends browsers back to. Among several each has a path of its own: a provider that passes its login on to
+/// another one cannot have the other's code brought here as its own, to be redeemed at its own token endpoint.
+fn way_back(issuer: &str, is_alone: bool) -> String {
+    if is_alone { CALLBACK.to_owned() } else { format!("{CALLBACK}/{issuer}") }
+}
+
+/// Whether what comes to this path is this issuer's answer.
+fn is_way_back(path: &str, issuer: &str, is_alone: bool) -> bool {
+    match path.trim_end_matches('/').strip_prefix(CALLBACK) {
+        Some("") => is_alone,
+        Some(below) => below.strip_prefix('/') == Some(issuer),
+        None => false,
+    }
+}
+
 /// A parameter of the query.
 fn said<'a>(request: &'a Parts, key: &'static str) -> Option<Cow<'a, str>> {
     query::first(request.uri.query().unwrap_or_default(), key)
@@ -323,6 +350,29 @@ fn json_response(value: &Value) -> Response<Body> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_answer_is_taken_at_its_own_issuers_path_alone() {
+        assert_eq!(way_back("corp", true), "/console/callback");
+        assert_eq!(way_back("corp", false), "/console/callback/corp");
+        for (path, is_alone, taken) in [
+            ("/console/callback", true, true),
+            ("/console/callback/", true, true),
+            ("/console/callback/corp", true, true),
+            ("/console/callback/corp", false, true),
+            ("/console/callback", false, false),
+            ("/console/callback/", false, false),
+            ("/console/callback/other", true, false),
+            ("/console/callback/other", false, false),
+            ("/console/callback/corp/other", false, false),
+            ("/console/callback/other/corp", false, false),
+            ("/console/callback//corp", false, false),
+            ("/console/callbackcorp", false, false),
+            ("/corp", false, false),
+        ] {
+            assert_eq!(is_way_back(path, "corp", is_alone), taken, "{path} {is_alone}");
+        }
+    }
 
     #[test]
     fn only_pages_of_our_own_are_gone_back_to() {

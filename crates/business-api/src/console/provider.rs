@@ -65,6 +65,8 @@ struct Discovery {
     jwks_uri: String,
     end_session_endpoint: Option<String>,
     revocation_endpoint: Option<String>,
+    /// RFC 9207.
+    authorization_response_iss_parameter_supported: Option<bool>,
     #[serde(default)]
     token_endpoint_auth_methods_supported: Vec<String>,
 }
@@ -169,6 +171,11 @@ impl<'a> Provider<'a> {
             return Err(ProviderError::Unreachable(text));
         }
         Ok(Self { settings, wire, discovery })
+    }
+
+    /// Whether all of its answers to a login say whose they are.
+    pub(super) fn names_itself(&self) -> bool {
+        self.discovery.authorization_response_iss_parameter_supported == Some(true)
     }
 
     /// Where the browser goes to log in, and what is to be remembered until it comes back.

@@ -8,7 +8,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use futures_util::StreamExt;
 use http::{Method, header};
-use provider::alice;
+use provider::{Provider, alice};
 use runtime::Clock;
 use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::Message;
@@ -132,6 +132,71 @@ async fn only_the_answer_to_the_login_that_this_browser_began_is_taken_and_only_
     let session = browser.cookies["__Host-business-session"].trim_start_matches("1.").to_owned();
     sealed_for_something_else.cookies.insert("__Host-business-login".to_owned(), session);
     refused(&mut sealed_for_something_else, &back, 400, "has begun no login").await;
+}
+
+#[tokio::test]
+async fn a_code_of_one_provider_is_never_taken_to_another() {
+    let other = Provider::start().await;
+    let world = World::beside(&other).await;
+    let mut browser = world.browser();
+    for (issuer, provider) in [("corp", &world.provider), ("other", &other)] {
+        let back = provider.authorize(&browser.sent_to(issuer, "").await);
+        let back = back.strip_prefix(ORIGIN).unwrap();
+        assert!(back.starts_with(&format!("/console/callback/{issuer}?code=")), "{back}");
+        let login = browser.cookies.clone();
+        for path in ["/console/callback?", "/console/callback/nobody?", "/console/callback/corp/other?"] {
+            browser.cookies.clone_from(&login);
+            let answer =
+                browser.come_back(&back.replace(&format!("/console/callback/{issuer}?"), path)).await;
+            assert_eq!(answer.code, 400, "{path}");
+            assert!(answer.text.contains("Another identity provider"), "{}", answer.text);
+        }
+        browser.cookies.clone_from(&login);
+        let answer = browser.come_back(back).await;
+        assert_eq!(answer.code, 200, "{}", answer.text);
+        assert_eq!(session(&mut browser).await.json(200)["username"], format!("{issuer}:alice"));
+    }
+
+    // The other one passes its login on: corp gives a code for corp's own way back alone.
+    let mut victim = world.browser();
+    let asked = victim.sent_to("other", "").await.replace(&other.url, &world.provider.url);
+    let back = world.provider.authorize(&asked.replace("callback%2Fother", "callback%2Fcorp"));
+    let answer = victim.come_back(back.strip_prefix(ORIGIN).unwrap()).await;
+    assert_eq!(answer.code, 400, "{}", answer.text);
+    assert!(answer.text.contains("Another identity provider"), "{}", answer.text);
+    assert_eq!(session(&mut victim).await.code, 401);
+}
+
+#[tokio::test]
+async fn one_provider_alone_keeps_the_short_way_back_and_may_have_its_own_one_already() {
+    let world = World::new().await;
+    let mut browser = world.browser();
+    let back = world.way_back(&mut browser, "").await;
+    assert!(back.starts_with("/console/callback?code="), "{back}");
+    let login = browser.cookies.clone();
+    let at = |path: &str| back.replace("/console/callback?", path);
+    assert_eq!(browser.come_back(&at("/console/callback/other?")).await.code, 400);
+    browser.cookies.clone_from(&login);
+    assert_eq!(browser.come_back(&at("/console/callback/corp?")).await.code, 200);
+    assert_eq!(world.log_in(&mut browser, "").await.code, 200);
+}
+
+#[tokio::test]
+async fn a_provider_that_promises_to_name_itself_does_so() {
+    let world = World::new().await;
+    world.provider.now_it(|conduct| conduct.names_itself = true);
+    let mut browser = world.browser();
+    let back = world.way_back(&mut browser, "").await;
+    let login = browser.cookies.clone();
+    for nameless in [back.clone(), back.replace("?code=", "?error=access_denied&x=")] {
+        browser.cookies.clone_from(&login);
+        let answer = browser.come_back(&nameless).await;
+        assert_eq!(answer.code, 400, "{nameless}: {}", answer.text);
+        assert!(answer.text.contains("does not say which identity provider"), "{}", answer.text);
+    }
+    browser.cookies.clone_from(&login);
+    let answer = browser.come_back(&format!("{back}&iss={}", world.provider.url)).await;
+    assert_eq!(answer.code, 200, "{}", answer.text);
 }
 
 #[tokio::test]

@@ -35,6 +35,8 @@ pub(crate) struct Conduct {
     pub(crate) nonce: Option<String>,
     /// Takes the place of its refresh tokens.
     pub(crate) refresh: Option<String>,
+    /// It says that its answers to a login say whose they are.
+    pub(crate) names_itself: bool,
     /// It answers 500.
     pub(crate) is_down: bool,
     codes: HashMap<String, HashMap<String, String>>,
@@ -139,7 +141,9 @@ impl Desk {
             return answered(StatusCode::INTERNAL_SERVER_ERROR, &json!({}));
         }
         match head.uri.path() {
-            "/.well-known/openid-configuration" => answered(StatusCode::OK, &self.configuration()),
+            "/.well-known/openid-configuration" => {
+                answered(StatusCode::OK, &self.configuration(conduct.names_itself))
+            }
             "/keys" => answered(StatusCode::OK, &self.keys),
             _ if client.as_deref() != Some(&basic()) => {
                 answered(StatusCode::UNAUTHORIZED, &json!({"error": "invalid_client"}))
@@ -158,12 +162,13 @@ impl Desk {
         }
     }
 
-    fn configuration(&self) -> Value {
+    fn configuration(&self, names_itself: bool) -> Value {
         let url = &self.url;
         json!({
             "issuer": url, "authorization_endpoint": format!("{url}/authorize"),
             "token_endpoint": format!("{url}/token"), "jwks_uri": format!("{url}/keys"),
             "revocation_endpoint": format!("{url}/revoke"), "end_session_endpoint": format!("{url}/end"),
+            "authorization_response_iss_parameter_supported": names_itself,
         })
     }
 

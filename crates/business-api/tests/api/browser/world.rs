@@ -55,16 +55,23 @@ impl World {
     }
 
     pub(crate) async fn with(flags: &[&str]) -> Self {
-        Self::made(flags, Program::default()).await
+        Self::made(flags, Program::default(), None).await
     }
 
     /// In which time stands still until the clock is moved.
     pub(crate) async fn at(clock: &Clock) -> Self {
-        Self::made(&[], Program { clock: clock.clone(), ..Program::default() }).await
+        Self::made(&[], Program { clock: clock.clone(), ..Program::default() }, None).await
     }
 
-    async fn made(flags: &[&str], program: Program) -> Self {
+    /// In which people log in at another provider, too.
+    pub(crate) async fn beside(other: &Provider) -> Self {
+        Self::made(&[], Program::default(), Some(other)).await
+    }
+
+    async fn made(flags: &[&str], program: Program, other: Option<&Provider>) -> Self {
         let provider = Provider::start().await;
+        let mut providers = vec![("corp", "Corporation", &provider)];
+        providers.extend(other.map(|other| ("other", "Others", other)));
         let directory = std::env::temp_dir().join(format!("console-test-{}", uuid::Uuid::new_v4()));
         std::fs::create_dir_all(directory.join("page/assets")).unwrap();
         let authority = Authority::new("test-ca");
@@ -86,11 +93,14 @@ impl World {
             format!("--tls-cert-file={}", file("tls.crt", &server.certificate)),
             format!("--tls-private-key-file={}", file("tls.key", &server.key)),
             format!("--client-ca-file={}", file("ca.crt", &authority.pem)),
-            format!("--authentication-config={}", file("authentication.yaml", &authentication(&provider))),
-            format!("--tenant-issuers={}", provider.url),
+            format!("--authentication-config={}", file("authentication.yaml", &authentication(&providers))),
+            format!(
+                "--tenant-issuers={}",
+                providers.iter().map(|(_, _, it)| it.url.as_str()).collect::<Vec<_>>().join(",")
+            ),
             format!(
                 "--console-issuers={}",
-                file("issuers.yaml", &issuers(&provider, &file("secret", SECRET)))
+                file("issuers.yaml", &issuers(&providers, &file("secret", SECRET)))
             ),
             format!("--console-origin={ORIGIN},https://other.test"),
             format!("--console-key-file={}", file("keys", &key(1))),
@@ -132,36 +142,41 @@ impl World {
 
     /// From the button to where the provider sends the browser.
     pub(crate) async fn way_back(&self, browser: &mut Browser, page: &str) -> String {
-        let answer = browser.get(&format!("/console/login?issuer=corp&return={page}"), &[]).await;
-        assert_eq!(answer.code, 302, "{}", answer.text);
-        let back = self.provider.authorize(answer.headers[header::LOCATION].to_str().unwrap());
-        back.strip_prefix(ORIGIN).unwrap().to_owned()
+        self.provider.authorize(&browser.sent_to("corp", page).await).strip_prefix(ORIGIN).unwrap().to_owned()
     }
 }
 
-fn authentication(provider: &Provider) -> String {
-    json!({
-        "apiVersion": "apiserver.config.k8s.io/v1", "kind": "AuthenticationConfiguration",
-        "jwt": [{
+/// With the names by which the console's file has them.
+type Providers<'a> = [(&'a str, &'a str, &'a Provider)];
+
+fn authentication(providers: &Providers<'_>) -> String {
+    let issuer = |(name, _, provider): &(&str, &str, &Provider)| {
+        json!({
             "issuer": {
                 "url": provider.url, "audiences": [CLIENT], "certificateAuthority": provider.authority.pem,
             },
             "claimMappings": {
-                "username": {"claim": "sub", "prefix": "corp:"},
-                "groups": {"claim": "groups", "prefix": "corp:"},
+                "username": {"claim": "sub", "prefix": format!("{name}:")},
+                "groups": {"claim": "groups", "prefix": format!("{name}:")},
                 "extra": [{"key": "business.tkestack.io/tenantid", "valueExpression": "claims.tenantid"}],
             },
-        }],
+        })
+    };
+    json!({
+        "apiVersion": "apiserver.config.k8s.io/v1", "kind": "AuthenticationConfiguration",
+        "jwt": providers.iter().map(issuer).collect::<Vec<_>>(),
     })
     .to_string()
 }
 
-fn issuers(provider: &Provider, secret_file: &str) -> String {
-    json!({"issuers": [{
-        "name": "corp", "displayName": "Corporation", "issuer": provider.url, "clientID": CLIENT,
-        "clientSecretFile": secret_file, "scopes": ["profile", "offline_access"],
-    }]})
-    .to_string()
+fn issuers(providers: &Providers<'_>, secret_file: &str) -> String {
+    let issuer = |(name, display_name, provider): &(&str, &str, &Provider)| {
+        json!({
+            "name": name, "displayName": display_name, "issuer": provider.url, "clientID": CLIENT,
+            "clientSecretFile": secret_file, "scopes": ["profile", "offline_access"],
+        })
+    };
+    json!({"issuers": providers.iter().map(issuer).collect::<Vec<_>>()}).to_string()
 }
 
 /// A browser: it keeps cookies.
@@ -205,6 +220,13 @@ impl Browser {
     /// As a page of ours does it.
     pub(crate) async fn post(&mut self, path: &str, body: Option<Value>) -> Answer {
         self.send(Method::POST, path, &OURS, body).await
+    }
+
+    /// The provider's page that the button of an issuer leads to.
+    pub(crate) async fn sent_to(&mut self, issuer: &str, page: &str) -> String {
+        let answer = self.get(&format!("/console/login?issuer={issuer}&return={page}"), &[]).await;
+        assert_eq!(answer.code, 302, "{}", answer.text);
+        answer.header("location").to_owned()
     }
 
     /// The provider's redirect: a browser leaves its Strict cookies out.
