@@ -4,7 +4,11 @@
 //! HTTP CONNECT at a Unix socket. A kubeconfig says so with `proxy-url: tunnel://AGENT`. TLS is spoken through the
 //! tunnel, with the cluster itself: whoever holds the tunnel sees neither credentials nor objects.
 
+/// How much may be answered.
+mod answers;
+
 use crate::error::{Error, chain};
+use answers::Bounds;
 use futures_util::future::BoxFuture;
 use http::Uri;
 use hyper_timeout::TimeoutConnector;
@@ -45,7 +49,10 @@ impl Dialer {
         config.default_retry = false;
         limit_silence(&mut config);
         let through = config.proxy_url.clone().filter(|proxy| proxy.scheme_str() == Some(TUNNEL_SCHEME));
-        let Some(agent) = through else { return Ok(kube::Client::try_from(config)?) };
+        let bounds = Bounds::default();
+        let Some(agent) = through else {
+            return Ok(ClientBuilder::try_from(config)?.with_layer(&bounds).build());
+        };
         let Some(socket) = self.tunnel.clone() else {
             return Err(Error::Config(format!(
                 "its proxy-url {agent} stands for the tunnel, and this program was started without --tunnel-socket"
@@ -63,7 +70,7 @@ impl Dialer {
             .layer(config.extra_headers_layer()?)
             .map_err(BoxError::from)
             .service(http);
-        Ok(ClientBuilder::new(service, config.default_namespace).build())
+        Ok(ClientBuilder::new(service, config.default_namespace).with_layer(&bounds).build())
     }
 }
 

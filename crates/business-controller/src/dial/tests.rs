@@ -8,13 +8,23 @@ use rcgen::{CertificateParams, KeyPair};
 use rustls::ServerConfig;
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 use std::sync::Mutex;
-use tokio::io::{AsyncRead, AsyncWrite, copy_bidirectional};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream, UnixListener};
 use tokio_rustls::TlsAcceptor;
 
 /// What the cluster is called where its agent is.
 const NAME: &str = "member-7.tunnel";
 const TOKEN: &str = "Bearer secret";
+
+/// What a cluster does with a call.
+#[derive(Clone, Copy)]
+enum Manner {
+    Answers,
+    /// It takes the call, and says nothing.
+    Silent,
+    /// It never comes to the end of what it says.
+    Endless,
+}
 
 /// A cluster that says its version to those who have a token, and who called it.
 struct Cluster {
@@ -25,15 +35,10 @@ struct Cluster {
 
 impl Cluster {
     async fn start() -> Self {
-        Self::serving(true).await
+        Self::with(Manner::Answers).await
     }
 
-    /// One that takes every call, and answers none.
-    async fn start_silent() -> Self {
-        Self::serving(false).await
-    }
-
-    async fn serving(answers: bool) -> Self {
+    async fn with(manner: Manner) -> Self {
         let key = KeyPair::generate().unwrap();
         let certificate = CertificateParams::new(vec![NAME.to_owned()]).unwrap().self_signed(&key).unwrap();
         let der = CertificateDer::from(certificate.der().to_vec());
@@ -49,15 +54,25 @@ impl Cluster {
             let mut silent = Vec::new();
             while let Ok((stream, _)) = listener.accept().await {
                 let Ok(stream) = acceptor.accept(stream).await else { continue };
-                if answers {
-                    tokio::spawn(serve(stream, Arc::clone(&told)));
-                } else {
-                    told.lock().unwrap().push("it is silent".to_owned());
-                    silent.push(stream);
+                match manner {
+                    Manner::Answers => drop(tokio::spawn(serve(stream, Arc::clone(&told)))),
+                    Manner::Endless => drop(tokio::spawn(pour(stream))),
+                    Manner::Silent => {
+                        told.lock().unwrap().push("it is silent".to_owned());
+                        silent.push(stream);
+                    }
                 }
             }
         });
         Self { port, authority: der.to_vec(), heard }
+    }
+
+    /// Past the tunnel.
+    fn straight(&self) -> kube::Config {
+        let mut config = self.config("tunnel://member-7");
+        config.cluster_url = format!("https://127.0.0.1:{}", self.port).parse().unwrap();
+        (config.tls_server_name, config.proxy_url) = (Some(NAME.to_owned()), None);
+        config
     }
 
     fn config(&self, proxy: &str) -> kube::Config {
@@ -82,6 +97,15 @@ async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, hea
         )))))
     });
     drop(hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), answer).await);
+}
+
+async fn pour(mut stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
+    let mut asked = [0; 4096];
+    drop(stream.read(&mut asked).await);
+    let mut said = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n").await;
+    while said.is_ok() {
+        said = stream.write_all(&[b' '; 4096]).await;
+    }
 }
 
 /// Whoever asks for an address gets the cluster, as by an agent that knows the name; another name has no agent.
@@ -195,17 +219,25 @@ async fn without_a_socket_a_cluster_behind_the_tunnel_cannot_be_used() {
 
 #[tokio::test(start_paused = true)]
 async fn a_list_that_is_never_answered_is_given_up() {
-    let (cluster, place) = (Cluster::start_silent().await, Place::new("hanging"));
+    let (cluster, place) = (Cluster::with(Manner::Silent).await, Place::new("hanging"));
     place.leads_to(cluster.port);
-    let through = cluster.config("tunnel://member-7");
-    let mut straight = through.clone();
-    straight.cluster_url = format!("https://127.0.0.1:{}", cluster.port).parse().unwrap();
-    (straight.tls_server_name, straight.proxy_url) = (Some(NAME.to_owned()), None);
-    for config in [straight, through] {
+    for config in [cluster.straight(), cluster.config("tunnel://member-7")] {
         let client = place.dialer().client(config).unwrap();
         let listed = client.list_api_groups();
         let error = tokio::time::timeout(SILENCE_MAX * 2, listed).await.unwrap().unwrap_err();
         assert!(chain(&error).contains("timed out"), "{}", chain(&error));
     }
     assert_eq!(cluster.heard.lock().unwrap().len(), 2, "both were connected");
+}
+
+#[tokio::test]
+async fn an_answer_without_end_is_given_up() {
+    let (cluster, place) = (Cluster::with(Manner::Endless).await, Place::new("endless"));
+    place.leads_to(cluster.port);
+    for config in [cluster.straight(), cluster.config("tunnel://member-7")] {
+        let client = place.dialer().client(config).unwrap();
+        let asked = tokio::time::timeout(Duration::from_secs(30), client.apiserver_version());
+        let error = asked.await.unwrap().unwrap_err();
+        assert!(chain(&error).contains("may be 4 MiB at most"), "{}", chain(&error));
+    }
 }

@@ -8,14 +8,18 @@ use business_types::issue::{IssueRequest, Issued};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use runtime::Metrics;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-/// Requests at work at a time.
-const RUNNING_MAX: usize = 16;
+/// Requests at work at a time. They wait for their clusters for the most part.
+const RUNNING_MAX: usize = 64;
 /// Requests that wait for a place.
 const WAITING_MAX: usize = 32;
+/// Requests to one cluster, at work or not: one that does not answer keeps no places that others need.
+const OF_ONE_MAX: usize = 4;
 
 type Answer = Result<Issued, IssueRefusal>;
 
@@ -24,12 +28,25 @@ type Answer = Result<Issued, IssueRefusal>;
 struct Job {
     request: IssueRequest,
     answer: oneshot::Sender<Answer>,
+    turn: Turn,
+}
+
+/// How many requests each cluster has; one that has none is not in it.
+#[derive(Clone, Debug, Default)]
+struct Clusters(Arc<Mutex<HashMap<String, usize>>>);
+
+/// One of the requests that a cluster may have, until it is dropped.
+#[derive(Debug)]
+struct Turn {
+    clusters: Clusters,
+    cluster: String,
 }
 
 /// Takes requests. Its clones are the same one.
 #[derive(Clone, Debug)]
 pub struct Desk {
     jobs: mpsc::Sender<Job>,
+    clusters: Clusters,
 }
 
 /// Works them off.
@@ -43,7 +60,10 @@ pub struct Clerk {
 /// Both ends.
 pub fn open(places: Places, metrics: &Metrics) -> (Desk, Clerk) {
     let (sender, receiver) = mpsc::channel(WAITING_MAX);
-    (Desk { jobs: sender }, Clerk { jobs: receiver, places, issued: register(metrics) })
+    (
+        Desk { jobs: sender, clusters: Clusters::default() },
+        Clerk { jobs: receiver, places, issued: register(metrics) },
+    )
 }
 
 /// What is counted here.
@@ -55,12 +75,47 @@ pub fn register(metrics: &Metrics) -> Family<StateLabels, Counter> {
     )
 }
 
+impl Clusters {
+    /// One more for a cluster, if it may have one.
+    fn turn(&self, cluster: &str) -> Option<Turn> {
+        let mut counts = self.lock();
+        let count = counts.entry(cluster.to_owned()).or_default();
+        if *count >= OF_ONE_MAX {
+            return None;
+        }
+        *count += 1;
+        Some(Turn { clusters: self.clone(), cluster: cluster.to_owned() })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, usize>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let mut counts = self.clusters.lock();
+        if let Some(count) = counts.get_mut(&self.cluster) {
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                counts.remove(&self.cluster);
+            }
+        }
+    }
+}
+
 impl Desk {
     /// A certificate, or why there is none.
     pub async fn issue(&self, request: IssueRequest) -> Answer {
         let busy = || IssueRefusal::Unavailable("too many certificates are being issued".to_owned());
+        let Some(turn) = self.clusters.turn(&request.cluster) else {
+            let cluster = &request.cluster;
+            return Err(IssueRefusal::Unavailable(format!(
+                "cluster {cluster}: too many certificates are being issued there"
+            )));
+        };
         let (answer, waiting) = oneshot::channel();
-        self.jobs.try_send(Job { request, answer }).map_err(|_full_or_ended| busy())?;
+        self.jobs.try_send(Job { request, answer, turn }).map_err(|_full_or_ended| busy())?;
         waiting.await.unwrap_or_else(|_ended| Err(busy()))
     }
 }
@@ -99,7 +154,7 @@ fn is_sound(ended: &Result<(), tokio::task::JoinError>) -> bool {
 }
 
 async fn work(places: Places, counts: Family<StateLabels, Counter>, job: Job) {
-    let Job { request, answer } = job;
+    let Job { request, answer, turn } = job;
     let outcome = issue(&places, &request).await;
     let state = outcome.as_ref().map_or_else(IssueRefusal::category, |_| "issued");
     counts.get_or_create(&StateLabels { state }).inc();
@@ -121,6 +176,8 @@ async fn work(places: Places, counts: Family<StateLabels, Counter>, job: Job) {
             audit = true, issue_id, cluster, project, name, user, groups, %refusal, "certificate refused"
         ),
     }
+    // Whoever is answered may ask again at once.
+    drop(turn);
     // Whoever asked may have left.
     drop(answer.send(outcome));
 }
@@ -132,4 +189,43 @@ async fn issue(places: &Places, request: &IssueRequest) -> Answer {
     let id = uuid::Uuid::new_v4().simple().to_string();
     let certificate = sign::sign(IssuingCluster { ..place }, request, &id).await?;
     Ok(Issued { certificate, server, ca_bundle })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dial::Dialer;
+    use crate::fixtures::server::Server;
+    use crate::issuer::places::IssuerSource;
+    use futures_util::FutureExt as _;
+
+    #[tokio::test]
+    async fn a_cluster_that_hangs_keeps_no_certificate_of_another_waiting() {
+        let server = Server::default();
+        let source = IssuerSource::Secrets(Box::new(kube::Api::namespaced(server.client(), "tke-business")));
+        let (desk, clerk) = open(Places::new(source, server.client(), Dialer::default()), &Metrics::new());
+        let ask = |cluster: &str| {
+            desk.issue(IssueRequest { cluster: cluster.to_owned(), ..IssueRequest::default() })
+        };
+        for _ in 0..OF_ONE_MAX {
+            assert!(ask("c1").now_or_never().is_none(), "it waits, and whoever asked leaves");
+        }
+        for _ in 0..WAITING_MAX {
+            let refused = ask("c1").now_or_never();
+            assert!(
+                matches!(&refused, Some(Err(IssueRefusal::Unavailable(why))) if why.contains("cluster c1")),
+                "{refused:?}"
+            );
+        }
+        assert!(ask("c2").now_or_never().is_none(), "others have their places");
+
+        let end = CancellationToken::new();
+        let working = tokio::spawn(clerk.run(end.clone()));
+        for cluster in ["c2", "c1"] {
+            assert!(matches!(ask(cluster).await, Err(IssueRefusal::Wrong(_))), "those before have ended");
+        }
+        assert!(desk.clusters.lock().is_empty());
+        end.cancel();
+        working.await.unwrap();
+    }
 }

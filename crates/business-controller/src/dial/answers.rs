@@ -1,0 +1,265 @@
+//! How much a member cluster may answer at a time. Its owner may have anything answered in its place, and what is answered is
+//! read as a whole before it is looked at: without a bound one cluster could take the memory that all of them need.
+
+use futures_util::future::BoxFuture;
+use http::{Request, Response, StatusCode, Uri};
+use hyper::body::{Body, Bytes, Frame, SizeHint};
+use kube::client::Body as Asked;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, ready};
+use tower::{BoxError, Layer, Service};
+
+const MIB: usize = 1 << 20;
+/// An answer about one object: the storage of a cluster takes none of more than 1.5 MiB.
+const ANSWER_MAX: usize = 4 * MIB;
+/// An event of a watch is one object, too.
+const EVENT_MAX: usize = 4 * MIB;
+/// The pages of lists of one cluster that are being read at a time, each of 500 objects.
+const PAGES_MAX: usize = 32 * MIB;
+/// What an object within an answer counts beside its text: the least of it becomes so large in memory.
+const OBJECT_WEIGHT: usize = 128;
+
+/// More than a cluster is read.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{what} of the cluster may be {mib} MiB at most, and more came")]
+struct TooMuch {
+    what: &'static str,
+    mib: usize,
+}
+
+/// Puts the bounds on whatever a client of one cluster is answered.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Bounds {
+    /// What the pages weigh that are being read.
+    pages: Arc<AtomicUsize>,
+}
+
+impl Bounds {
+    fn of(&self, uri: &Uri, status: StatusCode) -> Meter {
+        let has = |name: &str| uri.query().unwrap_or_default().split('&').any(|pair| pair.starts_with(name));
+        // An error is read as a whole although a watch was asked for.
+        if has("watch=") && !status.is_client_error() && !status.is_server_error() {
+            return Meter::Watch { begun: 0 };
+        }
+        if has("limit=") {
+            return Meter::Page { read: 0, all: Arc::clone(&self.pages) };
+        }
+        Meter::Answer { read: 0 }
+    }
+}
+
+impl<S> Layer<S> for Bounds {
+    type Service = Bounded<S>;
+
+    fn layer(&self, inner: S) -> Bounded<S> {
+        Bounded { inner, bounds: self.clone() }
+    }
+}
+
+/// A service within the bounds.
+#[derive(Clone, Debug)]
+pub(super) struct Bounded<S> {
+    inner: S,
+    bounds: Bounds,
+}
+
+impl<S, B> Service<Request<Asked>> for Bounded<S>
+where
+    S: Service<Request<Asked>, Response = Response<B>>,
+    S::Future: Send + 'static,
+    S::Error: Send + 'static,
+    B: Send + 'static,
+{
+    type Response = Response<BoundedBody<B>>;
+    type Error = S::Error;
+    type Future = BoxFuture<'static, Result<Self::Response, S::Error>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: Request<Asked>) -> Self::Future {
+        let (uri, bounds) = (request.uri().clone(), self.bounds.clone());
+        let answering = self.inner.call(request);
+        Box::pin(async move {
+            let response = answering.await?;
+            let meter = bounds.of(&uri, response.status());
+            Ok(response.map(|inner| BoundedBody { inner, meter }))
+        })
+    }
+}
+
+/// A body that fails where it has become too large.
+#[derive(Debug)]
+pub(super) struct BoundedBody<B> {
+    inner: B,
+    meter: Meter,
+}
+
+impl<B> Body for BoundedBody<B>
+where
+    B: Body<Data = Bytes> + Unpin,
+    B::Error: Into<BoxError>,
+{
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let this = self.get_mut();
+        let Some(read) = ready!(Pin::new(&mut this.inner).poll_frame(cx)) else { return Poll::Ready(None) };
+        Poll::Ready(Some(read.map_err(Into::into).and_then(|frame| this.meter.pass(frame))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}
+
+/// What was read of one answer.
+#[derive(Debug)]
+enum Meter {
+    Answer { read: usize },
+    Page { read: usize, all: Arc<AtomicUsize> },
+    Watch { begun: usize },
+}
+
+impl Meter {
+    fn pass(&mut self, frame: Frame<Bytes>) -> Result<Frame<Bytes>, BoxError> {
+        if let Some(data) = frame.data_ref() {
+            self.count(data)?;
+        }
+        Ok(frame)
+    }
+
+    fn count(&mut self, data: &[u8]) -> Result<(), TooMuch> {
+        let (total, max, what) = match self {
+            Self::Answer { read } => {
+                *read = read.saturating_add(weight(data));
+                (*read, ANSWER_MAX, "an answer")
+            }
+            Self::Page { read, all } => {
+                let more = weight(data);
+                *read = read.saturating_add(more);
+                (all.fetch_add(more, Ordering::Relaxed).saturating_add(more), PAGES_MAX, "the pages of lists")
+            }
+            Self::Watch { begun } => {
+                let mut rest = data.rsplit(|byte| *byte == b'\n');
+                let last = weight(rest.next().unwrap_or_default());
+                // Whatever was begun before has ended where there is an end in it.
+                *begun = if rest.next().is_some() { last } else { begun.saturating_add(last) };
+                (*begun, EVENT_MAX, "an event of a watch")
+            }
+        };
+        if total > max { Err(TooMuch { what, mib: max / MIB }) } else { Ok(()) }
+    }
+}
+
+impl Drop for Meter {
+    fn drop(&mut self) {
+        if let Self::Page { read, all } = self {
+            all.fetch_sub(*read, Ordering::Relaxed);
+        }
+    }
+}
+
+/// The text, and what its objects need beside it.
+fn weight(data: &[u8]) -> usize {
+    data.iter().map(|byte| if *byte == b'{' { 1 + OBJECT_WEIGHT } else { 1 }).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::{CallFailure, chain};
+    use futures_util::{TryStreamExt as _, stream};
+    use http_body_util::StreamBody;
+    use kube::Client;
+    use kube::client::ClientBuilder;
+    use serde_json::Value;
+    use std::convert::Infallible;
+
+    /// Says to every request the same, so often.
+    fn client(status: u16, said: &'static [u8], times: usize) -> Client {
+        let service = tower::service_fn(move |_: Request<Asked>| {
+            let frames = std::iter::repeat_n(said, times);
+            let frames = frames.map(|said| Ok::<_, Infallible>(Frame::data(Bytes::from_static(said))));
+            std::future::ready(Response::builder().status(status).body(StreamBody::new(stream::iter(frames))))
+        });
+        ClientBuilder::new(service, "default").with_layer(&Bounds::default()).build()
+    }
+
+    fn get(path: &str) -> Request<Vec<u8>> {
+        Request::get(path).body(Vec::new()).unwrap()
+    }
+
+    async fn read(client: &Client, path: &str) -> Result<usize, String> {
+        let answer = client.request_text(get(path)).await;
+        answer.map(|text| text.len()).map_err(|error| CallFailure::from(error).to_string())
+    }
+
+    async fn watched(client: &Client) -> Result<usize, String> {
+        let events = client.request_events::<Value>(get("/api/v1/namespaces?&watch=true")).await;
+        let events = events.map_err(|error| chain(&error))?;
+        events.try_collect::<Vec<_>>().await.map(|all| all.len()).map_err(|error| chain(&error))
+    }
+
+    /// 64 KiB.
+    const TEXT: &[u8] = &[b' '; 1 << 16];
+    const ENDLESS: usize = usize::MAX;
+    const OBJECT: &str = "/api/v1/namespaces/kube-system";
+    const PAGE: &str = "/api/v1/namespaces?&limit=500";
+
+    #[tokio::test]
+    async fn an_answer_without_end_is_none() {
+        for status in [200, 403, 500] {
+            let without_end = client(status, TEXT, ENDLESS);
+            let failure = read(&without_end, OBJECT).await.unwrap_err();
+            assert!(failure.starts_with("no answer") && failure.contains("4 MiB"), "{failure}");
+            let failure = read(&without_end, PAGE).await.unwrap_err();
+            assert!(failure.contains("the pages of lists of the cluster may be 32 MiB"), "{failure}");
+        }
+        assert_eq!(read(&client(200, TEXT, 64), OBJECT).await, Ok(ANSWER_MAX));
+    }
+
+    #[tokio::test]
+    async fn pages_count_while_they_are_read() {
+        let lists = client(200, TEXT, 300);
+        for _ in 0..3 {
+            assert_eq!(read(&lists, PAGE).await, Ok(300 * TEXT.len()));
+        }
+        let bounds = Bounds::default();
+        let uri: Uri = PAGE.parse().unwrap();
+        let [mut one, mut other] = [(); 2].map(|()| bounds.of(&uri, StatusCode::OK));
+        let half = vec![b' '; PAGES_MAX / 2];
+        assert_eq!((one.count(&half), other.count(&half)), (Ok(()), Ok(())));
+        assert!(other.count(b" ").is_err(), "together they are too much");
+        drop(one);
+        assert_eq!(other.count(b" "), Ok(()));
+    }
+
+    #[tokio::test]
+    async fn small_objects_count_as_what_they_become() {
+        let objects = client(200, b"{},{},{},{},{},{},{},{},", 20_000);
+        assert!(read(&objects, OBJECT).await.is_err());
+        assert!(read(&objects, PAGE).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_watch_goes_on_for_ever_and_none_of_its_events_does() {
+        const EVENT: &[u8] = b"{\"type\":\"ADDED\",\"object\":{}}\n{\"type\":\"ADDED\",\"object\":{}}\n";
+        assert_eq!(watched(&client(200, EVENT, 50_000)).await, Ok(100_000));
+        let failure = watched(&client(200, TEXT, ENDLESS)).await.unwrap_err();
+        assert!(failure.contains("an event of a watch of the cluster may be 4 MiB"), "{failure}");
+        let failure = watched(&client(500, EVENT, ENDLESS)).await.unwrap_err();
+        assert!(failure.contains("an answer of the cluster"), "{failure}");
+    }
+}
