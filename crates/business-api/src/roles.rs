@@ -176,7 +176,7 @@ impl Roles {
     /// The error asks for patience: it is not known yet.
     pub fn standing(&self, caller: &Caller) -> Result<Standing, Status> {
         let named = caller.tenant.as_deref();
-        if let Some(tenant) = named.filter(|_| caller.in_group(&self.tenant_admin_group)) {
+        if let Some(tenant) = self.tenant_by_group(caller) {
             let held = InTenant { rules: true, ..InTenant::default() };
             return Ok(Standing::of(BTreeMap::from([(Arc::from(tenant), held)])));
         }
@@ -197,6 +197,11 @@ impl Roles {
             tenants.entry(tenant).or_insert_with(InTenant::default).given = given;
         }
         Ok(Standing::of(tenants))
+    }
+
+    /// The tenant that a caller rules by his group: both are said by his credential.
+    pub fn tenant_by_group<'a>(&self, caller: &'a Caller) -> Option<&'a str> {
+        caller.tenant.as_deref().filter(|_| caller.in_group(&self.tenant_admin_group))
     }
 
     /// What a caller who sees this is in a project. `None` when it does not exist for him: nothing that he sees lies there,

@@ -15,7 +15,7 @@ const UID: &str = "impersonate-uid";
 const EXTRA_PREFIX: &str = "impersonate-extra-";
 
 /// The verb of each right.
-const VERB: Verb = Verb::Other("impersonate");
+pub(crate) const VERB: Verb = Verb::Other("impersonate");
 /// The group of the resources `userextras` and `uids`; users, groups and service accounts are of the core group.
 const AUTHENTICATION: (&str, &str) = ("authentication.k8s.io", "v1");
 const ACCOUNT_PREFIX: &str = "system:serviceaccount:";

@@ -1,4 +1,5 @@
 use super::Attributes;
+use crate::authn::impersonation;
 use crate::cache::AnswerCache;
 use crate::delegate::{self, Delegate};
 use crate::metrics::Delegated;
@@ -16,9 +17,11 @@ use tokio::sync::Semaphore;
 const PATH: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
 /// How long a failure holds.
 const FAILURE_TTL: Duration = Duration::from_millis(500);
-/// How many answers are remembered, and how many of those to callers without credentials, who can ask for anything.
+/// How many answers are remembered, beside those to callers without credentials, who can ask for anything, and those about
+/// acting as somebody else, which anybody can ask for under any name.
 const CAPACITY: usize = 8192;
 const STRANGERS_CAPACITY: usize = 1024;
+const IMPERSONATIONS_CAPACITY: usize = 1024;
 /// Bytes of a request whose answer is remembered; longer ones are asked about each time.
 const REMEMBERED_BYTES_MAX: usize = 1024;
 
@@ -37,7 +40,9 @@ pub(super) struct Reviews {
     cache: AnswerCache<Attributes, Reviewed>,
     /// Of callers without credentials, so that they push out nobody else's answers.
     strangers: AnswerCache<Attributes, Reviewed>,
-    /// What such callers may ask at once.
+    /// About acting as somebody else, for the same reason.
+    impersonations: AnswerCache<Attributes, Reviewed>,
+    /// What callers without credentials may ask at once.
     room: Semaphore,
 }
 
@@ -59,8 +64,13 @@ impl std::fmt::Debug for Reviews {
 
 impl Reviews {
     pub(super) fn new(delegate: Delegate) -> Self {
-        let (cache, strangers) = (AnswerCache::new(CAPACITY), AnswerCache::new(STRANGERS_CAPACITY));
-        Self { room: delegate.room(), delegate, cache, strangers }
+        Self {
+            room: delegate.room(),
+            delegate,
+            cache: AnswerCache::new(CAPACITY),
+            strangers: AnswerCache::new(STRANGERS_CAPACITY),
+            impersonations: AnswerCache::new(IMPERSONATIONS_CAPACITY),
+        }
     }
 
     /// The answer; a review that fails allows nothing and is a 500.
@@ -80,13 +90,21 @@ impl Reviews {
         let reviewed = if attributes.info.bytes() > REMEMBERED_BYTES_MAX {
             Box::pin(ask()).await.0
         } else {
-            let cache = if is_known { &self.cache } else { &self.strangers };
-            cache.get_or_fetch(attributes, ask).await
+            self.cache(attributes).get_or_fetch(attributes, ask).await
         };
         reviewed.map_err(|failure| match failure {
             AccessReviewFailure::Failed => Status::internal("the access review failed"),
             AccessReviewFailure::Busy => Status::too_many_requests(1),
         })
+    }
+
+    /// Where the answer is remembered.
+    fn cache(&self, Attributes { caller, info }: &Attributes) -> &AnswerCache<Attributes, Reviewed> {
+        if !caller.is_known() {
+            return &self.strangers;
+        }
+        let impersonates = info.resource().is_some_and(|asked| asked.verb == impersonation::VERB);
+        if impersonates { &self.impersonations } else { &self.cache }
     }
 
     async fn ask(&self, attributes: &Attributes, metrics: &Delegated) -> (Reviewed, Duration) {
@@ -180,4 +198,50 @@ fn label_selector(text: &str) -> Option<LabelSelectorAttributes> {
 
 fn some(text: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::caller::{Caller, Via};
+    use crate::metrics::ServerMetrics;
+    use crate::request::Verb;
+    use axum::body::Body;
+    use http::{Request, Response};
+    use runtime::Metrics;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    fn asked(verb: Verb, name: &str) -> Attributes {
+        let caller = Caller { name: "support".to_owned(), via: Via::Certificate, ..Caller::default() };
+        let resource = "users".to_owned();
+        let asked = ResourceRequest { verb, resource, name: name.to_owned(), ..ResourceRequest::default() };
+        Attributes { caller: Arc::new(caller), info: asked.into() }
+    }
+
+    #[tokio::test]
+    async fn whoever_asks_to_be_many_pushes_out_nobody_elses_answers() {
+        const REFUSED: &str = r#"{"spec":{},"status":{"allowed":false}}"#;
+        let count = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&count);
+        let service = tower::service_fn(move |_request: Request<kube::client::Body>| {
+            counted.fetch_add(1, Ordering::SeqCst);
+            async { Ok::<_, std::io::Error>(Response::new(Body::from(REFUSED))) }
+        });
+        let client = kube::Client::new(service, "default");
+        let reviews = Reviews::new(Delegate { client, strangers: 1, ttl: Duration::from_hours(1) });
+        let metrics = ServerMetrics::new(&Metrics::new(), &[]);
+        let review = async |attributes: &Attributes| {
+            assert!(!reviews.review(attributes, &metrics.delegated_authz).await.unwrap().allowed);
+            count.load(Ordering::SeqCst)
+        };
+        let other = asked(Verb::Get, "jane");
+        assert_eq!(review(&other).await, 1);
+        for number in 0..CAPACITY {
+            review(&asked(impersonation::VERB, &number.to_string())).await;
+        }
+        let last = asked(impersonation::VERB, &(CAPACITY - 1).to_string());
+        assert_eq!(review(&last).await, CAPACITY + 1, "it is remembered");
+        assert_eq!(review(&other).await, CAPACITY + 1, "and so is everything else");
+    }
 }

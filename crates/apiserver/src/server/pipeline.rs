@@ -46,7 +46,8 @@ pub(super) struct Connected {
 type Refused = Response<Body>;
 
 /// Answers a request, in the order of `DefaultBuildHandlerChain`: request id, panic guard, RequestInfo, deadline,
-/// authentication, impersonation, room, authorization, handler; then metrics and the audit log.
+/// authentication, impersonation (within the room of who was authenticated), room, authorization, handler; then metrics
+/// and the audit log.
 pub(super) async fn serve<H: Handler>(
     shared: Arc<ServerShared<H>>,
     connected: Arc<Connected>,
@@ -125,6 +126,8 @@ async fn answer<H: Handler>(
     let wanted = Impersonation::take(request.headers_mut()).map_err(|status| failure(&status, &request))?;
     let mut acting = Acting { caller: Arc::clone(&authenticated.caller), rights: Vec::new() };
     if let Some(wanted) = wanted {
+        // What is asked for his sake takes room of his own, whatever he then does as somebody else.
+        let _asking = enter(shared, asking(entrance.class), &authenticated.caller)?;
         let assumed = trace::span("impersonation", impersonate(shared, &authenticated.caller, wanted));
         let assumed = Box::pin(within(shared, deadline, assumed)).await;
         acting = assumed.map_err(|status| failure(&status, &request))?;
@@ -337,6 +340,14 @@ async fn impersonate<H>(
     let assumed = shared.authenticator.assume(wanted).map_err(Status::bad_request)?;
     tracing::debug!(user = caller.name, impersonated = assumed.name, "acting as somebody else");
     Ok(Acting { caller: assumed, rights })
+}
+
+/// Among which requests it counts to ask whether somebody may act as another one. That is no stream, and never exempt.
+fn asking(class: Class) -> Class {
+    match class {
+        Class::Write => Class::Write,
+        Class::Exempt | Class::Read | Class::Stream => Class::Read,
+    }
 }
 
 /// A place among the requests under way; what is exempt needs none.

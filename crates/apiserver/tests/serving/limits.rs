@@ -183,6 +183,56 @@ async fn what_is_not_served_takes_the_room_of_reads_and_its_answers_little_memor
 }
 
 #[tokio::test]
+async fn whoever_asks_to_be_many_has_no_more_under_way_than_his_share() {
+    let world = World::start_with(|settings| settings.limits = few(4)).await;
+    let reviews = || world.kube.access_reviews.lock().unwrap().len();
+    let support = world.client_ca.client("support", &[]);
+    // Kube-apiserver is not asked about users of a token issuer.
+    let token = format!("Bearer {}", world.signer.token(|_| {}));
+    let mut quiet = world.client(None).await;
+    let inside = tokio::spawn({
+        let token = token.clone();
+        async move {
+            let path = format!("{WIDGETS}/slow");
+            quiet.send(Method::GET, &path, &[("authorization", &token)]).await.code
+        }
+    });
+    until("one is inside", async || world.echo.waiting.load(Ordering::SeqCst) == 1).await;
+
+    let held = world.kube.hold_rights().await;
+    let mut waiting = Vec::new();
+    for (number, path) in ["/readyz".to_owned(), format!("{WIDGETS}?watch=1")].into_iter().enumerate() {
+        let mut client = world.client(Some(&support)).await;
+        waiting.push(tokio::spawn(async move {
+            let name = format!("jane-{number}");
+            client.send(Method::GET, &path, &[("impersonate-user", &name)]).await.code
+        }));
+        until("it is reviewed", async || reviews() == number + 1).await;
+    }
+    let jane = [("impersonate-user", "jane")];
+    for path in ["/readyz".to_owned(), WIDGETS.to_owned(), format!("{WIDGETS}?watch=1")] {
+        let answer = world.client(Some(&support)).await.send(Method::GET, &path, &jane).await;
+        assert_eq!((answer.code, answer.headers["retry-after"].to_str().unwrap()), (429, "1"), "{path}");
+    }
+    assert_eq!(reviews(), 2, "nobody was asked");
+    let served = world.get(None, &[("authorization", &token)]).await;
+    assert_eq!(served.code, 200, "others are served: {}", served.text);
+    let mut own = world.client(Some(&support)).await;
+    assert_eq!(own.send(Method::GET, "/readyz", &[]).await.code, 200, "what is exempt stays so");
+    let mut master = world.client(Some(&world.master())).await;
+    assert_eq!(master.send(Method::GET, "/readyz", &jane).await.code, 200, "masters are exempt");
+
+    drop(held);
+    for task in waiting {
+        assert_eq!(task.await.unwrap(), 403);
+    }
+    world.echo.release.add_permits(1);
+    assert_eq!(inside.await.unwrap(), 200);
+    let answer = world.get(Some(&support), &jane).await;
+    assert_eq!(answer.code, 403, "the places were given back");
+}
+
+#[tokio::test]
 async fn connections_of_one_who_is_known_keep_no_other_out() {
     let world = World::start_with(|settings| {
         settings.connections = 10;

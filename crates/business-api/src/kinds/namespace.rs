@@ -47,7 +47,8 @@ fn resource(directories: &Directories) -> Resource {
         certificates,
         credential_days_max: days_max,
     } = directories.clone();
-    let certificate = Subresource::handled(CERTIFICATE, &[Verb::Get], CertificateHandler::new(certificates));
+    let certificate = CertificateHandler::new(certificates, roles.clone());
+    let certificate = Subresource::handled(CERTIFICATE, &[Verb::Get], certificate);
     let pull = Subresource::handled(PULL_CREDENTIAL, &[Verb::Create], PullIssuing::new(days_max));
     let transfer = Subresource::handled(TRANSFER, &[Verb::Create], Transfer::new(roles));
     Resource {

@@ -60,7 +60,7 @@ struct SelectedPlatformSpec {
 }
 
 /// Whom a platform makes administrators of its tenant: users whose credential names that tenant.
-fn giving(_name: &str, body: &[u8]) -> Giving {
+pub(crate) fn giving(_name: &str, body: &[u8]) -> Giving {
     let SelectedPlatformSpec { tenant_id, administrators } = Selected::read(body).spec;
     let mut giving = Giving { tenant: tenant_id, ..Giving::default() };
     for user in &administrators {

@@ -121,6 +121,14 @@ async fn administrators_and_operators_are_in_the_group_and_others_see_nothing() 
     assert_eq!(subject(), ("business:t:admin-t".to_owned(), "business:t:administrators".to_owned()));
     world.operator().get(PATH).await.expect(200);
     assert_eq!(subject(), ("business::operator".to_owned(), "business:t:administrators".to_owned()));
+    let platform = json!({
+        "apiVersion": "business.tkestack.io/v1", "kind": "Platform", "metadata": {"name": "plf-t"},
+        "spec": {"tenantID": "t", "administrators": ["chief"]},
+    });
+    world.operator().post("/platforms", platform).await.expect(201);
+    let chief = world.member("chief", "t");
+    until("he rules", async || chief.get(PATH).await.code == 200).await;
+    assert_eq!(subject(), ("business:t:chief".to_owned(), "business:t:administrators".to_owned()));
     let count = cluster.count();
     for (who, client) in [
         ("another tenant's administrator", world.admin("u")),

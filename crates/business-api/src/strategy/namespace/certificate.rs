@@ -4,11 +4,15 @@ use super::super::rules;
 use super::{line, unreadable};
 use crate::certificates::allowance::AllowanceHolder;
 use crate::certificates::{Certificates, Credential, Wish};
-use crate::numbers::TENANT;
-use apiserver::View;
+use crate::kinds::platform;
+use crate::numbers::{PLATFORM, TENANT};
+use crate::people;
+use crate::roles::Roles;
+use crate::roster::Giving;
 use apiserver::request::Query;
 use apiserver::strategy::WriteContext;
 use apiserver::subresource::{Action, Handled, Shape, SubresourceHandler, Text};
+use apiserver::{Caller, View};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use business_types::access::AccessRole;
@@ -16,7 +20,8 @@ use business_types::condition::{self, ACCESS_READY, READY};
 use business_types::issue::GROUPS_MAX;
 use business_types::namespace::{group_resource, gvk, schema};
 use business_types::{
-    AccessHolder, Condition, EffectiveAccess, NamespaceSpec, NamespaceStatus, SubjectKind, TenantSpec, access,
+    AccessHolder, Condition, EffectiveAccess, NamespaceSpec, NamespaceStatus, Subject, SubjectKind,
+    TenantSpec, access,
 };
 use futures_util::future::BoxFuture;
 use meta::field::{FieldError, Path};
@@ -51,12 +56,13 @@ const PARAMETERS: &[OpenApiParameter] = &[
 pub struct CertificateHandler {
     shape: Shape,
     certificates: Certificates,
+    roles: Roles,
 }
 
 impl CertificateHandler {
-    /// Who rules a tenant is in the group of its administrators.
-    pub fn new(certificates: Certificates) -> Self {
-        Self { shape: Shape { kind: gvk(), schema: schema() }, certificates }
+    /// `roles` tell who rules a tenant by his group.
+    pub fn new(certificates: Certificates, roles: Roles) -> Self {
+        Self { shape: Shape { kind: gvk(), schema: schema() }, certificates, roles }
     }
 
     /// What a caller, who sees the object and may have a certificate for it, wants.
@@ -80,10 +86,15 @@ impl CertificateHandler {
         let named = cx.sees_everything() || cx.caller.tenant.is_some();
         let user = if named { access::user } else { access::host_user };
         let user = user(tenant, &cx.caller.name).ok_or_else(|| nameless(object, &cx.caller.name))?;
-        let groups = if rules(cx, &spec.tenant_id) {
-            groups_that_rule(cx, view, object, &spec.tenant_id).await?
-        } else {
-            groups_with_a_role(cx, view, object, tenant).await?
+        let ruling =
+            if rules(cx, &spec.tenant_id) { self.ruling(cx, view, &spec.tenant_id).await? } else { None };
+        let groups = match ruling {
+            Some(Ruling::ByNames(groups)) => groups,
+            Some(Ruling::ByGroup) => {
+                let group = access::administrators(&spec.tenant_id);
+                vec![group.ok_or_else(|| nameless(object, &spec.tenant_id))?]
+            }
+            None => groups_with_a_role(cx, view, object, tenant).await?,
         };
         Ok(Wish {
             holder: AllowanceHolder { tenant: tenant.to_owned(), user: cx.caller.name.clone() },
@@ -94,6 +105,30 @@ impl CertificateHandler {
             name: object.name().to_owned(),
             days,
         })
+    }
+
+    /// By what the caller rules the tenant now. Authorization may have heard of it late, and a group in a certificate is never
+    /// taken back.
+    async fn ruling(
+        &self,
+        cx: &WriteContext<'_>,
+        view: View<'_>,
+        tenant: &str,
+    ) -> Result<Option<Ruling>, Status> {
+        if cx.sees_everything() {
+            return Ok(Some(Ruling::ByGroup));
+        }
+        let newest = view.unfiltered().latest();
+        let found = newest.object(&Key::new(TENANT, "", tenant)).await?;
+        let spec = found.as_ref().map(TenantSpec::of).transpose().map_err(|error| unreadable(&error))?;
+        let administrators = spec.unwrap_or_default().administrators;
+        let platforms = newest.list(PLATFORM, None).await?;
+        let platforms: Vec<Giving> = platforms
+            .iter()
+            .filter(|entry| entry.attributes.tenant.as_deref() == Some(tenant))
+            .map(|entry| platform::giving(&entry.key.name, &entry.body))
+            .collect();
+        Ok(Ruling::of(&self.roles, cx.caller, tenant, &administrators, &platforms))
     }
 
     fn days(&self, action: &Action<'_>) -> Result<u16, Status> {
@@ -118,28 +153,40 @@ fn nameless(object: &Object, value: &str) -> Status {
     invalid(object, "user", value, why)
 }
 
-/// Whom the tenant names as its administrator rules there by his own name, or by that of his group, until it names him no
-/// more. Everybody else who rules does so as long as his certificate is valid.
-async fn groups_that_rule(
-    cx: &mut WriteContext<'_>,
-    view: View<'_>,
-    object: &Object,
-    tenant: &str,
-) -> Result<Vec<String>, Status> {
-    let found = view.unfiltered().latest().object(&Key::new(TENANT, "", tenant)).await?;
-    let spec = found.as_ref().map(TenantSpec::of).transpose().map_err(|error| unreadable(&error))?;
-    let administrators = spec.filter(|_| !cx.sees_everything()).unwrap_or_default().administrators;
-    let names = |kind: SubjectKind, name: &str| {
-        administrators.iter().any(|subject| subject.kind == kind && subject.name == name)
-    };
-    let ruling: BTreeSet<&String> =
-        cx.caller.groups.iter().filter(|group| names(SubjectKind::Group, group)).collect();
-    let groups: Vec<String> =
-        ruling.into_iter().filter_map(|group| access::group(tenant, group)).take(GROUPS_MAX).collect();
-    if !groups.is_empty() || names(SubjectKind::User, &cx.caller.name) {
-        return Ok(groups);
+/// By what somebody rules a tenant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Ruling {
+    /// The tenant names him, or these groups of his: bindings name them, too, until the tenant names them no more.
+    ByNames(Vec<String>),
+    /// Otherwise: he is in the group of its administrators as long as his certificate is valid.
+    ByGroup,
+}
+
+impl Ruling {
+    /// Of somebody whom the tenant and Platforms name, or no longer name.
+    fn of(
+        roles: &Roles,
+        caller: &Caller,
+        tenant: &str,
+        administrators: &[Subject],
+        platforms: &[Giving],
+    ) -> Option<Self> {
+        let names = |kind: SubjectKind, name: &str| {
+            administrators.iter().any(|subject| subject.kind == kind && subject.name == name)
+        };
+        let ruling: BTreeSet<&String> =
+            caller.groups.iter().filter(|group| names(SubjectKind::Group, group)).collect();
+        let groups: Vec<String> =
+            ruling.into_iter().filter_map(|group| access::group(tenant, group)).take(GROUPS_MAX).collect();
+        if !groups.is_empty() || names(SubjectKind::User, &caller.name) {
+            return Some(Self::ByNames(groups));
+        }
+        let own = people::user_of_tenant(&caller.name);
+        let mut platforms = platforms.iter().filter(|giving| *giving.tenant == *tenant);
+        let by_platform = caller.tenant.as_deref() == Some(tenant)
+            && platforms.any(|giving| giving.people.contains_key(&own));
+        (by_platform || roles.tenant_by_group(caller) == Some(tenant)).then_some(Self::ByGroup)
     }
-    Ok(vec![access::administrators(tenant).ok_or_else(|| nameless(object, tenant))?])
 }
 
 /// The caller's groups that have a role in the namespace's project, by themselves or further up, as the cluster knows them.
@@ -294,3 +341,6 @@ fn merge(target: &mut Value, key: &str, value: Value) {
         fields.insert(key.to_owned(), value);
     }
 }
+
+#[cfg(test)]
+mod tests;
