@@ -224,3 +224,14 @@ fn a_strategic_merge_is_offered_where_clients_can_compute_it() {
         }
     }
 }
+
+#[test]
+fn nothing_is_a_kind_of_the_core_group() {
+    let (v2, v3) = documents();
+    for definitions in [&v2["definitions"], &v3["components"]["schemas"]] {
+        let definitions = definitions.as_object().unwrap().values();
+        let kinds = definitions.filter_map(|shape| shape["x-kubernetes-group-version-kind"].as_array());
+        let groups: BTreeSet<&str> = kinds.flatten().map(|kind| kind["group"].as_str().unwrap()).collect();
+        assert_eq!(groups, BTreeSet::from(["example.io"]));
+    }
+}
