@@ -140,7 +140,8 @@ pub async fn serve_counted(
     let about = About { title: "TKEStack business".to_owned(), version };
     let routes = RegistryPages { store: &store, kinds, roles: &roles, clock: &clock, tasks: &below }
         .routes(&settings.registry)?;
-    let api = Api::new(resources.clone(), store, clock.clone(), draining.clone(), &about)?;
+    let mut api = Api::new(resources.clone(), store, clock.clone(), draining.clone(), &about)?;
+    api.is_collected = !settings.no_kubernetes;
     let console = Console::load(&settings.console, &clock, &below)?;
     let mut server = server_settings(settings);
     server.tracer = tracer(settings, &below, &metrics)?;

@@ -87,7 +87,8 @@ pub struct OpenApiInfo<'a> {
     pub title: &'a str,
     /// `info.version`
     pub version: &'a str,
-    /// Content types of PATCH bodies; exactly what the server really does.
+    /// Content types of PATCH bodies; exactly what the server really does. Strategic merge is not told of a kind with a
+    /// map of structures: clients cannot compute such patches for it.
     pub patch_types: &'a [&'a str],
 }
 

@@ -11,8 +11,8 @@ use axum::body::Body;
 use http::Response;
 use meta::status::Status;
 use std::sync::Arc;
-use store::Entry;
 use store::read::At;
+use store::{Entry, Error};
 
 /// Objects listed at a time where the request has no limit.
 const PAGE_ITEMS: usize = 500;
@@ -35,9 +35,17 @@ pub(crate) async fn delete_collection(
         query.at = At::Latest;
     }
     let mut removed: Vec<Arc<Entry>> = Vec::new();
+    let mut is_later_page = false;
     loop {
-        let page = call.api.store.list(&call.cx.access, &query).await;
-        let page = page.map_err(|error| status_of(&error, &call.resource.group_resource(), ""))?;
+        let page = match call.api.store.list(&call.cx.access, &query).await {
+            Ok(page) => page,
+            // What was deleted of the pages before has pushed their state out of memory: the rest is taken as it is now.
+            Err(Error::ContinueExpired { continue_token }) if is_later_page => {
+                query.continue_token = Some(continue_token);
+                continue;
+            }
+            Err(error) => return Err(status_of(&error, &call.resource.group_resource(), "")),
+        };
         for entry in &page.items {
             match remove(call, stored, &entry.key, &options).await {
                 // Each as it was listed, what is on its way already included.
@@ -53,5 +61,6 @@ pub(crate) async fn delete_collection(
             return Ok(list_response(renderer, &list_meta(&page), removed, &call.style).await);
         }
         query.continue_token = page.continue_token;
+        is_later_page = true;
     }
 }

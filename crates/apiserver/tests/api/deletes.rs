@@ -1,4 +1,5 @@
 use crate::kit::{Kit, LIST};
+use futures_util::{StreamExt, stream};
 use serde_json::json;
 
 #[tokio::test]
@@ -113,6 +114,20 @@ async fn a_collection_is_deleted_object_by_object() {
     assert_eq!((again.code, names(&again.json())), (200, vec!["d".to_owned(), "e".to_owned()]));
     let stale = kit.delete(LIST, &json!({"preconditions": {"resourceVersion": "1"}})).await;
     assert_eq!(stale.code, 409, "what waits already is asked for its revision, too: {}", stale.text);
+}
+
+#[tokio::test]
+async fn a_collection_is_deleted_to_its_end_though_its_first_pages_state_is_not_known_any_more() {
+    let kit = Kit::start_with(|config| config.cache.ring_changes = 8).await;
+    // More than one page of those that the server makes by itself.
+    let count = 520;
+    let kit_of_all = &kit;
+    let made = (0..count).map(|number| async move { kit_of_all.widget(&format!("w{number}"), "red").await });
+    assert_eq!(stream::iter(made).buffer_unordered(64).count().await, count);
+    let answer = kit.delete(LIST, &json!(null)).await;
+    assert_eq!(answer.code, 200, "{}", answer.text);
+    assert_eq!(answer.json()["items"].as_array().unwrap().len(), count);
+    assert_eq!(kit.get(LIST).await.json()["items"], json!([]));
 }
 
 #[tokio::test]

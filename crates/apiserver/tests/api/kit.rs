@@ -69,10 +69,17 @@ impl Answer {
 
 impl Kit {
     pub(crate) async fn start() -> Self {
+        Self::start_with(|_config| {}).await
+    }
+
+    /// On a store with other settings.
+    pub(crate) async fn start_with(change: impl FnOnce(&mut store::Config)) -> Self {
         let database = store::testing::database().await.unwrap();
+        let mut config = store::Config::new(database.url);
+        change(&mut config);
         let (tasks, metrics) = (Tasks::new(), Metrics::new());
         let kinds: Vec<Arc<dyn Kind>> = vec![Arc::new(widget::Widgets), Arc::new(workshop::Workshops)];
-        let store = Store::open(store::Config::new(database.url), kinds, &tasks, &metrics).unwrap();
+        let store = Store::open(config, kinds, &tasks, &metrics).unwrap();
         let number = |plural| store.kind_id(names::GROUP, plural).unwrap();
         let (widgets, workshops) = (number("widgets"), number("workshops"));
         tokio::time::timeout(WAIT, store.until_synced()).await.unwrap();

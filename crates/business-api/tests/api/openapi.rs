@@ -20,3 +20,24 @@ async fn the_consoles_types_are_the_servers() {
     let recorded = std::fs::read_to_string(FILE).unwrap_or_default();
     assert!(shapes == recorded, "the shapes changed; record them with UPDATE_OUTPUT=1, and build web/ anew");
 }
+
+#[tokio::test]
+async fn kinds_with_a_budget_for_each_cluster_offer_no_strategic_merge() {
+    let world = World::new().await;
+    let document = world.operator().get("/openapi/v3/apis/business.tkestack.io/v1").await.expect(200);
+    for (path, is_offered) in [
+        ("projects/{name}", false),
+        ("projects/{name}/status", false),
+        ("tenants/{name}", false),
+        ("tenants/{name}/status", false),
+        ("memberclusters/{name}", false),
+        ("memberclusters/{name}/capacity", false),
+        ("namespaces/{namespace}/namespaces/{name}", true),
+        ("platforms/{name}", true),
+    ] {
+        let patch = &document["paths"][format!("/apis/business.tkestack.io/v1/{path}")]["patch"];
+        let types = patch["requestBody"]["content"].as_object().expect(path);
+        assert_eq!(types.contains_key("application/strategic-merge-patch+json"), is_offered, "{path}");
+        assert!(types.contains_key("application/merge-patch+json"), "{path}");
+    }
+}

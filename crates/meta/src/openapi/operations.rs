@@ -3,9 +3,11 @@
 use super::schemas::{Dialect, definition_of};
 use super::{OpenApiParameter, OpenApiResource, OpenApiShape, OpenApiSubresource, parameters, shared};
 use crate::gvk::GroupVersionKind;
+use crate::schema::{Schema, Type};
 use serde_json::{Map, Value, json};
 
 const MEDIA_TYPES: [&str; 2] = ["application/json", "application/yaml"];
+const STRATEGIC_MERGE: &str = "application/strategic-merge-patch+json";
 
 /// The paths of a document.
 pub(super) struct Paths<'a> {
@@ -100,6 +102,15 @@ impl<'p> Paths<'p> {
         self.by_path.insert(path.to_owned(), Value::Object(item));
     }
 
+    /// The types of patches that clients may choose from. They compute strategic ones by the fields that a document
+    /// names, and keys of a map are none: kubectl would warn, and fall back to a merge patch, only when such a value
+    /// has changed.
+    fn offered_patches(&self, resource: &OpenApiResource<'_>) -> Vec<&'p str> {
+        let is_strategic_computable = !has_map_of_structures(resource.schema);
+        let types = self.patch_types.iter().copied();
+        types.filter(|media| is_strategic_computable || *media != STRATEGIC_MERGE).collect()
+    }
+
     fn written(&self, operation: &Operation<'_>) -> Value {
         let kind = &operation.resource.kind;
         let (group, version) = (camel(&kind.group), camel(&kind.version));
@@ -120,7 +131,8 @@ impl<'p> Paths<'p> {
         let Value::Object(map) = &mut written else { return written };
         let body = operation.body.as_deref().map(|name| self.dialect.reference(name));
         let required = operation.action != "delete" && operation.action != "deletecollection";
-        let consumed: &[&str] = if operation.action == "patch" { self.patch_types } else { &["*/*"] };
+        let consumed =
+            if operation.action == "patch" { self.offered_patches(operation.resource) } else { vec!["*/*"] };
         let mut responses = Map::new();
         match self.dialect {
             Dialect::V2 => {
@@ -165,6 +177,18 @@ impl<'p> Paths<'p> {
             map.insert("parameters".to_owned(), Value::Array(parameters));
         }
         written
+    }
+}
+
+/// Whether there is a map in it whose values are no scalars.
+fn has_map_of_structures(schema: &Schema) -> bool {
+    match &schema.ty {
+        Type::Struct { fields, .. } => fields.values().any(|field| has_map_of_structures(&field.schema)),
+        Type::Map { values, .. } => {
+            matches!(values.ty, Type::Struct { .. } | Type::Map { .. } | Type::List { .. } | Type::Any)
+        }
+        Type::List { items, .. } => has_map_of_structures(items),
+        Type::String(_) | Type::Integer { .. } | Type::Boolean | Type::Quantity | Type::Any => false,
     }
 }
 

@@ -65,11 +65,12 @@ impl Definitions {
         }
         for (schema, meta_kind) in shared::operation_schemas() {
             self.shape(&schema);
-            if let Type::Struct { definition: Some(name), .. } = &schema.ty {
-                self.add_kind(name, &GroupVersionKind::new("", "v1", meta_kind));
-                if meta_kind != "Status" {
-                    self.add_kind(name, &GroupVersionKind { kind: meta_kind.to_owned(), ..kind.clone() });
-                }
+            // None is a kind of the core group here: in the document that an aggregator merges, that one's own definition
+            // is, and clients refuse a document in which two are the same kind.
+            if let Type::Struct { definition: Some(name), .. } = &schema.ty
+                && meta_kind != "Status"
+            {
+                self.add_kind(name, &GroupVersionKind { kind: meta_kind.to_owned(), ..kind.clone() });
             }
         }
         let patch =

@@ -176,3 +176,62 @@ fn equal_input_gives_equal_bytes() {
     assert_eq!(first.0.to_string(), second.0.to_string());
     assert_eq!(first.1.to_string(), second.1.to_string());
 }
+
+#[test]
+fn a_strategic_merge_is_offered_where_clients_can_compute_it() {
+    const STRATEGIC: &str = "application/strategic-merge-patch+json";
+    let info = OpenApiInfo {
+        title: "Example",
+        version: "v1",
+        patch_types: &["application/merge-patch+json", STRATEGIC],
+    };
+    let limits = || {
+        let hard = Schema::resource_list("By resource.").optional();
+        Schema::object("Limits.", None, [("name", Schema::string("Name.").required()), ("hard", hard)])
+    };
+    let places = || Schema::map("By place.", limits());
+    let holder = Schema::object("Holds places.", None, [("places", places().optional())]);
+    let scalars = Schema::map("By name.", Schema::string("A word."));
+    for (is_offered, shape) in [
+        (true, Schema::resource_list("By resource.")),
+        (true, Schema::list("By name.", ListType::Map(&["name"]), limits())),
+        (false, places()),
+        (false, Schema::map("Words.", scalars)),
+        (false, Schema::map("Tags.", Schema::strings("Tags.", ListType::Set))),
+        (false, Schema::map("Anything.", Schema::any("Anything."))),
+        (false, Schema::list("Holders.", ListType::Atomic, holder)),
+    ] {
+        let schema = Schema::kind("io.example.v1.Shop", "A shop.", [("spec", shape.optional())]);
+        let resource = OpenApiResource {
+            kind: GroupVersionKind::new("example.io", "v1", "Shop"),
+            plural: "shops",
+            singular: "shop",
+            namespaced: false,
+            singleton: false,
+            schema: &schema,
+            verbs: &["get", "patch"],
+            subresources: &[OpenApiSubresource { name: "status", verbs: &["get", "patch"], own: None }],
+        };
+        let resources = [resource];
+        let read = |text: String| -> Value { serde_json::from_str(&text).unwrap() };
+        let (second, third) = (read(v2(&info, &resources)), read(v3(&info, "example.io", "v1", &resources)));
+        for path in ["/apis/example.io/v1/shops/{name}", "/apis/example.io/v1/shops/{name}/status"] {
+            let consumes = second["paths"][path]["patch"]["consumes"].as_array().unwrap();
+            let content = third["paths"][path]["patch"]["requestBody"]["content"].as_object().unwrap();
+            assert_eq!(consumes.contains(&json!(STRATEGIC)), is_offered, "{path}: {schema:?}");
+            assert_eq!(content.contains_key(STRATEGIC), is_offered, "{path}: {schema:?}");
+            assert!(content.contains_key("application/merge-patch+json"));
+        }
+    }
+}
+
+#[test]
+fn nothing_is_a_kind_of_the_core_group() {
+    let (v2, v3) = documents();
+    for definitions in [&v2["definitions"], &v3["components"]["schemas"]] {
+        let definitions = definitions.as_object().unwrap().values();
+        let kinds = definitions.filter_map(|shape| shape["x-kubernetes-group-version-kind"].as_array());
+        let groups: BTreeSet<&str> = kinds.flatten().map(|kind| kind["group"].as_str().unwrap()).collect();
+        assert_eq!(groups, BTreeSet::from(["example.io"]));
+    }
+}
