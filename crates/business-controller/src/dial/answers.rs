@@ -180,12 +180,13 @@ fn weight(data: &[u8]) -> usize {
 mod tests {
     use super::*;
     use crate::error::{CallFailure, chain};
-    use futures_util::{TryStreamExt as _, stream};
+    use futures_util::{StreamExt as _, stream};
     use http_body_util::StreamBody;
     use kube::Client;
     use kube::client::ClientBuilder;
     use serde_json::Value;
     use std::convert::Infallible;
+    use std::pin::pin;
 
     /// Says to every request the same, so often.
     fn client(status: u16, said: &'static [u8], times: usize) -> Client {
@@ -209,7 +210,12 @@ mod tests {
     async fn watched(client: &Client) -> Result<usize, String> {
         let events = client.request_events::<Value>(get("/api/v1/namespaces?&watch=true")).await;
         let events = events.map_err(|error| chain(&error))?;
-        events.try_collect::<Vec<_>>().await.map(|all| all.len()).map_err(|error| chain(&error))
+        let (mut events, mut count) = (pin!(events), 0);
+        while let Some(event) = events.next().await {
+            event.map_err(|error| chain(&error))?;
+            count += 1;
+        }
+        Ok(count)
     }
 
     /// 64 KiB.
