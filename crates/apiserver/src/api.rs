@@ -19,9 +19,6 @@ pub struct Api {
     pub draining: tokio_util::sync::CancellationToken,
     /// Discovery and OpenAPI, computed once.
     pub documents: Arc<Documents>,
-    /// Whether a garbage collector follows owner references here; true unless it is said. Where none does, no deletion
-    /// waits for one.
-    pub is_collected: bool,
     /// For what rules have to know that callers do not see.
     pub(crate) internal: Access,
 }
@@ -51,7 +48,7 @@ impl Api {
         }
         let documents = Arc::new(Documents::new(&resources, about));
         let internal = Access::internal("admission");
-        Ok(Self { resources, store, clock, draining, documents, is_collected: true, internal })
+        Ok(Self { resources, store, clock, draining, documents, internal })
     }
 
     /// The resource of a stored kind, as error messages show it.

@@ -98,7 +98,7 @@ pub struct Serve {
     #[arg(long)]
     pub kubeconfig: Option<PathBuf>,
     /// Runs without Kubernetes: no front proxy, no reviews, no check of cluster names; only direct callers with a
-    /// configured token or certificate. No garbage collector either: every deletion goes as with --cascade=background.
+    /// configured token or certificate.
     #[arg(long, conflicts_with = "kubeconfig")]
     pub no_kubernetes: bool,
     /// Namespace of the platform's own programs, which none may claim in a member cluster.

@@ -140,8 +140,7 @@ pub async fn serve_counted(
     let about = About { title: "TKEStack business".to_owned(), version };
     let routes = RegistryPages { store: &store, kinds, roles: &roles, clock: &clock, tasks: &below }
         .routes(&settings.registry)?;
-    let mut api = Api::new(resources.clone(), store, clock.clone(), draining.clone(), &about)?;
-    api.is_collected = !settings.no_kubernetes;
+    let api = Api::new(resources.clone(), store, clock.clone(), draining.clone(), &about)?;
     let console = Console::load(&settings.console, &clock, &below)?;
     let mut server = server_settings(settings);
     server.tracer = tracer(settings, &below, &metrics)?;

@@ -224,7 +224,7 @@ fn prepare(
     options: &DeleteOptions,
     told: &mut Warnings,
 ) -> Option<Prepared> {
-    let finalizers = finalizers_after(live, options, call.api.is_collected);
+    let finalizers = finalizers_after(live, options);
     let mut object = live.clone();
     set_finalizers(&mut object, &finalizers);
     if !waits && finalizers.is_empty() {
@@ -247,12 +247,10 @@ fn prepare(
     (!is_unchanged(live, &object)).then_some(Prepared { object, gone: false })
 }
 
-/// The garbage collector's finalizers follow the options, all others stay. Where nobody collects, nobody would take them
-/// out again, and there are none.
-fn finalizers_after(live: &Object, options: &DeleteOptions, is_collected: bool) -> Vec<String> {
+/// The garbage collector's finalizers follow the options, all others stay.
+fn finalizers_after(live: &Object, options: &DeleteOptions) -> Vec<String> {
     let has = |wanted: &str| live.finalizers().any(|finalizer| finalizer == wanted);
     let (orphan, foreground) = match (options.orphan_dependents, options.propagation) {
-        _ if !is_collected => (false, false),
         (Some(orphan), _) => (orphan, false),
         (None, Some(Propagation::Orphan)) => (true, false),
         (None, Some(Propagation::Foreground)) => (false, true),
@@ -295,7 +293,7 @@ mod tests {
             let live = Object::new(json!({"metadata": {"finalizers": finalizers}})).unwrap();
             let options =
                 DeleteOptions { orphan_dependents: orphan, propagation, ..DeleteOptions::default() };
-            finalizers_after(&live, &options, true).join(",")
+            finalizers_after(&live, &options).join(",")
         };
         let own = &["a/b"];
         assert_eq!(after(own, None, None), "a/b");
@@ -305,17 +303,5 @@ mod tests {
         assert_eq!(after(&["orphan", "a/b"], None, None), "orphan,a/b");
         assert_eq!(after(&["orphan", "a/b"], None, Some(Propagation::Foreground)), "a/b,foregroundDeletion");
         assert_eq!(after(&["foregroundDeletion"], None, Some(Propagation::Background)), "");
-    }
-
-    #[test]
-    fn no_deletion_waits_for_a_collector_that_is_not_there() {
-        let finalizers = json!({"metadata": {"finalizers": ["orphan", "a/b", "foregroundDeletion"]}});
-        let live = Object::new(finalizers).unwrap();
-        for propagation in [None, Some(Propagation::Orphan), Some(Propagation::Foreground)] {
-            let options = DeleteOptions { propagation, ..DeleteOptions::default() };
-            assert_eq!(finalizers_after(&live, &options, false), ["a/b"]);
-        }
-        let options = DeleteOptions { orphan_dependents: Some(true), ..DeleteOptions::default() };
-        assert_eq!(finalizers_after(&live, &options, false), ["a/b"]);
     }
 }
