@@ -98,7 +98,8 @@ pub struct Serve {
     #[arg(long)]
     pub kubeconfig: Option<PathBuf>,
     /// Runs without Kubernetes: no front proxy, no reviews, no check of cluster names; only direct callers with a
-    /// configured token or certificate.
+    /// configured token or certificate. Nobody collects garbage either: what is deleted with --cascade=foreground or orphan waits
+    /// until somebody takes its finalizer off.
     #[arg(long, conflicts_with = "kubeconfig")]
     pub no_kubernetes: bool,
     /// Namespace of the platform's own programs, which none may claim in a member cluster.

@@ -456,8 +456,14 @@ impl Play {
         Ok(())
     }
 
+    /// By the object itself, or by one that was provided with something there, which answers for whatever stands in its place: it
+    /// keeps a quota over it, and is not released while it is there.
     fn is_charged(&self, object: &str) -> bool {
-        let lives = self.object().filter(|living| living["metadata"]["uid"] == object);
+        let answers = |living: &Value| {
+            let provenance = &living["status"]["clusterNamespace"]["provenance"];
+            living["metadata"]["uid"] == object || !(provenance.is_null() || provenance == "Foreign")
+        };
+        let lives = self.object().filter(answers);
         lives.is_some_and(|living| !charges::mark(&living).is_empty()) || self.ledger.holds("web")
     }
 
@@ -533,4 +539,17 @@ fn an_honest_life_ends_with_nothing_charged() {
         }
         assert_eq!((play.object(), play.namespace_uid(), play.ledger.is_empty()), (None, None, true));
     });
+}
+
+/// The books go back to an object whose namespace is gone, and in its place stands what was made for a later one.
+#[test]
+fn who_was_provided_with_something_answers_for_what_stands_in_its_place() {
+    let pass = || Act::Pass(Vec::new());
+    let owner = Act::Owner;
+    let acts = [
+        vec![Act::Ask(3), Act::Watch, pass(), Act::Count, Act::Watch, pass()],
+        vec![Act::Backup, Act::End, owner(Move::DeleteNamespace), Act::Watch, pass()],
+        vec![Act::Ask(1), Act::Watch, pass(), Act::Restore, owner(Move::DeleteQuota), Act::Audit],
+    ];
+    play(&acts.concat()).unwrap();
 }
