@@ -31,10 +31,13 @@ test.describe("an operator", () => {
     const confirm = async (label: string) => {
       await card.getByRole("button", { name: label, exact: true }).click();
       await page.getByRole("dialog").getByRole("button", { name: words("act.confirm") }).click();
+      // It is there until the server has answered, and hides what is behind it.
+      await expect(page.getByRole("dialog")).toHaveCount(0);
     };
     await confirm(words("cluster.cordon"));
     await expect(card.getByText(words("cluster.cordoned"))).toBeVisible();
     await confirm(words("cluster.uncordon"));
+    await expect(card.getByRole("button", { name: words("cluster.cordon"), exact: true })).toBeVisible();
     await expect(card.getByText(words("cluster.cordoned"))).toHaveCount(0);
   });
 
