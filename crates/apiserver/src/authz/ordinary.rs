@@ -3,7 +3,7 @@
 
 use crate::caller::Caller;
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How long the last answer is good for while there is no other.
@@ -11,47 +11,33 @@ const KEPT: Duration = Duration::from_hours(1);
 /// Of how many people. All are forgotten when there are more.
 const CAPACITY: usize = 8192;
 
-/// Who was no operator, and when: by his name and his groups, as RBAC knows no more of him. Nothing is allocated for who is known.
-#[derive(Debug, Default)]
-struct People {
-    known: HashMap<String, HashMap<Vec<String>, Instant>>,
-    count: usize,
-}
+/// A user and his groups: RBAC knows no more of him.
+type Person = (String, Vec<String>);
 
+/// Who was no operator, and when.
 #[derive(Debug, Default)]
-pub(super) struct OrdinaryPeople(Mutex<People>);
+pub(super) struct OrdinaryPeople(Mutex<HashMap<Person, Instant>>);
 
 impl OrdinaryPeople {
     /// What kube-apiserver has said of a caller.
     pub(super) fn note(&self, caller: &Caller, operates: bool, now: Instant) {
-        let mut people = self.lock();
-        let of_name = people.known.get_mut(&caller.name);
+        let mut people = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let person = (caller.name.clone(), caller.groups.clone());
         if operates {
-            if of_name.is_some_and(|by_groups| by_groups.remove(&caller.groups).is_some()) {
-                people.count -= 1;
-            }
+            people.remove(&person);
             return;
         }
-        if let Some(at) = of_name.and_then(|by_groups| by_groups.get_mut(&caller.groups)) {
-            *at = now;
-            return;
+        if people.len() >= CAPACITY {
+            people.clear();
         }
-        if people.count >= CAPACITY {
-            *people = People::default();
-        }
-        people.count += 1;
-        people.known.entry(caller.name.clone()).or_default().insert(caller.groups.clone(), now);
+        people.insert(person, now);
     }
 
     /// Whether he was none, not long ago.
     pub(super) fn contains(&self, caller: &Caller, now: Instant) -> bool {
-        let people = self.lock();
-        let at = people.known.get(&caller.name).and_then(|by_groups| by_groups.get(&caller.groups));
-        at.is_some_and(|at| now.duration_since(*at) < KEPT)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, People> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        let people = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let person = (caller.name.clone(), caller.groups.clone());
+        people.get(&person).is_some_and(|at| now.duration_since(*at) < KEPT)
     }
 }
 

@@ -1,6 +1,7 @@
+use crate::asked::Asked;
 use crate::world::{Ended, PROGRAM};
 use serde_json::{Value, json};
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::Write as _;
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::Command;
@@ -73,25 +74,8 @@ fn serve(
     heard: &Mutex<Vec<String>>,
     answer: &dyn Fn(&str, &[String]) -> Option<Answer>,
 ) {
-    let mut reader = BufReader::new(stream.try_clone().unwrap());
-    let (mut line, mut length) = (String::new(), 0);
-    if reader.read_line(&mut line).unwrap_or_default() == 0 {
-        return;
-    }
-    loop {
-        let mut header = String::new();
-        reader.read_line(&mut header).unwrap();
-        if let Some(value) = header.to_lowercase().strip_prefix("content-length:") {
-            length = value.trim().parse().unwrap();
-        }
-        if header.trim().is_empty() {
-            break;
-        }
-    }
-    let mut body = vec![0; length];
-    reader.read_exact(&mut body).unwrap();
-    let (call, _version) = line.trim().rsplit_once(' ').unwrap();
-    let call = call.split_once('?').map_or(call, |(call, _)| call).to_owned();
+    let Some(Asked { method, path, .. }) = Asked::read(&stream) else { return };
+    let call = format!("{method} {path}");
     let mut heard = heard.lock().unwrap();
     let (code, body) = answer(&call, heard.as_slice()).unwrap_or_else(|| (200, done(&call)));
     heard.push(call);

@@ -1,3 +1,4 @@
+use crate::asked::Asked;
 use crate::world::PROGRAM;
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -54,30 +55,12 @@ impl StandIn {
 
 impl Answering {
     fn answer(&self, mut stream: TcpStream, seen: &Mutex<Vec<HashMap<String, String>>>) {
-        let mut reader = BufReader::new(stream.try_clone().unwrap());
-        let (mut line, mut length) = (String::new(), 0);
-        if reader.read_line(&mut line).unwrap_or_default() == 0 {
-            return;
-        }
-        let target = line.split(' ').nth(1).unwrap().to_owned();
-        loop {
-            let mut header = String::new();
-            reader.read_line(&mut header).unwrap();
-            if let Some(value) = header.to_lowercase().strip_prefix("content-length:") {
-                length = value.trim().parse().unwrap();
-            }
-            if header.trim().is_empty() {
-                break;
-            }
-        }
-        let mut body = vec![0; length];
-        reader.read_exact(&mut body).unwrap();
-        let (path, query) = target.split_once('?').unwrap_or((&target, ""));
-        let (head, answer) = match path {
+        let Some(Asked { path, query, body, .. }) = Asked::read(&stream) else { return };
+        let (head, answer) = match &*path {
             "/.well-known/openid-configuration" => ("200 OK".to_owned(), self.metadata()),
             "/keys" => ("200 OK".to_owned(), self.public.clone()),
             "/authorize" => {
-                let asked = pairs(query);
+                let asked = pairs(&query);
                 self.nonce.lock().unwrap().clone_from(&asked["nonce"]);
                 let back = format!("{}?code={CODE}&state={}", asked["redirect_uri"], asked["state"]);
                 seen.lock().unwrap().push(asked);

@@ -3,6 +3,9 @@
 /// A server of one's own, and kubeconfigs for it.
 #[cfg(test)]
 mod world;
+/// What a stand-in for a server was asked.
+#[cfg(test)]
+mod asked;
 /// The program on a terminal, and what is to be seen there.
 #[cfg(test)]
 mod terminal;
