@@ -37,6 +37,19 @@ test("an appearance is chosen by a click, and lasts", async ({ console }) => {
   await expect.poll(() => ground(page)).toBe(light);
 });
 
+test("amounts are exact where somebody wants them so, and that lasts", async ({ console }) => {
+  const page = await console.as("alice", "/console/projects/shop/namespaces/local-batch");
+  const granted = (text: string) =>
+    page.getByRole("row", { name: /^requests\.cpu/ }).getByRole("cell").nth(1).getByText(text, { exact: true });
+  await expect(granted("2.5")).toBeVisible();
+  await choose(page, words("amounts.exact"));
+  await expect(granted("2500m")).toBeVisible();
+  await page.reload();
+  await expect(granted("2500m")).toBeVisible();
+  await choose(page, words("amounts.rounded"));
+  await expect(granted("2.5")).toBeVisible();
+});
+
 test("the menu of the account keeps nobody out", async ({ console }) => {
   const page = await console.as("alice");
   await page.getByRole("banner").getByRole("button").click();

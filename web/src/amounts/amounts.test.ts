@@ -46,6 +46,13 @@ describe("for people", () => {
     ["0", "pods", "0"], ["1u", "cpu", "<1m"],
   ])("says %s of %s", (text, resource, said) => expect(say(text, resource)).toBe(said));
 
-  it.each([["1536Mi", "1610612736"], ["250m", "250m"], ["1.5", "1500m"], ["7u", "7u"], ["3n", "3n"]])("keeps %s", (text, kept) =>
-    expect(exact(parseAmount(text) ?? 0n)).toBe(kept));
+  it.each([
+    ["1536Mi", "memory", "1536Mi"], ["1536Mi", "pods", "1610612736"], ["1610612737", "requests.storage", "1610612737"], ["0", "memory", "0"],
+    ["1500m", "memory", "1500m"], ["-2Gi", "memory", "-2Gi"], ["250m", "cpu", "250m"], ["1.5", "cpu", "1500m"],
+    ["7u", "cpu", "7u"], ["3n", "cpu", "3n"],
+  ])("keeps %s of %s", (text, resource, kept) => {
+    const amount = parseAmount(text) ?? 0n;
+    expect(exact(amount, resource)).toBe(kept);
+    expect(parseAmount(exact(amount, resource))).toBe(amount);
+  });
 });

@@ -24,13 +24,24 @@ export function forPeople(amount: Amount, resource: string): string {
   return scaled(amount, 1000n, LARGE_UNITS);
 }
 
-/** Without loss, in the shortest form that Kubernetes reads. */
-export function exact(amount: Amount): string {
-  if (amount < 0n) return `-${exact(-amount)}`;
+/** Without loss, in a form that Kubernetes reads: `1536Mi`, `250m`, `1610612737`. */
+export function exact(amount: Amount, resource: string): string {
+  if (amount < 0n) return `-${exact(-amount, resource)}`;
+  if (amount > 0n && isBytes(resource) && amount % UNIT === 0n) return wholeBytes(amount / UNIT);
   for (const [suffix, size] of [["", UNIT], ["m", 1_000_000n], ["u", 1000n]] as const) {
     if (amount % size === 0n) return `${amount / size}${suffix}`;
   }
   return `${amount}n`;
+}
+
+/** In the largest unit of which it is a whole number. */
+function wholeBytes(bytes: bigint): string {
+  let index = 0;
+  while (index < BINARY_UNITS.length - 1 && bytes % 1024n === 0n) {
+    bytes /= 1024n;
+    index += 1;
+  }
+  return `${bytes}${BINARY_UNITS[index] ?? ""}`;
 }
 
 function thousandths(amount: Amount): string {

@@ -2,12 +2,12 @@
 
 import { A } from "@solidjs/router";
 import { For, type ParentProps, Show, createEffect, createResource, createSignal, on, onCleanup } from "solid-js";
-import { forPeople } from "../amounts/people";
 import { type Method, request } from "../api/client";
 import { ApiError, type LevelCause, levelsOf } from "../api/status";
 import { t } from "../i18n/messages";
 import { messageOf } from "./acts";
 import { Bar } from "./parts";
+import { said } from "./precision";
 
 /** So long nobody types before the server is asked. */
 const PAUSE_MS = 350;
@@ -128,8 +128,8 @@ function Stair(props: { level: LevelCause }) {
   const share = () => ({ cluster: level().cluster, resource: level().resource, hard: level().hard, allocated: asked(), used: level().allocated });
   const word = () => t(level().reason === "BelowAllocated" ? "refusal.below" : "refusal.fits", {
     resource: level().resource,
-    requested: forPeople(level().requested, level().resource), allocated: forPeople(level().allocated, level().resource),
-    hard: forPeople(level().hard, level().resource), fits: forPeople(level().fits, level().resource),
+    requested: said(level().requested, level().resource), allocated: said(level().allocated, level().resource),
+    hard: said(level().hard, level().resource), fits: said(level().fits, level().resource),
   });
   return (
     <div class="stair">

@@ -4,10 +4,12 @@ import { For, type ParentProps, Show } from "solid-js";
 import { isOperator } from "../api/collections";
 import { type Session, logout } from "../api/session";
 import { type Language, language, moment, speak, t } from "../i18n/messages";
+import { type Precision, precision, tellAmounts } from "./precision";
 import { type Theme, paint, theme } from "./theme";
 
 const LANGUAGES: Record<Language, string> = { en: "English", zh: "中文" };
 const THEMES: Theme[] = ["system", "light", "dark"];
+const PRECISIONS: Precision[] = ["rounded", "exact"];
 const PAGES = [
   { path: "/", key: "nav.projects", operators: false },
   { path: "/tenants", key: "nav.tenants", operators: false },
@@ -64,6 +66,14 @@ function Account(props: { session: Session }) {
             <DropdownMenu.RadioGroup value={language()} onChange={(value) => speak(value as Language)}>
               <For each={Object.entries(LANGUAGES)}>
                 {([one, name]) => <DropdownMenu.RadioItem value={one} lang={one}>{name}</DropdownMenu.RadioItem>}
+              </For>
+            </DropdownMenu.RadioGroup>
+          </DropdownMenu.Group>
+          <DropdownMenu.Group>
+            <DropdownMenu.GroupLabel class="group">{t("amounts.label")}</DropdownMenu.GroupLabel>
+            <DropdownMenu.RadioGroup value={precision()} onChange={(value) => tellAmounts(value as Precision)}>
+              <For each={PRECISIONS}>
+                {(one) => <DropdownMenu.RadioItem value={one}>{t(`amounts.${one}`)}</DropdownMenu.RadioItem>}
               </For>
             </DropdownMenu.RadioGroup>
           </DropdownMenu.Group>

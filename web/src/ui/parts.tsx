@@ -2,7 +2,7 @@
 
 import { A } from "@solidjs/router";
 import { For, Match, type ParentProps, Show, Switch } from "solid-js";
-import { exact, forPeople } from "../amounts/people";
+import { exact } from "../amounts/people";
 import type { Amount } from "../amounts/quantity";
 import { permille } from "../amounts/quantity";
 import { ApiError } from "../api/status";
@@ -10,12 +10,13 @@ import type { Condition } from "../api/types";
 import { NOTED, type Share, URGENT, fullness } from "../budget/shares";
 import { moment, percent, t } from "../i18n/messages";
 import type { FeedState } from "../live/feed";
+import { said } from "./precision";
 
-/** An amount for people; the exact one for whoever asks. */
+/** An amount as it is wanted; the exact one under the pointer, too. */
 export function AmountText(props: { amount: Amount | undefined; resource: string }) {
   return (
     <Show when={props.amount !== undefined} fallback={<span class="quiet">{t("share.unlimited")}</span>}>
-      <span class="number" title={exact(props.amount ?? 0n)}>{forPeople(props.amount ?? 0n, props.resource)}</span>
+      <span class="number" title={exact(props.amount ?? 0n, props.resource)}>{said(props.amount ?? 0n, props.resource)}</span>
     </Show>
   );
 }
@@ -53,8 +54,8 @@ export function describe(share: Share): string {
   const { cluster, resource, hard, allocated, used } = share;
   return t("share.text", {
     cluster, resource,
-    hard: hard === undefined ? t("share.unlimited") : forPeople(hard, resource),
-    allocated: forPeople(allocated, resource), used: forPeople(used, resource),
+    hard: hard === undefined ? t("share.unlimited") : said(hard, resource),
+    allocated: said(allocated, resource), used: said(used, resource),
   });
 }
 

@@ -168,7 +168,9 @@ async fn what_is_not_served_takes_the_room_of_reads_and_its_answers_little_memor
     let first = tokio::spawn(async move { first.send(Method::GET, "/nowhere/0", &[]).await.code });
     until("one review waits", async || reviews() == 1).await;
     let mut second = world.client(Some(&known)).await;
-    assert_eq!(second.send(Method::GET, "/nowhere/1", &[]).await.code, 429);
+    for path in ["/nowhere/1", "/readyz/1", "/livez/1", "/healthz/1"] {
+        assert_eq!(second.send(Method::GET, path, &[]).await.code, 429, "{path}");
+    }
     assert_eq!(second.send(Method::GET, "/readyz", &[]).await.code, 200);
     drop(held);
     assert_eq!(first.await.unwrap(), 403);
