@@ -68,6 +68,15 @@ test("a login whose ways cannot be asked for says so, and asks again", async ({ 
   await expect(page.getByRole("main").getByRole("button").first()).toHaveText(new RegExp(`^${words("login.with").split("{")[0]}`));
 });
 
+test("a login that fails is told, and begins again where it was going", { tag: "@real" }, async ({ console, page, platform }) => {
+  await page.goto(`${platform.origin}/console/login?issuer=nobody&return=${PAGES.project}`);
+  await expect(page.locator("html")).toHaveAttribute("lang", "en");
+  await console.isAccessible(page);
+  await page.getByRole("link").click();
+  await expect(page).toHaveURL(new RegExp(`${PAGES.project}$`));
+  await expect(page.getByRole("heading", { name: words("login.title") })).toBeVisible();
+});
+
 test("a language is chosen before the login, and lasts", async ({ page, platform }) => {
   await page.goto(platform.origin + PAGES.projects);
   await page.getByLabel(words("language.label")).selectOption("zh");
