@@ -31,26 +31,33 @@ function Frame(props: ParentProps) {
   const somebody = (): Session | undefined => {
     const state = sessionState();
     if (state.is === "somebody") last = state.session;
-    if (state.is === "nobody") last = undefined;
+    if (state.is === "nobody" || state.is === "unknown") last = undefined;
     return last;
   };
   const offline = () => {
     const state = sessionState();
     return state.is === "offline" ? state.why : undefined;
   };
+  const Failed = (props: { error: unknown; reset: () => void }) => {
+    // Another page may well work.
+    createEffect(on(() => location.pathname, () => props.reset(), { defer: true }));
+    return <Problem error={props.error} />;
+  };
   return (
-    <Switch fallback={<p class="empty" role="status">{offline() === undefined ? t("state.loading") : t("state.offline")}</p>}>
-      <Match when={sessionState().is === "nobody"}><Login /></Match>
-      <Match when={somebody()}>
-        {(session) => (
-          <Layout session={session()} offline={offline()}>
-            <ErrorBoundary fallback={(error) => <Problem error={error} />}>
-              <Suspense fallback={<p class="empty" role="status">{t("state.loading")}</p>}>{props.children}</Suspense>
-            </ErrorBoundary>
-          </Layout>
-        )}
-      </Match>
-    </Switch>
+    <ErrorBoundary fallback={(error, reset) => <main class="content"><Failed error={error} reset={reset} /></main>}>
+      <Switch fallback={<p class="empty" role="status">{offline() === undefined ? t("state.loading") : t("state.offline")}</p>}>
+        <Match when={sessionState().is === "nobody"}><Login /></Match>
+        <Match when={somebody()}>
+          {(session) => (
+            <Layout session={session()} offline={offline()}>
+              <ErrorBoundary fallback={(error, reset) => <Failed error={error} reset={reset} />}>
+                <Suspense fallback={<p class="empty" role="status">{t("state.loading")}</p>}>{props.children}</Suspense>
+              </ErrorBoundary>
+            </Layout>
+          )}
+        </Match>
+      </Switch>
+    </ErrorBoundary>
   );
 }
 
@@ -62,6 +69,8 @@ function Nowhere() {
 apply();
 createEffect(() => (document.documentElement.lang = language()));
 void look();
+// Somebody may have logged out before the browser showed a page again that it had put aside.
+addEventListener("pageshow", ({ persisted }) => persisted && void look());
 const page = document.getElementById("page");
 if (page) {
   render(() => (

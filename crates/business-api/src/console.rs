@@ -14,6 +14,8 @@ pub mod settings;
 mod pages;
 /// Pages without a script.
 mod html;
+/// What they say.
+mod words;
 /// The page's files.
 mod files;
 /// The identity providers.

@@ -56,6 +56,8 @@ test("the whole way goes by keyboard", async ({ console }) => {
   await expect(console.row(page, "shop")).toBeVisible();
   await page.keyboard.press("Tab");
   await expect(page.getByRole("link", { name: words("nav.skip") })).toBeFocused();
+  await page.keyboard.press("Enter");
+  await expect(page.getByRole("main")).toBeFocused();
   const link = console.row(page, "shop").getByRole("link");
   for (let presses = 0; presses < 60 && !(await link.evaluate((element) => element === document.activeElement)); presses += 1) {
     await page.keyboard.press("Tab");

@@ -15,6 +15,8 @@ import { Store } from "./store.mjs";
 
 const API = "/apis/business.tkestack.io/v1/";
 const SESSION_SECONDS = 3600;
+/** The cookie of a session whose token has ended: nobody is known by it until it is refreshed. */
+const ENDED = "stand-in-ended=1";
 const TYPES = { ".html": "text/html; charset=utf-8", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml", ".json": "application/json", ".woff2": "font/woff2" };
 const KINDS = {
   projects: "Project", namespaces: "Namespace", tenants: "Tenant", memberclusters: "MemberCluster", clusteroffers: "ClusterOffer", namespacetemplates: "NamespaceTemplate",
@@ -216,6 +218,10 @@ export class StandIn {
       return this.#send(response, { location: "/console/" });
     }
     if (pathname === "/console/session" || pathname === "/console/refresh") {
+      if (pathname === "/console/refresh") {
+        response.setHeader("Set-Cookie", `${ENDED}; Path=/; Max-Age=0`);
+        request.headers.cookie = request.headers.cookie?.replace(ENDED, "");
+      }
       const who = this.#who(request);
       const ends = new Date(Date.now() + SESSION_SECONDS * 1000).toISOString();
       return this.#send(response, who ? { username: who.name, groups: who.groups, issuer: "local", expires: ends, ends } : status(401, "Unauthorized", "there is no session"));
@@ -247,6 +253,7 @@ export class StandIn {
   }
 
   #who({ headers: { cookie = "" } }) {
+    if (cookie.includes(ENDED)) return undefined;
     const name = /(?:^|; )stand-in=(\w+)/.exec(cookie)?.[1];
     return PEOPLE[name] ? { name, ...PEOPLE[name] } : undefined;
   }

@@ -1,5 +1,6 @@
 /** Requests to the public API, with whatever rights the session has. There is no other way to the server. */
 
+import { t } from "../i18n/messages";
 import { ApiError, type Status } from "./status";
 
 export const GROUP = "/apis/business.tkestack.io/v1";
@@ -20,6 +21,14 @@ export interface Call {
 /** The server did not answer. */
 export class Offline extends Error {}
 
+/** Asks who is there, and says whether there is somebody. */
+let renew: () => Promise<boolean> = async () => false;
+
+/** What is done when the API knows nobody any more: a token ends while a machine sleeps, a session in another tab. */
+export function onUnauthorized(asks: () => Promise<boolean>): void {
+  renew = asks;
+}
+
 /** Asks, and reads JSON. Throws {@link ApiError} or {@link Offline}. */
 export async function request<T>(path: string, call: Call = {}): Promise<T> {
   return parse(await answer(path, "application/json", call)) as T;
@@ -30,23 +39,28 @@ export function requestText(path: string): Promise<string> {
   return answer(path, "*/*", {});
 }
 
-async function answer(path: string, accept: string, { method = "GET", body, type, signal }: Call): Promise<string> {
+async function answer(path: string, accept: string, call: Call): Promise<string> {
+  let { response, text } = await send(path, accept, call);
+  // Nothing was done yet: what was asked is asked once more. The session's own paths are what it is renewed with.
+  if (response.status === 401 && path.startsWith("/api") && (await renew())) ({ response, text } = await send(path, accept, call));
+  if (response.ok) return text;
+  throw new ApiError((parse(text) ?? { kind: "Status", message: text }) as Status, response.status);
+}
+
+async function send(path: string, accept: string, { method = "GET", body, type, signal }: Call): Promise<{ response: Response; text: string }> {
   const headers: Record<string, string> = { Accept: accept };
   if (method !== "GET") Object.assign(headers, UNSAFE_HEADER);
   if (body !== undefined) headers["Content-Type"] = type ?? (method === "PATCH" ? "application/merge-patch+json" : "application/json");
   const deadline = AbortSignal.timeout(TIMEOUT_MS);
   const init: RequestInit = { method, headers, signal: signal ? AbortSignal.any([signal, deadline]) : deadline };
   if (body !== undefined) init.body = JSON.stringify(body);
-  let response: Response;
   try {
-    response = await fetch(path, init);
+    const response = await fetch(path, init);
+    return { response, text: await response.text() };
   } catch (error) {
     if (signal?.aborted) throw error;
-    throw new Offline(error instanceof Error ? error.message : String(error));
+    throw new Offline(t("state.unanswered"), { cause: error });
   }
-  const text = await response.text();
-  if (response.ok) return text;
-  throw new ApiError((parse(text) ?? { kind: "Status", message: text }) as Status, response.status);
 }
 
 function parse(text: string): unknown {

@@ -1,8 +1,9 @@
 /** The collections that the pages follow. */
 
-import { createResource, createRoot } from "solid-js";
+import { createEffect, createMemo, createRoot, createSignal, on, onCleanup } from "solid-js";
 import { GROUP, request } from "./client";
 import { sessionState } from "./session";
+import { ApiError } from "./status";
 import type { MemberCluster, Namespace, Platform, Project, Tenant } from "./types";
 import { type Collection, follow } from "../live/store";
 
@@ -19,12 +20,37 @@ export function pathOf(plural: string, name: string, namespace?: string): string
   return `${GROUP}${place}/${plural}/${encodeURIComponent(name)}`;
 }
 
+const ASK_AGAIN_MS = 5_000;
+
 /** Whether somebody may look at what is the operators'. The server decides that of each act; here it keeps links away that lead nowhere. */
 export const isOperator = createRoot(() => {
-  const who = () => {
+  const [may, setMay] = createSignal(false);
+  const who = createMemo(() => {
     const state = sessionState();
-    return state.is === "somebody" ? state.session.username : undefined;
-  };
-  const [may] = createResource(who, () => request(`${GROUP}/memberclusters?limit=1`).then(() => true, () => false));
-  return () => may.latest ?? false;
+    return state.is === "somebody" ? state.session.username : state.is === "offline" ? undefined : "";
+  });
+  createEffect(on(who, (name) => {
+    // What is known stays while the server is away.
+    if (name === undefined) return;
+    if (name === "") return void setMay(false);
+    const asking = new AbortController();
+    onCleanup(() => asking.abort());
+    void isLet(() => request(`${GROUP}/memberclusters?limit=1`, { signal: asking.signal }), asking.signal).then(
+      (answer) => !asking.signal.aborted && setMay(answer), () => undefined);
+  }));
+  return may;
 });
+
+/** Asks until there is an answer: a request that fails for another reason than a refusal says nothing. */
+export async function isLet(ask: () => Promise<unknown>, signal: AbortSignal): Promise<boolean> {
+  for (;;) {
+    try {
+      await ask();
+      return true;
+    } catch (error) {
+      if (signal.aborted || (error instanceof ApiError && error.code === 403)) return false;
+    }
+    await new Promise((resolve) => setTimeout(resolve, ASK_AGAIN_MS));
+    if (signal.aborted) return false;
+  }
+}

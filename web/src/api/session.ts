@@ -2,7 +2,7 @@
 
 import { createSignal } from "solid-js";
 import { forget } from "../live/store";
-import { Offline, request } from "./client";
+import { Offline, onUnauthorized, request } from "./client";
 import { ApiError } from "./status";
 
 export interface Session {
@@ -25,65 +25,136 @@ export type SessionState = { is: "unknown" } | { is: "nobody" } | { is: "somebod
 const [state, setState] = createSignal<SessionState>({ is: "unknown" });
 export const sessionState = state;
 
+const [isEnding, setEnding] = createSignal(false);
+/** Whether one has to log in again soon. */
+export const sessionEnds = isEnding;
+
 const REFRESH_BEFORE_MS = 60_000;
+/** Enough to finish a form. */
+const WARN_BEFORE_MS = 10 * 60_000;
 const RETRY_MS = 5_000;
+const LONGEST_MS = 2 ** 31 - 1;
 /** One tab refreshes for all: providers give each refresh token out once. */
 const LOCK = "business-console-refresh";
+/** A tab tells the others that somebody came, or that he went. */
+const tabs = new BroadcastChannel("business-console-session");
 let timer: ReturnType<typeof setTimeout> | undefined;
+let warning: ReturnType<typeof setTimeout> | undefined;
+let username: string | undefined;
+let looking: Promise<void> | undefined;
 
-/** Asks the server who is there. */
-export async function look(): Promise<void> {
+/** Asks the server who is there. Whoever asks meanwhile gets the same answer. */
+export function look(): Promise<void> {
+  looking ??= find().finally(() => (looking = undefined));
+  return looking;
+}
+
+onUnauthorized(async () => {
+  await look();
+  return state().is === "somebody";
+});
+
+tabs.onmessage = ({ data }: MessageEvent<"came" | "went">) => {
+  if (data === "went") leave("nobody");
+  else if (state().is === "nobody" || isEnding()) void look();
+};
+
+async function find(): Promise<void> {
   try {
-    take(await request<Session>("/console/session"));
+    const now = await known();
+    if (now) take(now);
+    if (!now || isDue(now)) take(await navigator.locks.request(LOCK, refreshed));
   } catch (error) {
-    failed(error, look);
+    failed(error);
   }
 }
 
-async function refresh(): Promise<void> {
+/** The session, unless its token has ended. */
+async function known(): Promise<Session | undefined> {
   try {
-    take(await navigator.locks.request(LOCK, async () => {
-      const now = await request<Session>("/console/session");
-      return isDue(now) ? request<Session>("/console/refresh", { method: "POST" }) : now;
-    }));
+    return await request<Session>("/console/session");
   } catch (error) {
-    failed(error, refresh);
+    if (isUnauthorized(error)) return undefined;
+    throw error;
   }
 }
 
-function isDue({ expires }: Session): boolean {
-  return Date.parse(expires) - Date.now() <= REFRESH_BEFORE_MS;
+/** Another tab may have done it meanwhile. */
+async function refreshed(): Promise<Session> {
+  const now = await known();
+  if (now && !isDue(now)) return now;
+  try {
+    return await request<Session>("/console/refresh", { method: "POST" });
+  } catch (error) {
+    // No other token follows: the one that is there is good to its end.
+    if (now && isUnauthorized(error)) return { ...now, ends: now.expires };
+    throw error;
+  }
+}
+
+/** At the session's end no other token follows. */
+function isDue({ expires, ends }: Session): boolean {
+  return Date.parse(expires) < Date.parse(ends) && Date.parse(expires) - Date.now() <= REFRESH_BEFORE_MS;
 }
 
 function take(session: Session): void {
-  const before = state();
-  if (before.is === "somebody" && before.session.username !== session.username) forget();
+  // Nothing of what somebody else has open stays.
+  if (username !== undefined && username !== session.username) leave("nobody");
+  const comes = username === undefined;
+  username = session.username;
   setState({ is: "somebody", session });
-  const wait = Math.max(Date.parse(session.expires) - Date.now() - REFRESH_BEFORE_MS, 1_000);
-  clearTimeout(timer);
-  timer = setTimeout(() => void refresh(), Math.min(wait, 2 ** 31 - 1));
+  const [expires, ends] = [Date.parse(session.expires), Date.parse(session.ends)];
+  lookAt(expires < ends ? expires - REFRESH_BEFORE_MS : ends);
+  warnBefore(ends);
+  if (comes) tabs.postMessage("came");
 }
 
-function failed(error: unknown, again: () => Promise<void>): void {
-  if (error instanceof ApiError && error.code === 401) {
-    forget();
-    setState({ is: "nobody" });
-    return;
-  }
-  const why = error instanceof Error ? error.message : String(error);
-  if (error instanceof Offline || error instanceof ApiError) setState({ is: "offline", why });
+function lookAt(when: number): void {
   clearTimeout(timer);
-  timer = setTimeout(() => void again(), RETRY_MS);
+  timer = setTimeout(() => void look(), Math.min(Math.max(when - Date.now(), RETRY_MS), LONGEST_MS));
+}
+
+function warnBefore(ends: number): void {
+  const left = ends - WARN_BEFORE_MS - Date.now();
+  clearTimeout(warning);
+  setEnding(left <= 0);
+  if (left > 0) warning = setTimeout(() => warnBefore(ends), Math.min(left, LONGEST_MS));
+}
+
+function leave(is: "nobody" | "unknown"): void {
+  clearTimeout(timer);
+  clearTimeout(warning);
+  username = undefined;
+  forget();
+  setEnding(false);
+  setState({ is });
+}
+
+function failed(error: unknown): void {
+  if (isUnauthorized(error)) return leave("nobody");
+  if (error instanceof Offline) setState({ is: "offline", why: "" });
+  else if (error instanceof ApiError) setState({ is: "offline", why: error.message });
+  lookAt(0);
+}
+
+function isUnauthorized(error: unknown): boolean {
+  return error instanceof ApiError && error.code === 401;
+}
+
+/** The way to the provider and back. */
+export function loginPath(issuer: string, back: string): string {
+  return `/console/login?issuer=${encodeURIComponent(issuer)}&return=${encodeURIComponent(back)}`;
 }
 
 /** Goes to the provider, and comes back here. */
 export function login(issuer: string): void {
-  const back = location.pathname + location.search;
-  location.assign(`/console/login?issuer=${encodeURIComponent(issuer)}&return=${encodeURIComponent(back)}`);
+  location.assign(loginPath(issuer, location.pathname + location.search));
 }
 
+/** Throws when the server did not take it: one is still logged in then. */
 export async function logout(): Promise<void> {
   const { location: next } = await request<{ location: string }>("/console/logout", { method: "POST" });
-  forget();
+  tabs.postMessage("went");
+  leave("unknown");
   location.assign(next);
 }

@@ -6,6 +6,8 @@ import zh from "./zh.json";
 
 export type MessageKey = keyof typeof en;
 export type Language = "en" | "zh";
+/** Each in its own words. */
+export const LANGUAGES: Record<Language, string> = { en: "English", zh: "中文" };
 
 const MESSAGES: Record<Language, Record<MessageKey, string>> = { en, zh };
 const KEPT = "business-console-language";

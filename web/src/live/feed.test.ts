@@ -1,5 +1,8 @@
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { ApiError } from "../api/status";
+import en from "../i18n/en.json";
+import { speak } from "../i18n/messages";
+import zh from "../i18n/zh.json";
 import { Feed, type FeedState, type Resource } from "./feed";
 
 class FakeSocket {
@@ -45,9 +48,13 @@ const page = (revision: number, names: string[], next = "") => () => ({
 
 beforeEach(() => {
   vi.useFakeTimers();
+  vi.stubGlobal("localStorage", { setItem: () => {} });
   FakeSocket.all = [];
 });
-afterEach(() => vi.useRealTimers());
+afterEach(() => {
+  vi.useRealTimers();
+  vi.unstubAllGlobals();
+});
 
 it("lists page after page and watches from there", async () => {
   const { seen } = story([page(7, ["a"], "more"), page(7, ["b"])]);
@@ -111,6 +118,27 @@ it("reads anew when history is gone", async () => {
   await vi.advanceTimersByTimeAsync(250);
   expect([...seen.names]).toEqual(["z"]);
   expect(FakeSocket.all[1]?.url).toContain("resourceVersion=20");
+});
+
+it("says why in the language of whoever reads it then", async () => {
+  const { seen } = story([page(7, ["a"])]);
+  await vi.advanceTimersByTimeAsync(0);
+  FakeSocket.all[0]?.close();
+  await vi.advanceTimersByTimeAsync(250);
+  FakeSocket.all[1]?.close();
+  const [cut] = seen.states.flatMap((state) => (state.at === "cut" ? [state] : []));
+  expect(cut?.why).toBe(en["cut.closed"]);
+  speak("zh");
+  expect(cut?.why).toBe(zh["cut.closed"]);
+  speak("en");
+});
+
+it("goes on when it is known again who asks", async () => {
+  const nobody = new ApiError({ kind: "Status", message: "Unauthorized" }, 401);
+  const { seen } = story([() => { throw nobody; }, page(7, ["a"])]);
+  await vi.advanceTimersByTimeAsync(250);
+  expect([...seen.names]).toEqual(["a"]);
+  expect(seen.states).toEqual([]);
 });
 
 it("takes a refusal for an answer", async () => {

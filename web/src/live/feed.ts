@@ -5,6 +5,7 @@
 
 import { request } from "../api/client";
 import { ApiError } from "../api/status";
+import { type MessageKey, t } from "../i18n/messages";
 
 export interface ObjectMeta {
   name: string;
@@ -66,6 +67,8 @@ const PAGE = 500;
 /** The server says something once a minute: nothing for longer, and nobody is there any more. */
 const SILENCE_MS = 90_000;
 const OPEN_MS = 15_000;
+/** Refusals that pass: nobody is known for now, what was read is too old, too many ask. */
+const PASSING = new Set([401, 410, 429]);
 const PATIENCE_MS = [250, 500, 1000, 2000, 5000, 10_000] as const;
 
 /** Follows a collection until it is stopped. */
@@ -116,10 +119,11 @@ export class Feed<T extends Resource> {
       this.#watch(revision);
     } catch (error) {
       if (this.#stopped) return;
-      if (error instanceof ApiError && error.code < 500 && error.code !== 429 && error.code !== 410) {
+      if (error instanceof ApiError && error.code < 500 && !PASSING.has(error.code)) {
         this.sink.state({ at: "refused", error });
       } else {
-        this.#later(error instanceof Error ? error.message : String(error), () => void this.#list());
+        const why = error instanceof Error ? error.message : String(error);
+        this.#later(() => why, () => void this.#list());
       }
     }
   }
@@ -130,18 +134,18 @@ export class Feed<T extends Resource> {
     const socket = this.open(`${this.path}?${query}`);
     this.#socket = socket;
     let expired = false;
-    const cut = (why: string) => {
+    const cut = (why: MessageKey) => {
       if (this.#stopped || this.#socket !== socket) return;
       clearTimeout(this.#silence);
       this.#socket = undefined;
-      this.#later(why, () => (expired ? void this.#list() : this.#again(revision)));
+      this.#later(() => t(why), () => (expired ? void this.#list() : this.#again(revision)));
     };
     /** A connection may be gone without a word. */
     const within = (wait: number) => {
       clearTimeout(this.#silence);
       this.#silence = setTimeout(() => {
         this.#tries += 1;
-        cut("nothing was heard any more");
+        cut("cut.silent");
         socket.close();
       }, wait);
     };
@@ -175,7 +179,7 @@ export class Feed<T extends Resource> {
       }
       revision = event.object.metadata.resourceVersion;
     };
-    socket.onclose = () => cut("the connection was cut");
+    socket.onclose = () => cut("cut.closed");
   }
 
   /** A watch that does not open tells no reason: a list does. */
@@ -184,11 +188,12 @@ export class Feed<T extends Resource> {
     else this.#watch(revision);
   }
 
-  #later(why: string, then: () => void): void {
+  /** Why is said in the language of whoever reads it then. */
+  #later(why: () => string, then: () => void): void {
     const patience = PATIENCE_MS[Math.min(this.#tries, PATIENCE_MS.length - 1)] ?? 10_000;
     this.#tries += 1;
     // A watch ends now and then by itself; that alone is nothing to tell.
-    if (this.#tries > 1) this.sink.state({ at: "cut", since: this.#heard, why });
+    if (this.#tries > 1) this.sink.state({ at: "cut", since: this.#heard, get why() { return why(); } });
     this.#timer = setTimeout(then, patience);
   }
 }

@@ -1,25 +1,41 @@
-import { For, createResource } from "solid-js";
+import { For, Match, Switch, createEffect, createResource } from "solid-js";
 import { request } from "../api/client";
 import { type ConsoleConfig, login } from "../api/session";
-import { t } from "../i18n/messages";
+import { LANGUAGES, type Language, language, speak, t } from "../i18n/messages";
 
 /** Who is nobody yet. */
 export function Login() {
-  document.title = `${t("login.title")} · ${t("app.title")}`;
-  const [config] = createResource(() => request<ConsoleConfig>("/console/config"));
+  createEffect(() => (document.title = `${t("login.title")} · ${t("app.title")}`));
+  const [config, { refetch }] = createResource(() => request<ConsoleConfig>("/console/config"));
+  const why = () => (config.error instanceof Error ? config.error.message : String(config.error));
   return (
     <main class="login">
       <div class="card">
         <div class="brand"><img src="/console/mark.svg" alt="" />{t("app.title")}</div>
         <h1>{t("login.title")}</h1>
         <p class="quiet">{t("login.text")}</p>
-        <For each={config()?.issuers} fallback={<p class="quiet">{config.loading ? t("state.loading") : t("login.none")}</p>}>
-          {(issuer) => (
-            <button class="button main" type="button" onClick={() => login(issuer.name)}>
-              {t("login.with", { issuer: issuer.displayName || issuer.name })}
-            </button>
-          )}
-        </For>
+        <Switch>
+          <Match when={config.loading}><p class="quiet" role="status">{t("state.loading")}</p></Match>
+          <Match when={config.error}>
+            <p class="notice bad" role="alert">{t("login.failed", { why: why() })}</p>
+            <button class="button main" type="button" onClick={() => void refetch()}>{t("state.again")}</button>
+          </Match>
+          <Match when={true}>
+            <For each={config()?.issuers} fallback={<p class="quiet">{t("login.none")}</p>}>
+              {(issuer) => (
+                <button class="button main" type="button" onClick={() => login(issuer.name)}>
+                  {t("login.with", { issuer: issuer.displayName || issuer.name })}
+                </button>
+              )}
+            </For>
+          </Match>
+        </Switch>
+        <label class="field">
+          <span>{t("language.label")}</span>
+          <select value={language()} onChange={(event) => speak(event.currentTarget.value as Language)}>
+            <For each={Object.entries(LANGUAGES)}>{([one, name]) => <option value={one} lang={one}>{name}</option>}</For>
+          </select>
+        </label>
       </div>
     </main>
   );

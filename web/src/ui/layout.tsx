@@ -1,13 +1,13 @@
 import { DropdownMenu } from "@kobalte/core/dropdown-menu";
 import { A } from "@solidjs/router";
-import { For, type ParentProps, Show } from "solid-js";
+import { For, type ParentProps, Show, createSignal } from "solid-js";
+import { request } from "../api/client";
 import { isOperator } from "../api/collections";
-import { type Session, logout } from "../api/session";
-import { type Language, language, moment, speak, t } from "../i18n/messages";
+import { type ConsoleConfig, type Session, loginPath, logout, sessionEnds } from "../api/session";
+import { LANGUAGES, type Language, language, moment, speak, t } from "../i18n/messages";
 import { type Precision, precision, tellAmounts } from "./precision";
 import { type Theme, paint, theme } from "./theme";
 
-const LANGUAGES: Record<Language, string> = { en: "English", zh: "中文" };
 const THEMES: Theme[] = ["system", "light", "dark"];
 const PRECISIONS: Precision[] = ["rounded", "exact"];
 const PAGES = [
@@ -19,9 +19,19 @@ const PAGES = [
 
 /** What stands around every page. */
 export function Layout(props: ParentProps<{ session: Session; offline: string | undefined }>) {
+  const [stays, setStays] = createSignal<string>();
+  const leave = () => {
+    setStays(undefined);
+    void logout().catch((error: unknown) => setStays(error instanceof Error ? error.message : String(error)));
+  };
+  // Before the router, for which it is a place in the page and nothing to move the focus to.
+  const skip = (event: Event) => {
+    event.preventDefault();
+    document.getElementById("content")?.focus();
+  };
   return (
     <>
-      <a class="skip" href="#content">{t("nav.skip")}</a>
+      <a class="skip" href="#content" on:click={skip}>{t("nav.skip")}</a>
       <header class="top">
         <A class="brand" href="/"><img src="/console/mark.svg" alt="" />{t("app.title")}</A>
         <nav class="nav" aria-label={t("nav.main")}>
@@ -29,10 +39,21 @@ export function Layout(props: ParentProps<{ session: Session; offline: string | 
             {({ path, key }) => <A href={path} end={path === "/"}>{t(key)}</A>}
           </For>
         </nav>
-        <Account session={props.session} />
+        <Account session={props.session} onLeave={leave} />
       </header>
+      <div class="notices">
+        <div role="status">
+          <Show when={sessionEnds()}>
+            <p class="notice">
+              {t("account.endsoon", { time: moment(props.session.ends) })}{" "}
+              <a href={loginPath(props.session.issuer, "/console/")} target="_blank">{t("account.again")}</a>
+            </p>
+          </Show>
+        </div>
+        <Show when={stays()}>{(why) => <p class="notice bad" role="alert">{t("account.stays", { why: why() })}</p>}</Show>
+      </div>
       <main class="content" id="content" tabindex="-1">
-        <Show when={props.offline}>
+        <Show when={props.offline !== undefined}>
           <p class="notice bad" role="alert">{t("state.offline")} {props.offline}</p>
         </Show>
         {props.children}
@@ -41,9 +62,14 @@ export function Layout(props: ParentProps<{ session: Session; offline: string | 
   );
 }
 
-function Account(props: { session: Session }) {
+function Account(props: { session: Session; onLeave: () => void }) {
+  const [version, setVersion] = createSignal<string>();
+  const askVersion = () => {
+    if (version() !== undefined) return;
+    void request<ConsoleConfig>("/console/config").then((config) => setVersion(config.version), () => undefined);
+  };
   return (
-    <DropdownMenu placement="bottom-end" gutter={6} modal={false}>
+    <DropdownMenu placement="bottom-end" gutter={6} modal={false} onOpenChange={(isOpen) => isOpen && askVersion()}>
       <DropdownMenu.Trigger class="button" aria-label={t("account.menu", { name: props.session.username })}>
         {props.session.username}
       </DropdownMenu.Trigger>
@@ -77,7 +103,11 @@ function Account(props: { session: Session }) {
               </For>
             </DropdownMenu.RadioGroup>
           </DropdownMenu.Group>
-          <DropdownMenu.Item onSelect={() => void logout()}>{t("account.logout")}</DropdownMenu.Item>
+          <DropdownMenu.Item onSelect={() => props.onLeave()}>{t("account.logout")}</DropdownMenu.Item>
+          <DropdownMenu.Item disabled class="about">{t("account.keys")}</DropdownMenu.Item>
+          <Show when={version()}>
+            {(is) => <DropdownMenu.Item disabled class="about">{t("account.version", { version: is() })}</DropdownMenu.Item>}
+          </Show>
         </DropdownMenu.Content>
       </DropdownMenu.Portal>
     </DropdownMenu>

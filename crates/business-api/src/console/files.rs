@@ -1,11 +1,12 @@
 //! The page itself: static files, the same for everybody.
 
-use super::ROOT;
+use super::words::{Language, weighed};
+use super::{ROOT, html};
 use apiserver::response::status_response;
 use axum::body::Body;
 use console_page::{FILES, PageFile};
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Response, header};
 use meta::status::Status;
 use std::borrow::Cow;
 use std::path::{Component, Path, PathBuf};
@@ -13,9 +14,6 @@ use std::path::{Component, Path, PathBuf};
 const INDEX: &str = "index.html";
 /// Below it a file's name has the hash of what is in it.
 const HASHED: &str = "assets/";
-const NOT_BUILT: &str = "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>Console</title>\
-    <h1>The console is not in this program</h1><p>It was built without its pages. <code>cargo xtask web</code> builds \
-    them, where Node is there; the next build of business-api takes them in.</p>";
 
 /// Where the files are.
 #[derive(Clone, Debug)]
@@ -36,6 +34,9 @@ impl Files {
     /// Answers at any path below the console's root: what is no file is a place in the page.
     pub(super) async fn answer(&self, request: &Parts) -> Response<Body> {
         let path = request.uri.path().strip_prefix(ROOT).unwrap_or_default().trim_start_matches('/');
+        if path == html::STYLE {
+            return html::style();
+        }
         let accepted = Accepted::of(&request.headers);
         if let Some(chosen) = self.find(path, accepted).await {
             return file(path, chosen);
@@ -45,7 +46,7 @@ impl Files {
         }
         match self.find(INDEX, accepted).await {
             Some(chosen) => file(INDEX, chosen),
-            None => not_built(),
+            None => html::not_built(Language::of(&request.headers)),
         }
     }
 
@@ -101,13 +102,6 @@ fn file(path: &str, chosen: Chosen) -> Response<Body> {
     response
 }
 
-fn not_built() -> Response<Body> {
-    let mut response = Response::new(Body::from(NOT_BUILT));
-    *response.status_mut() = StatusCode::NOT_FOUND;
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
-    response
-}
-
 fn content_type(path: &str) -> &'static str {
     match path.rsplit_once('.').map(|(_, ending)| ending) {
         Some("html") => "text/html; charset=utf-8",
@@ -133,16 +127,11 @@ struct Accepted {
 
 impl Accepted {
     fn of(headers: &HeaderMap) -> Self {
-        let values = headers.get_all(header::ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
         let mut accepted = Self::default();
-        for coding in values.flat_map(|value| value.split(',')) {
-            let (name, weight) = coding.split_once(';').unwrap_or((coding, ""));
-            let weight =
-                weight.trim().strip_prefix("q=").map_or(Some(1.0), |weight| weight.trim().parse().ok());
-            let is_wanted = weight.is_some_and(|weight: f32| weight > 0.0);
-            match name.trim() {
-                "br" => accepted.brotli = is_wanted,
-                "gzip" => accepted.gzip = is_wanted,
+        for (coding, weight) in weighed(headers, header::ACCEPT_ENCODING) {
+            match coding {
+                "br" => accepted.brotli = weight > 0.0,
+                "gzip" => accepted.gzip = weight > 0.0,
                 _ => {}
             }
         }

@@ -2,6 +2,7 @@ use super::gate::LoginCookie;
 use super::provider::{Given, Provider, ProviderError};
 use super::session::{Login, Session};
 use super::settings::{ConsoleIssuer, Origin, origin_of};
+use super::words::{self, Language, Text};
 use super::{CALLBACK, Console, cookies, html};
 use apiserver::authn::Authenticator;
 use apiserver::request::query;
@@ -47,30 +48,43 @@ pub(super) enum Page {
 /// A page instead of a login.
 struct Failure {
     code: StatusCode,
-    why: String,
+    why: Text,
+    /// What programs say of it, in their own words.
+    detail: String,
+    /// Where the login was to lead.
+    page: String,
 }
 
 impl Failure {
-    fn of(code: StatusCode, why: impl Into<String>) -> Self {
-        Self { code, why: why.into() }
+    fn of(code: StatusCode, why: Text) -> Self {
+        Self { code, why, detail: String::new(), page: HOME.to_owned() }
+    }
+
+    fn told(self, detail: impl Into<String>) -> Self {
+        Self { detail: detail.into(), ..self }
+    }
+
+    fn on_the_way_to(self, page: &str) -> Self {
+        Self { page: page.to_owned(), ..self }
     }
 }
 
 impl From<ProviderError> for Failure {
     fn from(error: ProviderError) -> Self {
         tracing::warn!(%error, "a login to the console");
-        let code = match error {
-            ProviderError::Refused(_) => StatusCode::FORBIDDEN,
-            ProviderError::Unreachable(_) | ProviderError::Settings(_) => StatusCode::BAD_GATEWAY,
+        let (code, why, detail) = match error {
+            ProviderError::Refused(detail) => (StatusCode::FORBIDDEN, words::REFUSED, detail),
+            ProviderError::Unreachable(detail) => (StatusCode::BAD_GATEWAY, words::UNREACHABLE, detail),
+            ProviderError::Settings(detail) => (StatusCode::BAD_GATEWAY, words::MISCONFIGURED, detail),
         };
-        Self::of(code, error.to_string())
+        Self::of(code, why).told(detail)
     }
 }
 
 impl From<anyhow::Error> for Failure {
     fn from(error: anyhow::Error) -> Self {
         tracing::warn!("a login to the console: {error:#}");
-        Self::of(StatusCode::BAD_REQUEST, format!("{error:#}"))
+        Self::of(StatusCode::BAD_REQUEST, words::UNFINISHED).told(format!("{error:#}"))
     }
 }
 
@@ -86,8 +100,8 @@ impl RouteHandler for ConsolePage {
             match self.page {
                 Page::Files => console.files.answer(&request).await,
                 Page::Config => json_response(&console.config()),
-                Page::Login => page(console.log_in(cx, &request).await),
-                Page::Callback => forgetting_login(page(console.come_back(cx, &request).await)),
+                Page::Login => page(console.log_in(cx, &request).await, &request),
+                Page::Callback => forgetting_login(page(console.come_back(cx, &request).await, &request)),
                 Page::Session => or_status(session(cx, &request), &request),
                 Page::Refresh => or_status(console.refresh(cx, &request).await, &request),
                 Page::Logout => or_status(console.log_out(cx, &request).await, &request),
@@ -110,10 +124,19 @@ impl Console {
 
     /// The way to the provider.
     async fn log_in(&self, cx: &RequestContext, request: &Parts) -> Result<Response<Body>, Failure> {
+        let page = page_of(&said(request, "return").unwrap_or_default());
+        self.begin(cx, request, &page).await.map_err(|failure| failure.on_the_way_to(&page))
+    }
+
+    async fn begin(
+        &self,
+        cx: &RequestContext,
+        request: &Parts,
+        page: &str,
+    ) -> Result<Response<Body>, Failure> {
         let name = said(request, "issuer").unwrap_or_default();
-        let issuer = self.issuer(&name).ok_or_else(|| {
-            Failure::of(StatusCode::NOT_FOUND, format!("There is no way to log in that is called {name:?}."))
-        })?;
+        let unknown = || Failure::of(StatusCode::NOT_FOUND, words::NO_SUCH_ISSUER).told(&*name);
+        let issuer = self.issuer(&name).ok_or_else(unknown)?;
         let provider = self.provider(cx, issuer).await?;
         let redirect = self.origin(request)?.url(&way_back(&issuer.name, self.has_one_issuer()));
         let begun = provider.begin(&redirect)?;
@@ -123,7 +146,7 @@ impl Console {
             nonce: begun.nonce,
             verifier: begun.verifier,
             redirect,
-            page: page_of(&said(request, "return").unwrap_or_default()),
+            page: page.to_owned(),
             ends: self.clock.unix_seconds() + LOGIN_SECONDS,
         };
         let location = HeaderValue::try_from(begun.url).map_err(anyhow::Error::from)?;
@@ -139,46 +162,47 @@ impl Console {
     /// The way back. Whoever comes without the login that this browser began, or with the answer to another one, is
     /// somebody whom another site has sent.
     async fn come_back(&self, cx: &RequestContext, request: &Parts) -> Result<Response<Body>, Failure> {
-        let said = |key: &'static str| said(request, key);
-        let bad = |why: &str| Failure::of(StatusCode::BAD_REQUEST, why);
         let sealed = request.extensions.get::<LoginCookie>();
         let login = sealed.and_then(|LoginCookie(it)| Login::open(&self.keys, it, self.clock.unix_seconds()));
-        let login = login.ok_or_else(|| {
-            bad("This browser has begun no login, it was used already, or it took more than ten minutes.")
-        })?;
+        let login = login.ok_or_else(|| bad(words::NO_LOGIN))?;
+        self.finish(cx, request, &login).await.map_err(|failure| failure.on_the_way_to(&login.page))
+    }
+
+    async fn finish(
+        &self,
+        cx: &RequestContext,
+        request: &Parts,
+        login: &Login,
+    ) -> Result<Response<Body>, Failure> {
+        let said = |key: &'static str| said(request, key);
         if said("state").as_deref() != Some(login.state.as_str()) {
-            return Err(bad(
-                "This is the answer to another login than the one that this browser began last.",
-            ));
+            return Err(bad(words::ANOTHER_LOGIN));
         }
-        let issuer = self.issuer(&login.issuer).ok_or_else(|| bad("The way to log in is there no more."))?;
+        let issuer = self.issuer(&login.issuer).ok_or_else(|| bad(words::ISSUER_GONE))?;
         let iss = said("iss");
         let is_at_home = is_way_back(cx.info.path(), &issuer.name, self.has_one_issuer());
         if !is_at_home || iss.as_deref().is_some_and(|iss| iss != issuer.issuer) {
-            return Err(bad("Another identity provider has answered than the one that was asked."));
+            return Err(bad(words::ANOTHER_PROVIDER));
         }
         let provider = self.provider(cx, issuer).await?;
         if iss.is_none() && provider.names_itself() {
-            return Err(bad(
-                "The answer does not say which identity provider gave it, and the one that was asked always does.",
-            ));
+            return Err(bad(words::NAMELESS));
         }
         if let Some(error) = said("error") {
             let why = said("error_description").unwrap_or_default();
             return Err(ProviderError::Refused(format!("{error}: {why}")).into());
         }
-        let code = said("code").ok_or_else(|| bad("The identity provider's answer has no code in it."))?;
-        let given = provider.redeem(&login, &code).await?;
+        let code = said("code").ok_or_else(|| bad(words::NO_CODE))?;
+        let given = provider.redeem(login, &code).await?;
         let caller = self.judge(cx, &given.token).await.map_err(|why| {
             tracing::warn!(issuer = issuer.issuer, why, "a token of the provider is not believed");
-            let text = "The identity provider let you in, but its token is not accepted here: ask whoever runs this console.";
-            Failure::of(StatusCode::FORBIDDEN, text)
+            Failure::of(StatusCode::FORBIDDEN, words::NOT_ACCEPTED)
         })?;
         tracing::info!(audit = true, user = caller.name, issuer = issuer.issuer, "logged in to the console");
         let lifetime = i64::try_from(self.lifetime.as_secs()).unwrap_or(i64::MAX);
         let ends = self.clock.unix_seconds().saturating_add(lifetime);
         let session = session_of(&issuer.name, given, ends);
-        let mut response = html::going_on(&login.page);
+        let mut response = html::going_on(&login.page, Language::of(&request.headers));
         self.set(response.headers_mut(), &session)?;
         Ok(response)
     }
@@ -232,7 +256,8 @@ impl Console {
         if let Err(error) = provider.revoke(session).await {
             tracing::warn!(%error, issuer = issuer.issuer, "a refresh token was not revoked");
         }
-        let origin = self.origin(request).map_err(|failure| ProviderError::Settings(failure.why))?;
+        let origin =
+            self.origin(request).map_err(|failure| ProviderError::Settings(failure.why.en.to_owned()))?;
         Ok(provider.end(session, &origin.url(HOME)))
     }
 
@@ -245,8 +270,7 @@ impl Console {
     }
 
     fn origin(&self, request: &Parts) -> Result<&Origin, Failure> {
-        origin_of(&self.origins, &request.headers, &request.uri)
-            .ok_or_else(|| Failure::of(StatusCode::BAD_REQUEST, "The console has no origin."))
+        origin_of(&self.origins, &request.headers, &request.uri).ok_or_else(|| bad(words::NO_ORIGIN))
     }
 
     async fn provider<'a>(
@@ -323,8 +347,14 @@ fn page_of(asked: &str) -> String {
     if is_page { asked.to_owned() } else { HOME.to_owned() }
 }
 
-fn page(outcome: Result<Response<Body>, Failure>) -> Response<Body> {
-    outcome.unwrap_or_else(|Failure { code, why }| html::failure(code, &why))
+fn bad(why: Text) -> Failure {
+    Failure::of(StatusCode::BAD_REQUEST, why)
+}
+
+fn page(outcome: Result<Response<Body>, Failure>, request: &Parts) -> Response<Body> {
+    outcome.unwrap_or_else(|Failure { code, why, detail, page }| {
+        html::failure(code, why, &detail, &page, Language::of(&request.headers))
+    })
 }
 
 /// A login is used once, whatever came of it.

@@ -244,6 +244,58 @@ async fn a_token_that_is_not_for_this_login_or_not_good_here_is_no_session() {
 }
 
 #[tokio::test]
+async fn pages_for_people_are_in_their_language_and_lead_back_to_where_they_were_going() {
+    let world = World::new().await;
+    let mut browser = world.browser();
+    let english = [("accept-language", "en-GB, en;q=0.9")];
+    let chinese = [("accept-language", "zh-CN,zh;q=0.9,en;q=0.8")];
+    for (headers, tag, why, again) in
+        [(&english, "en", "called so", "Begin again"), (&chinese, "zh", "没有这个名称的登录方式", "重新开始")]
+    {
+        let path = "/console/login?issuer=%3Cnobody%3E&return=/console/projects/web";
+        let answer = browser.get(path, headers).await;
+        assert_eq!(answer.code, 404, "{}", answer.text);
+        for part in [
+            format!("<html lang=\"{tag}\">"),
+            why.to_owned(),
+            "lang=\"en\">&lt;nobody&gt;</p>".to_owned(),
+            format!("<a href=\"/console/projects/web\">{again}</a>"),
+            "<link rel=\"stylesheet\" href=\"/console/server.css\">".to_owned(),
+        ] {
+            assert!(answer.text.contains(&part), "{part}: {}", answer.text);
+        }
+        assert!(!answer.text.contains("<script") && !answer.text.contains("style="), "{}", answer.text);
+    }
+    let style = browser.get("/console/server.css", &[]).await;
+    assert_eq!((style.code, style.header("content-type")), (200, "text/css; charset=utf-8"));
+
+    let back = world.way_back(&mut browser, "/console/projects/web").await;
+    let login = browser.cookies.clone();
+    for (path, code) in
+        [(back.replace("state=", "state=x"), 400), (format!("{back}&error=access_denied"), 403)]
+    {
+        browser.cookies.clone_from(&login);
+        let answer = browser.get(&path, &chinese).await;
+        assert_eq!(answer.code, code, "{}", answer.text);
+        assert!(answer.text.contains("<a href=\"/console/projects/web\">重新开始</a>"), "{}", answer.text);
+    }
+    let answer = browser.get(&back, &chinese).await;
+    assert!(answer.text.contains("此浏览器没有发起登录"), "{}", answer.text);
+    assert!(answer.text.contains("<a href=\"/console/\">"), "{}", answer.text);
+    browser.cookies.clone_from(&login);
+    let answer = browser.get(&back, &chinese).await;
+    assert_eq!(answer.code, 200, "{}", answer.text);
+    assert!(answer.text.contains("<html lang=\"zh\">"), "{}", answer.text);
+
+    std::fs::remove_file(world.directory.join("page/index.html")).unwrap();
+    for (headers, title) in [(&english, "not in this program"), (&chinese, "不包含控制台页面")] {
+        let answer = browser.get("/console/", headers).await;
+        assert_eq!(answer.code, 404, "{}", answer.text);
+        assert!(answer.text.contains(title), "{}", answer.text);
+    }
+}
+
+#[tokio::test]
 async fn a_session_is_refreshed_with_a_refresh_token_that_is_good_once_until_its_absolute_end() {
     let world = World::new().await;
     let mut browser = world.logged_in().await;

@@ -1,0 +1,168 @@
+import { afterEach, beforeEach, expect, it, vi } from "vitest";
+
+const HOUR = 3_600_000;
+const START = Date.parse("2026-01-01T00:00:00Z");
+
+/** The server: what it knows of this browser, and what it was asked. */
+let token: number;
+let ends: number;
+let giver: "gives" | "refuses" | "is away";
+let username: string;
+let asked: string[];
+let channels: FakeChannel[];
+
+class FakeChannel {
+  onmessage?: (event: { data: string }) => void;
+  readonly told: string[] = [];
+  constructor() {
+    channels.push(this);
+  }
+  postMessage(data: string) {
+    this.told.push(data);
+  }
+}
+
+const iso = (when: number) => new Date(when).toISOString();
+const json = (code: number, body: object) => new Response(JSON.stringify(body), { status: code });
+const session = () => json(200, { username, groups: [], issuer: "local", expires: iso(token), ends: iso(ends) });
+const status = (code: number) => json(code, { kind: "Status", code, message: `no: ${code}` });
+
+async function server(path: string): Promise<Response> {
+  asked.push(path.slice(path.lastIndexOf("/") + 1));
+  if (giver === "is away") throw new TypeError("Failed to fetch");
+  if (path === "/console/logout") return json(200, { location: "/console/" });
+  if (Date.now() >= ends) return status(401);
+  if (path === "/console/refresh") {
+    if (giver === "refuses") return status(401);
+    token = Math.min(Date.now() + 300_000, ends);
+    return session();
+  }
+  if (Date.now() >= token) return status(401);
+  return path === "/console/session" ? session() : json(200, {});
+}
+
+async function fresh() {
+  vi.resetModules();
+  return { ...(await import("./session")), ...(await import("./client")) };
+}
+
+beforeEach(() => {
+  vi.useFakeTimers({ now: START });
+  [token, ends, giver, username, asked, channels] = [START + 300_000, START + 12 * HOUR, "gives", "alice", [], []];
+  vi.stubGlobal("BroadcastChannel", FakeChannel);
+  vi.stubGlobal("navigator", { locks: { request: (_: string, work: () => unknown) => work() } });
+  vi.stubGlobal("fetch", server);
+  vi.stubGlobal("location", { assign: vi.fn() });
+});
+afterEach(() => {
+  vi.useRealTimers();
+  vi.unstubAllGlobals();
+});
+
+it("exchanges a token that has ended: only a refresh that is refused means nobody", async () => {
+  const { look, sessionState } = await fresh();
+  vi.setSystemTime(START + HOUR);
+  await look();
+  expect(sessionState()).toMatchObject({ is: "somebody", session: { expires: iso(START + HOUR + 300_000) } });
+  expect(asked).toEqual(["session", "session", "refresh"]);
+  giver = "refuses";
+  vi.setSystemTime(START + 2 * HOUR);
+  await look();
+  expect(sessionState()).toEqual({ is: "nobody" });
+});
+
+it("refreshes a minute before the token's end, again and again, to the session's end and not beyond", async () => {
+  const { look, sessionEnds, sessionState } = await fresh();
+  ends = START + 1_000_000;
+  await look();
+  await vi.advanceTimersByTimeAsync(239_000);
+  expect(asked).toEqual(["session"]);
+  await vi.advanceTimersByTimeAsync(2_000);
+  expect(asked).toEqual(["session", "session", "session", "refresh"]);
+  await vi.advanceTimersByTimeAsync(158_000);
+  expect(sessionEnds()).toBe(false);
+  await vi.advanceTimersByTimeAsync(2_000);
+  expect(sessionEnds()).toBe(true);
+  await vi.advanceTimersByTimeAsync(598_000);
+  expect(sessionState().is).toBe("somebody");
+  const before = asked.length;
+  await vi.advanceTimersByTimeAsync(2_000);
+  expect(sessionState()).toEqual({ is: "nobody" });
+  expect(sessionEnds()).toBe(false);
+  await vi.advanceTimersByTimeAsync(HOUR);
+  expect(asked.slice(before)).toEqual(["session", "session", "refresh"]);
+});
+
+it("keeps a token to its end when no other is given, and warns", async () => {
+  const { look, sessionEnds, sessionState } = await fresh();
+  giver = "refuses";
+  await look();
+  await vi.advanceTimersByTimeAsync(241_000);
+  expect(sessionState()).toMatchObject({ is: "somebody", session: { ends: iso(token) } });
+  expect(sessionEnds()).toBe(true);
+  await vi.advanceTimersByTimeAsync(60_000);
+  expect(sessionState()).toEqual({ is: "nobody" });
+  expect(asked.filter((what) => what === "refresh")).toHaveLength(2);
+});
+
+it("says that the server is away, and goes on when it is back", async () => {
+  const { look, sessionState } = await fresh();
+  await look();
+  giver = "is away";
+  await vi.advanceTimersByTimeAsync(400_000);
+  expect(sessionState()).toEqual({ is: "offline", why: "" });
+  giver = "gives";
+  await vi.advanceTimersByTimeAsync(5_000);
+  expect(sessionState().is).toBe("somebody");
+});
+
+it("asks the API once more with a new token, and once only", async () => {
+  const { look, request, sessionState } = await fresh();
+  await look();
+  vi.setSystemTime(START + HOUR);
+  asked = [];
+  await Promise.all([request("/apis/a"), request("/apis/b")]);
+  expect(asked).toEqual(["a", "b", "session", "session", "refresh", "a", "b"]);
+  giver = "refuses";
+  vi.setSystemTime(START + 2 * HOUR);
+  asked = [];
+  await expect(request("/apis/a")).rejects.toMatchObject({ code: 401 });
+  expect(asked).toEqual(["a", "session", "session", "refresh"]);
+  expect(sessionState()).toEqual({ is: "nobody" });
+});
+
+it("does not go on asking when the API knows nobody though there is a session", async () => {
+  const { look, request, sessionState } = await fresh();
+  await look();
+  vi.stubGlobal("fetch", async (path: string) => (path.startsWith("/apis/") ? (asked.push("api"), status(401)) : server(path)));
+  asked = [];
+  await expect(request("/apis/a")).rejects.toMatchObject({ code: 401 });
+  expect(asked).toEqual(["api", "session", "api"]);
+  expect(sessionState().is).toBe("somebody");
+});
+
+it("tells the other tabs who came and who went, and hears it of them", async () => {
+  const { look, logout, sessionState } = await fresh();
+  await look();
+  expect(channels[0]?.told).toEqual(["came"]);
+  channels[0]?.onmessage?.({ data: "came" });
+  expect(asked).toEqual(["session"]);
+  channels[0]?.onmessage?.({ data: "went" });
+  expect(sessionState()).toEqual({ is: "nobody" });
+  channels[0]?.onmessage?.({ data: "came" });
+  await vi.advanceTimersByTimeAsync(0);
+  expect(sessionState().is).toBe("somebody");
+  await logout();
+  expect(channels[0]?.told).toEqual(["came", "came", "went"]);
+  expect(sessionState()).toEqual({ is: "unknown" });
+  expect(location.assign).toHaveBeenCalledWith("/console/");
+});
+
+it("stays logged in when a logout is not heard", async () => {
+  const { look, logout, sessionState } = await fresh();
+  await look();
+  giver = "is away";
+  await expect(logout()).rejects.toThrow("does not answer");
+  expect(sessionState().is).toBe("somebody");
+  expect(channels[0]?.told).toEqual(["came"]);
+});
