@@ -2,6 +2,7 @@
 
 use crate::connection::whole;
 use crate::failure::Failure;
+use crate::paths;
 use crate::screen;
 use http::{Method, Request, header};
 use kube::client::Body;
@@ -33,7 +34,20 @@ pub(crate) struct Api {
     timeout: Option<Duration>,
     /// Whether what the server warns of is told.
     warns: bool,
+    /// Whether it is a member cluster, in which the platform's roles are nothing.
+    is_member: bool,
+    /// Whether nobody has said which project, and `project` is what kubectl takes then.
+    lacks_project: bool,
 }
+
+/// What to do where a member cluster refuses.
+const MEMBER_RIGHTS: &str = "it is the member cluster that refuses: the kubeconfig that was given for it (--kubeconfig, \
+                             --member-context) has no rights for this there; take one of somebody who rules that cluster";
+const MEMBER_NOBODY: &str = "it is the member cluster that refuses: the kubeconfig that was given for it (--kubeconfig, \
+                             --member-context) has no credentials there, or none that are good any more; take a fresh one";
+/// What to do where nobody has said which project.
+const NO_PROJECT: &str = "no project was named: -n PROJECT names it for this call, `kubectl config set-context --current \
+                          --namespace=PROJECT` for all; `kubectl business tree` shows which there are";
 
 /// The objects of a page of a list.
 #[derive(Deserialize)]
@@ -76,7 +90,18 @@ impl Api {
         // It would repeat for minutes, without a word, and even a write of which nobody knows whether it was done.
         config.default_retry = false;
         let client = Client::try_from(config.clone()).map_err(|error| Failure::Kubeconfig(whole(&error)))?;
-        Ok(Self { client, config, project, timeout: (!timeout.is_zero()).then_some(timeout), warns: true })
+        let timeout = (!timeout.is_zero()).then_some(timeout);
+        Ok(Self { client, config, project, timeout, warns: true, is_member: false, lacks_project: false })
+    }
+
+    /// The same of a member cluster.
+    pub(crate) fn of_member(self) -> Self {
+        Self { is_member: true, ..self }
+    }
+
+    /// The same where nobody has said which project.
+    pub(crate) fn lacking_project(self) -> Self {
+        Self { lacks_project: true, ..self }
     }
 
     /// The same for calls whose warnings are nobody's concern.
@@ -176,6 +201,32 @@ impl Api {
     }
 
     async fn call(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<(Content, Vec<u8>)>,
+    ) -> Result<Vec<u8>, Failure> {
+        self.repeated(method, path, body).await.map_err(|failure| self.advised(path, failure))
+    }
+
+    /// A refusal with what is known here better than by the server that has refused.
+    fn advised(&self, path: &str, failure: Failure) -> Failure {
+        if self.is_member && failure.is_anonymous() {
+            return failure.with_next(MEMBER_NOBODY);
+        }
+        if self.is_member {
+            return failure.advised(403, MEMBER_RIGHTS);
+        }
+        if !self.lacks_project || !path.starts_with(&paths::in_project(&self.project)) {
+            return failure;
+        }
+        let failure = failure.advised(404, NO_PROJECT);
+        // What a project refuses that is there is no matter of its name.
+        if failure.has_causes() { failure } else { failure.advised(403, NO_PROJECT) }
+    }
+
+    /// Where the server asks for patience, it is asked again.
+    async fn repeated(
         &self,
         method: Method,
         path: &str,

@@ -14,6 +14,8 @@ pub(crate) mod explain;
 pub(crate) mod lock;
 /// Logging in at an identity provider.
 pub(crate) mod login;
+/// Logging out again.
+pub(crate) mod logout;
 /// Who holds what.
 pub(crate) mod tree;
 /// The two clusters of commands about one.
@@ -53,6 +55,9 @@ pub(crate) async fn run(line: Line, screen: Screen) -> Result<Outcome, Failure> 
         Command::Complete(complete) => complete.run().await,
         Command::Login(login) => {
             login.run(connection.kubeconfig.as_deref(), connection.context.as_deref()).await
+        }
+        Command::Logout(logout) => {
+            logout.run(connection.kubeconfig.as_deref(), connection.context.as_deref()).await
         }
         Command::Token(token) => token.run().await,
         Command::Tree(tree) => tree.run(&connection.open().await?, screen).await,

@@ -11,6 +11,9 @@ use std::time::Duration;
 /// How long a request may take where nobody says.
 const REQUEST_TIMEOUT: &str = "30s";
 
+/// The namespace of whoever says none.
+const UNSAID: &str = "default";
+
 /// kubectl's own flags.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Connection")]
@@ -84,7 +87,10 @@ impl ConnectionFlags {
 
     fn api(&self, config: Config) -> Result<Api, Failure> {
         let project = self.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
-        Api::new(config, project, self.request_timeout)
+        // It is what kube takes where the context says nothing, too.
+        let is_said = self.namespace.is_some() || project != UNSAID;
+        let api = Api::new(config, project, self.request_timeout)?;
+        Ok(if is_said { api } else { api.lacking_project() })
     }
 }
 

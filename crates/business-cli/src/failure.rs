@@ -1,6 +1,6 @@
 //! Why a command did not do what it was asked.
 
-use meta::status::Status;
+use meta::status::{Status, StatusCause};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -44,6 +44,9 @@ pub(crate) enum Failure {
     Advised { failure: Box<Self>, next: &'static str },
     #[error("{what}: not within {}; the last that was seen: {last}", seconds(*.after))]
     TimedOut { what: String, after: Duration, last: String },
+    /// Nothing was done, since all of this stands in the way.
+    #[error("{}", whats(.0))]
+    Blocked(Vec<Obstacle>),
     #[error("{0} is not what this program understands: {1}")]
     Unreadable(String, serde_json::Error),
     #[error("{}: {why}", .path.display())]
@@ -52,12 +55,33 @@ pub(crate) enum Failure {
     Stopped(String),
 }
 
+/// Something that stands in the way, and what to do about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Obstacle {
+    pub(crate) what: String,
+    pub(crate) next: String,
+}
+
+impl Obstacle {
+    pub(crate) fn new(what: impl Into<String>, next: impl Into<String>) -> Self {
+        Self { what: what.into(), next: next.into() }
+    }
+}
+
+impl From<Obstacle> for Failure {
+    fn from(obstacle: Obstacle) -> Self {
+        Self::Blocked(vec![obstacle])
+    }
+}
+
 impl Failure {
     /// What a script sees.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::Usage(_) => EXIT_USAGE,
+            Self::Refused(status) if is_about_nobody(status) => EXIT_FAILED,
             Self::Refused(status) if matches!(status.code, 403 | 409 | 422) => EXIT_NO,
+            Self::Blocked(_) => EXIT_NO,
             Self::Advised { failure, .. } => failure.exit_code(),
             Self::TimedOut { .. } => EXIT_TIMED_OUT,
             _ => EXIT_FAILED,
@@ -68,25 +92,59 @@ impl Failure {
     pub(crate) fn advised(self, code: u16, next: &'static str) -> Self {
         match self {
             Self::Refused(status) if status.code == code && !is_about_nobody(&status) => {
-                Self::Advised { failure: Box::new(Self::Refused(status)), next }
+                Self::Refused(status).with_next(next)
             }
             other => other,
         }
     }
 
+    /// The same where something did not come in time, and it is not so that it comes by itself later.
+    pub(crate) fn advised_late(self, next: &'static str) -> Self {
+        if matches!(self, Self::TimedOut { .. }) { self.with_next(next) } else { self }
+    }
+
+    /// With what to do next.
+    pub(crate) fn with_next(self, next: &'static str) -> Self {
+        Self::Advised { failure: Box::new(self), next }
+    }
+
+    /// What the server has refused with.
+    fn refusal(&self) -> Option<&Status> {
+        match self {
+            Self::Refused(status) => Some(status),
+            Self::Advised { failure, .. } => failure.refusal(),
+            _ => None,
+        }
+    }
+
     /// Whether the server has said that there is no such object for the caller.
     pub(crate) fn is_not_found(&self) -> bool {
-        matches!(self, Self::Refused(status) if status.code == 404)
+        self.refusal().is_some_and(|status| status.code == 404)
     }
 
     /// Whether the caller may not do or see it.
     pub(crate) fn is_forbidden(&self) -> bool {
-        matches!(self, Self::Refused(status) if status.code == 403)
+        self.refusal().is_some_and(|status| status.code == 403)
     }
 
     /// Whether the caller has shown no credentials, or none that are good.
     pub(crate) fn is_anonymous(&self) -> bool {
-        matches!(self, Self::Refused(status) if is_about_nobody(status))
+        self.refusal().is_some_and(is_about_nobody)
+    }
+
+    /// Whether the server has named this field as a cause.
+    pub(crate) fn names_field(&self, field: &str) -> bool {
+        self.causes().iter().any(|cause| cause.field == field)
+    }
+
+    /// Whether the server has said more than a code and a text.
+    pub(crate) fn has_causes(&self) -> bool {
+        !self.causes().is_empty()
+    }
+
+    fn causes(&self) -> &[StatusCause] {
+        let details = self.refusal().and_then(|status| status.details.as_ref());
+        details.map(|details| details.causes.as_slice()).unwrap_or_default()
     }
 
     /// Whether the same call may be answered in a moment.
@@ -109,8 +167,13 @@ impl Failure {
 
     /// Whether somebody else has written meanwhile.
     pub(crate) fn is_conflict(&self) -> bool {
-        matches!(self, Self::Refused(status) if status.code == 409)
+        self.refusal().is_some_and(|status| status.code == 409)
     }
+}
+
+fn whats(obstacles: &[Obstacle]) -> String {
+    let whats: Vec<&str> = obstacles.iter().map(|obstacle| obstacle.what.as_str()).collect();
+    whats.join("; ")
 }
 
 /// Whether it was nobody who was refused.
@@ -136,5 +199,25 @@ mod tests {
         assert_eq!(patience(Status::timeout("nobody knows whether it was written", 0)), None);
         assert_eq!(patience(Status::failure(503, "Service Unavailable", "service unavailable")), None);
         assert_eq!(patience(Status::failure(403, "Forbidden", "no").retry_after(1)), None);
+    }
+
+    #[test]
+    fn a_no_is_told_from_what_went_wrong() {
+        let code = |code, message: &str| {
+            let refused = Failure::Refused(Box::new(Status::failure(code, "R", message)));
+            [refused.exit_code(), refused.with_next("do").exit_code()]
+        };
+        assert_eq!(code(403, "no"), [EXIT_NO; 2]);
+        assert_eq!(code(401, "Unauthorized"), [EXIT_FAILED; 2]);
+        assert_eq!(code(403, "User \"system:anonymous\" cannot get it"), [EXIT_FAILED; 2], "no login");
+        assert_eq!(Failure::from(Obstacle::new("it is old", "renew it")).exit_code(), EXIT_NO);
+        let late = Failure::TimedOut { what: "w".into(), after: Duration::ZERO, last: "l".into() };
+        assert_eq!(late.advised_late("do").exit_code(), EXIT_TIMED_OUT);
+    }
+
+    #[test]
+    fn what_was_refused_is_known_with_advice_too() {
+        let missing = Failure::Refused(Box::new(Status::failure(404, "NotFound", "no"))).with_next("do");
+        assert!(missing.is_not_found() && !missing.is_forbidden() && !missing.is_anonymous());
     }
 }

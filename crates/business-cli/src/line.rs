@@ -16,6 +16,7 @@ use crate::commands::leave::Leave;
 use crate::commands::lock::Lock;
 use crate::commands::login::Login;
 use crate::commands::login::session::Token;
+use crate::commands::logout::Logout;
 use crate::commands::rotate::Rotate;
 use crate::commands::top::Top;
 use crate::commands::transfer::Move;
@@ -77,6 +78,7 @@ pub(crate) enum Command {
     /// Let a cluster take new things again (operators)
     Uncordon(Cordon),
     Login(Login),
+    Logout(Logout),
     #[command(hide = true)]
     Token(Token),
     Completion(Completion),

@@ -8,11 +8,17 @@ use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
-use openidconnect::core::{CoreAuthenticationFlow, CoreClient, CoreProviderMetadata, CoreTokenResponse};
+use openidconnect::core::{
+    CoreAuthDisplay, CoreAuthenticationFlow, CoreClaimName, CoreClaimType, CoreClient, CoreClientAuthMethod,
+    CoreGrantType, CoreJsonWebKey, CoreJweContentEncryptionAlgorithm, CoreJweKeyManagementAlgorithm,
+    CoreResponseMode, CoreResponseType, CoreSubjectIdentifierType, CoreTokenResponse,
+};
+use openidconnect::url::Url;
+use openidconnect::url::form_urlencoded::Serializer;
 use openidconnect::{
-    AuthorizationCode, ClientId, CsrfToken, EndpointMaybeSet, EndpointNotSet, EndpointSet, HttpRequest,
-    HttpResponse, IssuerUrl, Nonce, OAuth2TokenResponse as _, PkceCodeChallenge, PkceCodeVerifier,
-    RedirectUrl, RefreshToken, Scope, TokenResponse as _,
+    AdditionalProviderMetadata, AuthorizationCode, ClientId, CsrfToken, EndpointMaybeSet, EndpointNotSet,
+    EndpointSet, HttpRequest, HttpResponse, IssuerUrl, Nonce, OAuth2TokenResponse as _, PkceCodeChallenge,
+    PkceCodeVerifier, ProviderMetadata, RedirectUrl, RefreshToken, Scope, TokenResponse as _,
 };
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
@@ -65,9 +71,36 @@ pub(crate) struct Begun {
 /// The provider has been asked what it can do.
 pub(crate) struct KnownProvider {
     client: KnownClient,
+    client_id: String,
     transport: Transport,
     scopes: Vec<String>,
+    /// Where it takes tokens back.
+    revocation: Option<String>,
 }
+
+/// What providers tell beside what OpenID Connect asks of them: RFC 8414.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct MoreMetadata {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    revocation_endpoint: Option<String>,
+}
+
+impl AdditionalProviderMetadata for MoreMetadata {}
+
+type Metadata = ProviderMetadata<
+    MoreMetadata,
+    CoreAuthDisplay,
+    CoreClientAuthMethod,
+    CoreClaimName,
+    CoreClaimType,
+    CoreGrantType,
+    CoreJweContentEncryptionAlgorithm,
+    CoreJweKeyManagementAlgorithm,
+    CoreJsonWebKey,
+    CoreResponseMode,
+    CoreResponseType,
+    CoreSubjectIdentifierType,
+>;
 
 type KnownClient = CoreClient<
     EndpointSet,
@@ -93,15 +126,14 @@ impl Provider {
     pub(crate) async fn known(&self, redirect: Option<&str>) -> Result<KnownProvider, Failure> {
         let wrong = |error: String| Failure::Usage(format!("--issuer {}: {error}", self.issuer));
         let issuer = IssuerUrl::new(self.issuer.clone()).map_err(|error| wrong(error.to_string()))?;
-        let host = issuer.url().host_str().unwrap_or_default().to_owned();
-        let is_here = ["127.0.0.1", "localhost", "[::1]"].contains(&host.as_str());
-        if issuer.url().scheme() != "https" && !is_here {
+        if !is_guarded(issuer.url()) {
             return Err(wrong("a provider is asked by https".to_owned()));
         }
         let transport = Transport::new(self.authority.as_deref())?;
-        let metadata = CoreProviderMetadata::discover_async(issuer, &transport.caller())
+        let metadata = Metadata::discover_async(issuer, &transport.caller())
             .await
             .map_err(|error| self.failed(&error))?;
+        let revocation = metadata.additional_metadata().revocation_endpoint.clone();
         let client =
             CoreClient::from_provider_metadata(metadata, ClientId::new(self.client_id.clone()), None);
         let client = match redirect {
@@ -111,7 +143,8 @@ impl Provider {
                 client.set_redirect_uri(redirect.map_err(|error| wrong(error.to_string()))?)
             }
         };
-        Ok(KnownProvider { client, transport, scopes: self.scopes.clone() })
+        let (client_id, scopes) = (self.client_id.clone(), self.scopes.clone());
+        Ok(KnownProvider { client, client_id, transport, scopes, revocation })
     }
 
     fn failed(&self, error: &dyn std::error::Error) -> Failure {
@@ -149,6 +182,30 @@ impl KnownProvider {
         self.session(&answer, Some(refresh), None)
     }
 
+    /// Has the provider take a session's refresh token back. Whether it says where: RFC 7009.
+    pub(crate) async fn revoked(&self, refresh: &str) -> Result<bool, Failure> {
+        let Some(endpoint) = &self.revocation else { return Ok(false) };
+        let url = Url::parse(endpoint).map_err(|error| stopped(&error))?;
+        if !is_guarded(&url) {
+            return Err(Failure::Stopped(format!("the provider: {endpoint} is not asked by https")));
+        }
+        let body = Serializer::new(String::new())
+            .append_pair("token", refresh)
+            .append_pair("token_type_hint", "refresh_token")
+            .append_pair("client_id", &self.client_id)
+            .finish();
+        let request = http::Request::post(url.as_str())
+            .header(http::header::CONTENT_TYPE, "application/x-www-form-urlencoded")
+            .body(body.into_bytes())
+            .map_err(|error| stopped(&error))?;
+        let ask = self.transport.caller();
+        let answer = ask(request).await.map_err(|error| stopped(&error))?;
+        if answer.status().is_success() {
+            return Ok(true);
+        }
+        Err(Failure::Stopped(format!("the provider: {endpoint} answered {}", answer.status())))
+    }
+
     fn session(
         &self,
         answer: &CoreTokenResponse,
@@ -172,6 +229,12 @@ impl KnownProvider {
             subject: claims.subject().to_string(),
         })
     }
+}
+
+/// Whether nobody on the way reads what is sent there.
+fn is_guarded(url: &Url) -> bool {
+    let host = url.host_str().unwrap_or_default();
+    url.scheme() == "https" || ["127.0.0.1", "localhost", "[::1]"].contains(&host)
 }
 
 fn stopped(error: &dyn std::error::Error) -> Failure {

@@ -32,6 +32,11 @@ pub(crate) fn within(project: &str, plural: &str, name: &str) -> String {
     format!("{}/namespaces/{}/{plural}/{}", root(), segment(project), segment(name))
 }
 
+/// What everything in a project begins with.
+pub(crate) fn in_project(project: &str) -> String {
+    format!("{}/namespaces/{}/", root(), segment(project))
+}
+
 /// The same as a rehearsal.
 pub(crate) fn rehearsed(path: &str) -> String {
     format!("{path}?dryRun=All")

@@ -1,7 +1,7 @@
 //! A refusal as a person reads it: what the server said, the levels as a picture, and what to do next.
 
 use crate::amount;
-use crate::failure::{Failure, is_about_nobody};
+use crate::failure::{Failure, Obstacle, is_about_nobody};
 use crate::level::{Level, LevelRow, LevelTable};
 use crate::screen::{Cell, Screen, Tone, harmless, right};
 use business_types::names;
@@ -9,6 +9,7 @@ use business_types::refusal::{BELOW_ALLOCATED, CLUSTER_CLOSED, QUOTA_EXCEEDED, R
 use http::StatusCode;
 use meta::quantity::Quantity;
 use meta::status::{Status, StatusCause};
+use std::fmt::Write as _;
 
 const LOG_IN: &str = "log in again: `kubectl business login`";
 /// What the server says of a name that is nobody's.
@@ -108,6 +109,9 @@ pub(crate) fn picture(shortages: &[Shortage], screen: Screen) -> String {
 
 /// Everything about a failure, for standard error.
 pub(crate) fn told(failure: &Failure, screen: Screen) -> String {
+    if let Failure::Blocked(obstacles) = failure {
+        return obstacles_told(obstacles, screen);
+    }
     let mut text = format!("{} {}\n", screen.paint(Tone::Full, "error:"), harmless(&failure.to_string()));
     let (failure, advice) = match failure {
         Failure::Advised { failure, next } => (&**failure, Some(*next)),
@@ -118,6 +122,19 @@ pub(crate) fn told(failure: &Failure, screen: Screen) -> String {
     }
     let next = advice.map_or_else(|| next_steps(failure), |next| vec![next.to_owned()]);
     text.extend(next.iter().map(|next| format!("  next: {}\n", harmless(next))));
+    text
+}
+
+/// Each with what to do about it, which is said once for those that follow each other.
+fn obstacles_told(obstacles: &[Obstacle], screen: Screen) -> String {
+    let mut text = String::new();
+    let mut rest = obstacles.iter().peekable();
+    while let Some(Obstacle { what, next }) = rest.next() {
+        let _infallible = writeln!(text, "{} {}", screen.paint(Tone::Full, "error:"), harmless(what));
+        if rest.peek().is_none_or(|after| after.next != *next) {
+            let _infallible = writeln!(text, "  next: {}", harmless(next));
+        }
+    }
     text
 }
 
@@ -411,6 +428,21 @@ mod tests {
         assert!(next(&bare).contains("`kubectl get apiservice v1.business.tkestack.io`"), "{}", next(&bare));
         let ours = Status::unavailable("no database takes writes", 1);
         assert!(!next(&ours).contains("apiservice"), "{}", next(&ours));
+    }
+
+    #[test]
+    fn everything_that_stands_in_the_way_is_told_with_what_to_do() {
+        let right = |what: &str| Obstacle::new(what, "ask for it");
+        let obstacles = vec![Obstacle::new("it is old", "renew it"), right("no secrets"), right("no tokens")];
+        let text = told(&Failure::Blocked(obstacles), Screen::plain(false));
+        let lines = [
+            "error: it is old",
+            "  next: renew it",
+            "error: no secrets",
+            "error: no tokens",
+            "  next: ask for it\n",
+        ];
+        assert_eq!(text, lines.join("\n"));
     }
 
     #[test]

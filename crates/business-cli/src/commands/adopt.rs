@@ -1,5 +1,5 @@
 use super::explain::documents;
-use super::member::{Both, BothClusters, text};
+use super::member::{self, Both, BothClusters, text};
 use crate::connection::ConnectionFlags;
 use crate::failure::{Failure, Outcome};
 use crate::paths;
@@ -16,8 +16,8 @@ Examples:
   kubectl business adopt -f take.yaml --kubeconfig east-admin.kubeconfig --dry-run
   kubectl business adopt -f take.yaml --kubeconfig east-admin.kubeconfig
 
-All of the file is taken, in one transaction, or nothing. Here --kubeconfig is the member cluster's: what is not there would be
-made, so it is looked for first.";
+All of the file is taken, in one transaction, or nothing. Here --kubeconfig is the member cluster's that the file names: what is
+not there would be made, so it is looked for first.";
 
 /// Take over namespaces that are there already: they are charged, and what runs in them goes on (operators)
 #[derive(Debug, Args)]
@@ -37,17 +37,18 @@ impl Adopt {
     pub(crate) async fn run(&self, connection: &ConnectionFlags) -> Result<Outcome, Failure> {
         let Both { host, member } = self.both.open(connection).await?;
         let mut items = documents(&self.filename)?;
-        let there = member.list::<Value>("/api/v1/namespaces").await?;
-        let there: BTreeSet<&str> = there.iter().map(|namespace| text(namespace, "/metadata/name")).collect();
-        let wrong: Vec<String> = items.iter().filter_map(|item| wrong(item, &there)).collect();
-        if !wrong.is_empty() {
-            return Err(Failure::File { path: self.filename.clone(), why: wrong.join("\n  ") });
-        }
+        self.good(items.iter().filter_map(wrong))?;
         let clusters: BTreeSet<&str> = items.iter().map(|item| text(item, "/spec/clusterName")).collect();
         if clusters.len() > 1 {
             let why = format!("it names several clusters ({clusters:?}): take those of each by themselves");
             return Err(Failure::File { path: self.filename.clone(), why });
         }
+        for cluster in clusters {
+            member::record(&host, &member, cluster).await?;
+        }
+        let there = member.list::<Value>("/api/v1/namespaces").await?;
+        let there: BTreeSet<&str> = there.iter().map(|namespace| text(namespace, "/metadata/name")).collect();
+        self.good(items.iter().filter_map(|item| absent(item, &there)))?;
         items.iter_mut().for_each(consent);
         let list = json!({
             "apiVersion": names::API_VERSION, "kind": "NamespaceList", "metadata": {}, "items": items,
@@ -67,10 +68,19 @@ impl Adopt {
         }
         Ok(Outcome::Done)
     }
+
+    /// Nothing is wrong with any of its objects.
+    fn good(&self, wrong: impl Iterator<Item = String>) -> Result<(), Failure> {
+        let wrong: Vec<String> = wrong.collect();
+        if wrong.is_empty() {
+            return Ok(());
+        }
+        Err(Failure::File { path: self.filename.clone(), why: wrong.join("\n  ") })
+    }
 }
 
 /// What is wrong with an object of the file.
-fn wrong(item: &Value, there: &BTreeSet<&str>) -> Option<String> {
+fn wrong(item: &Value) -> Option<String> {
     let (name, project) = (text(item, "/spec/namespace"), text(item, "/metadata/namespace"));
     if text(item, "/kind") != names::NAMESPACE_KIND || text(item, "/apiVersion") != names::API_VERSION {
         return Some(format!("{} is no Namespace of {}", text(item, "/kind"), names::API_VERSION));
@@ -78,6 +88,12 @@ fn wrong(item: &Value, there: &BTreeSet<&str>) -> Option<String> {
     if project.is_empty() {
         return Some(format!("namespace {name}: say in metadata.namespace which project it is to lie in"));
     }
+    let cluster = text(item, "/spec/clusterName");
+    cluster.is_empty().then(|| format!("namespace {name}: say in spec.clusterName in which cluster it is"))
+}
+
+fn absent(item: &Value, there: &BTreeSet<&str>) -> Option<String> {
+    let name = text(item, "/spec/namespace");
     (!there.contains(name)).then(|| format!("namespace {name} is not there: it would be made"))
 }
 

@@ -1,4 +1,4 @@
-use super::member::{Both, BothClusters, text};
+use super::member::{self, Both, BothClusters, text};
 use crate::amount;
 use crate::connection::ConnectionFlags;
 use crate::failure::{Failure, Outcome};
@@ -52,6 +52,7 @@ struct Found {
 impl Discover {
     pub(crate) async fn run(&self, connection: &ConnectionFlags, screen: Screen) -> Result<Outcome, Failure> {
         let Both { host, member } = self.both.open(connection).await?;
+        member::record(&host, &member, &self.cluster).await?;
         let (namespaces, quotas, held) = tokio::try_join!(
             member.list::<Value>("/api/v1/namespaces"),
             member.list::<Value>("/api/v1/resourcequotas"),

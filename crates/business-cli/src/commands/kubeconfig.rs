@@ -16,6 +16,8 @@ Examples:
 /// What to do about a cluster that issues none.
 const NO_CERTIFICATE: &str =
     "an operator makes the cluster ready for people: `kubectl business join` with --people and --endpoint";
+/// What to do about a number of days that the server does not take.
+const OTHER_DAYS: &str = "give other --days, or leave them out: then the server chooses";
 
 /// Get a kubeconfig with which you enter a namespace in its cluster: it holds a certificate of your own
 #[derive(Debug, Args)]
@@ -40,7 +42,7 @@ impl NamespaceKubeconfig {
         let days = self.days.map_or_else(String::new, |days| format!("&validDays={days}"));
         let path =
             format!("{}/certificate?format=kubeconfig{days}", paths::namespace(&api.project, &self.name));
-        let text = api.text(&path).await.map_err(|failure| failure.advised(422, NO_CERTIFICATE))?;
+        let text = api.text(&path).await.map_err(advised)?;
         if self.merge {
             let issued = Kubeconfig::from_yaml(&text).map_err(|error| Failure::Stopped(error.to_string()))?;
             let context = issued.current_context.clone().unwrap_or_default();
@@ -54,5 +56,33 @@ impl NamespaceKubeconfig {
             print(text)?;
         }
         Ok(Outcome::Done)
+    }
+}
+
+/// The server tells of the cluster, and of the parameters, by the same code.
+fn advised(failure: Failure) -> Failure {
+    if failure.names_field("spec.clusterName") {
+        return failure.advised(422, NO_CERTIFICATE);
+    }
+    if failure.names_field("validDays") { failure.advised(422, OTHER_DAYS) } else { failure }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::refusal::told;
+    use crate::screen::Screen;
+    use meta::status::{Status, StatusCause};
+
+    #[test]
+    fn what_to_do_is_said_of_what_was_refused() {
+        let next = |field: &str| {
+            let cause = StatusCause { field: field.into(), message: "no".into(), ..StatusCause::default() };
+            let status = Status::failure(422, "Invalid", "no").with_causes(vec![cause]);
+            told(&advised(Failure::Refused(Box::new(status))), Screen::plain(false))
+        };
+        assert!(next("spec.clusterName").contains("--people"), "{}", next("spec.clusterName"));
+        assert!(next("validDays").contains("other --days"), "{}", next("validDays"));
+        assert!(!next("metadata.name").contains("--people"), "{}", next("metadata.name"));
     }
 }

@@ -26,6 +26,10 @@ Examples:
 
 Each step can be repeated. Nothing is forgotten while anything is charged there.";
 
+/// What to do where namespaces are not gone yet: their budget is given back by whoever sees them gone.
+const NOT_DRAINED: &str = "they are still being deleted: call the same again, and it goes on from there; give it longer with \
+                           --timeout";
+
 /// Let a cluster leave: cordon it, drain it owner by owner, and forget it when it is empty (operators)
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -150,7 +154,8 @@ impl Leave {
                 here().await?.iter().map(|namespace| namespace.name().to_owned()).collect();
             Ok(if left.is_empty() { Look::Yes(()) } else { Look::NotYet(left.join(", ")) })
         })
-        .await?;
+        .await
+        .map_err(|failure| failure.advised_late(NOT_DRAINED))?;
         let body = json!({"spec": {"clusters": {&self.cluster: null}}});
         api.merge_patch(&paths::named(names::PROJECTS, project), &body).await?;
         note(format_args!("project {project}: its budget on {} is given back", self.cluster));

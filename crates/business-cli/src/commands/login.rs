@@ -1,3 +1,4 @@
+use crate::connection::duration;
 use crate::failure::{Failure, Outcome};
 use crate::files;
 use crate::oidc::{Provider, Session};
@@ -7,6 +8,7 @@ use kube::config::Kubeconfig;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 /// Where the provider sends the browser back to.
 mod callback;
@@ -14,7 +16,17 @@ mod callback;
 pub(crate) mod session;
 
 use callback::Callback;
-use session::SessionFile;
+use session::{LoginContext, SessionFile};
+
+/// The context of a login that nobody has named.
+pub(crate) const CONTEXT: &str = "business";
+/// What kubectl calls this program.
+const PLUGIN: &str = "kubectl-business";
+/// The command that is the credential plugin.
+const TOKEN: &str = "token";
+/// What kubectl says where it does not find the program.
+const INSTALL_HINT: &str = "kubectl-business is not where it was at the login: have it on PATH (`kubectl krew install business`, \
+                            or docs/command-line.md), and log in again with `kubectl-business login`";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -22,6 +34,8 @@ Examples:
     --certificate-authority ca.crt
   kubectl business login --issuer https://sso.example.org --client-id kubernetes     # for the cluster of the current context
   kubectl business login --issuer https://sso.example.org --client-id kubernetes --print-url
+  kubectl business login                         # once more, into the current context
+  kubectl business login --name carol            # as somebody else, beside it
 
 The provider knows the client as a public one that may be sent back to http://127.0.0.1/callback at any port, with PKCE.
 kubectl then gets fresh tokens by itself, as long as the provider refreshes them.";
@@ -30,23 +44,36 @@ kubectl then gets fresh tokens by itself, as long as the provider refreshes them
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Login {
-    #[command(flatten)]
-    client: OidcClient,
+    /// The provider's address; else that of the context that is logged into again
+    #[arg(long, value_name = "URL")]
+    issuer: Option<String>,
+    /// This program's name at the provider; else that of the context that is logged into again
+    #[arg(long, value_name = "NAME")]
+    client_id: Option<String>,
+    /// The authorities of the provider; else those of the system
+    #[arg(long, value_name = "FILE")]
+    issuer_ca: Option<PathBuf>,
+    /// A scope to ask for beside those that every login needs; repeat it for several
+    #[arg(long, value_name = "NAME")]
+    scope: Vec<String>,
     /// Print the address and open no browser
     #[arg(long)]
     print_url: bool,
     /// The port of 127.0.0.1 that the provider sends the browser back to; any free one if it is left out
     #[arg(long, default_value_t = 0, value_name = "PORT")]
     listen_port: u16,
-    /// The API server; else that of the current context
+    /// The API server; else that of the context that is logged into again, or of the current one
     #[arg(long, value_name = "URL")]
     server: Option<String>,
     /// The authorities of the API server
     #[arg(long, value_name = "FILE", requires = "server")]
     certificate_authority: Option<PathBuf>,
-    /// What the context is to be called
-    #[arg(long, default_value = "business", value_name = "NAME")]
-    name: String,
+    /// What the context is to be called; else `business`, or as the one that is logged into again
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// How long to wait until somebody has logged in
+    #[arg(long, default_value = "5m", value_name = "TIME", value_parser = duration)]
+    timeout: Duration,
 }
 
 /// Who asks whom.
@@ -76,9 +103,9 @@ impl OidcClient {
         }
     }
 
-    /// The same as arguments of the credential plugin.
-    fn args(&self) -> Result<Vec<String>, Failure> {
-        let mut args = vec!["token".to_owned(), format!("--issuer={}", self.issuer)];
+    /// The same as arguments of the credential plugin, for a session of this name.
+    fn args(&self, session: &str) -> Result<Vec<String>, Failure> {
+        let mut args = vec![TOKEN.to_owned(), format!("--issuer={}", self.issuer)];
         args.push(format!("--client-id={}", self.client_id));
         if let Some(authority) = &self.issuer_ca {
             let whole = authority.canonicalize();
@@ -87,6 +114,7 @@ impl OidcClient {
             args.push(format!("--issuer-ca={}", whole.display()));
         }
         args.extend(self.scope.iter().map(|scope| format!("--scope={scope}")));
+        args.push(format!("--session={session}"));
         Ok(args)
     }
 }
@@ -95,24 +123,18 @@ impl Login {
     /// `own`: the kubeconfig of `--kubeconfig`, `context`: the one whose cluster is meant.
     pub(crate) async fn run(&self, own: Option<&Path>, context: Option<&str>) -> Result<Outcome, Failure> {
         let file = files::kubeconfig(own)?;
-        let cluster = self.cluster(&file, context)?;
-        let session = self.session().await?;
-        SessionFile::of(&self.client.provider())?.keep(&session)?;
-        let plugin = std::env::current_exe().map_err(|error| Failure::Stopped(error.to_string()))?;
-        let exec = json!({
-            "apiVersion": "client.authentication.k8s.io/v1", "command": plugin, "args": self.client.args()?,
-            "interactiveMode": "Never",
-        });
-        let name = &self.name;
-        let added = json!({
-            "apiVersion": "v1", "kind": "Config", "current-context": name,
-            "clusters": [{"name": name, "cluster": cluster}],
-            "users": [{"name": name, "user": {"exec": exec}}],
-            "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
-        });
-        let added =
-            Kubeconfig::from_yaml(&added.to_string()).map_err(|error| Failure::Stopped(error.to_string()))?;
-        files::merge_into(&file, added)?;
+        let there = files::read(&file)?;
+        let known = self.known(&there, context);
+        let client = self.client(known.as_ref().map(|known| &known.token.client))?;
+        let again = known.as_ref().map(|known| known.name.as_str());
+        // For the cluster of another context it is a context of its own.
+        let same = again.filter(|again| context.is_none_or(|context| context == *again));
+        let name = self.name.as_deref().or(same).unwrap_or(CONTEXT);
+        let cluster = self.cluster(&there, context.or(again))?;
+        let session = self.session(&client).await?;
+        SessionFile::of(&client.provider(), name)?.keep(&session)?;
+        let namespace = files::context(&there, name).and_then(|context| context.namespace.as_deref());
+        files::merge_into(&file, entries(name, &client, &cluster, namespace)?)?;
         note(format_args!(
             "logged in as {}; the context {name} of {} is the current one",
             session.subject,
@@ -121,20 +143,52 @@ impl Login {
         Ok(Outcome::Done)
     }
 
-    async fn session(&self) -> Result<Session, Failure> {
+    /// The context of a login that says what this call does not: the one that is named, else the current one.
+    fn known(&self, there: &Kubeconfig, context: Option<&str>) -> Option<LoginContext> {
+        if self.issuer.is_some() && self.client_id.is_some() {
+            return None;
+        }
+        let current = there.current_context.as_deref();
+        let named = [self.name.as_deref(), context, current, Some(CONTEXT)];
+        named.into_iter().flatten().find_map(|name| LoginContext::of(there, name))
+    }
+
+    /// Who asks whom, as this call says, or as it was said at the login before.
+    fn client(&self, known: Option<&OidcClient>) -> Result<OidcClient, Failure> {
+        let unsaid = || {
+            Failure::Usage(
+                "say at which provider, and by which name this program is known there: --issuer and --client-id; they may be \
+                 left out where `login` has made the context already (--name, else the current one)"
+                    .to_owned(),
+            )
+        };
+        let issuer = self.issuer.as_ref().or(known.map(|known| &known.issuer)).ok_or_else(unsaid)?;
+        let client_id = self.client_id.as_ref().or(known.map(|known| &known.client_id)).ok_or_else(unsaid)?;
+        // Of another provider, other authorities vouch.
+        let same = known.filter(|known| known.issuer == *issuer);
+        let scope = same.filter(|_| self.scope.is_empty()).map_or(&self.scope, |same| &same.scope);
+        Ok(OidcClient {
+            issuer: issuer.clone(),
+            client_id: client_id.clone(),
+            issuer_ca: self.issuer_ca.clone().or_else(|| same?.issuer_ca.clone()),
+            scope: scope.clone(),
+        })
+    }
+
+    async fn session(&self, client: &OidcClient) -> Result<Session, Failure> {
         let callback = Callback::listen(self.listen_port).await?;
-        let provider = self.client.provider().known(Some(&callback.url())).await?;
+        let provider = client.provider().known(Some(&callback.url())).await?;
         let begun = provider.begin();
         note(format_args!("log in here:\n\n  {}\n", begun.url));
         if !self.print_url {
             open(&begun.url);
         }
-        let code = callback.code(&begun.state).await?;
+        let code = callback.code(&begun.state, self.timeout).await?;
         provider.end(begun, code).await
     }
 
     /// The cluster that the context is for.
-    fn cluster(&self, file: &Path, context: Option<&str>) -> Result<Value, Failure> {
+    fn cluster(&self, known: &Kubeconfig, context: Option<&str>) -> Result<Value, Failure> {
         if let Some(server) = &self.server {
             let mut cluster = json!({ "server": server });
             if let (Some(path), Some(map)) = (&self.certificate_authority, cluster.as_object_mut()) {
@@ -149,15 +203,48 @@ impl Login {
         let none = || {
             Failure::Usage("say which server: --server, or a kubeconfig with a current context".to_owned())
         };
-        let known = Kubeconfig::read_from(file).map_err(|_missing| none())?;
         let context = context.or(known.current_context.as_deref()).ok_or_else(none)?;
-        let named =
-            known.contexts.iter().find(|one| one.name == context).and_then(|one| one.context.as_ref());
-        let cluster = &named.ok_or_else(none)?.cluster;
+        let cluster = &files::context(known, context).ok_or_else(none)?.cluster;
         let found =
             known.clusters.iter().find(|one| one.name == *cluster).and_then(|one| one.cluster.as_ref());
         serde_json::to_value(found.ok_or_else(none)?).map_err(|error| Failure::Stopped(error.to_string()))
     }
+}
+
+/// What is added to a kubeconfig. A namespace that the context has stays.
+fn entries(
+    name: &str,
+    client: &OidcClient,
+    cluster: &Value,
+    namespace: Option<&str>,
+) -> Result<Kubeconfig, Failure> {
+    let exec = json!({
+        "apiVersion": "client.authentication.k8s.io/v1", "command": plugin()?, "args": client.args(name)?,
+        "interactiveMode": "Never", "installHint": INSTALL_HINT,
+    });
+    let mut context = json!({"cluster": name, "user": name});
+    if let (Some(namespace), Some(map)) = (namespace, context.as_object_mut()) {
+        map.insert("namespace".to_owned(), json!(namespace));
+    }
+    let added = json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": name,
+        "clusters": [{"name": name, "cluster": cluster}],
+        "users": [{"name": name, "user": {"exec": exec}}],
+        "contexts": [{"name": name, "context": context}],
+    });
+    Kubeconfig::from_yaml(&added.to_string()).map_err(|error| Failure::Stopped(error.to_string()))
+}
+
+/// What kubectl is to call: the bare name where PATH leads to this very file, for a manager of plugins keeps each version of it
+/// in a place of its own, and removes the old one.
+fn plugin() -> Result<String, Failure> {
+    let own = std::env::current_exe().map_err(|error| Failure::Stopped(error.to_string()))?;
+    let listed = std::env::var_os("PATH").unwrap_or_default();
+    let directories = std::env::split_paths(&listed).filter(|directory| directory.is_absolute());
+    let found = directories.map(|directory| directory.join(PLUGIN)).find(|path| path.is_file());
+    let found = found.and_then(|path| path.canonicalize().ok());
+    let is_it = found.is_some() && found == own.canonicalize().ok();
+    Ok(if is_it { PLUGIN.to_owned() } else { own.display().to_string() })
 }
 
 /// Has the desktop open a page. Where there is none, the address was printed.

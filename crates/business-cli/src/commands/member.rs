@@ -1,6 +1,9 @@
 use crate::api::Api;
 use crate::connection::{ConnectionFlags, of_file};
-use crate::failure::Failure;
+use crate::failure::{Failure, Obstacle};
+use crate::objects::MemberCluster;
+use crate::paths;
+use business_types::names;
 use clap::Args;
 use kube::config::KubeConfigOptions;
 use serde::Deserialize;
@@ -40,7 +43,7 @@ impl BothClusters {
         let options =
             KubeConfigOptions { context: self.member_context.clone(), ..KubeConfigOptions::default() };
         let config = of_file(file, &options).await?;
-        let member = Api::new(config, String::new(), connection.request_timeout)?;
+        let member = Api::new(config, String::new(), connection.request_timeout)?.of_member();
         Ok(Both { host: connection.open_with(self.host_kubeconfig.as_deref()).await?, member })
     }
 }
@@ -48,6 +51,24 @@ impl BothClusters {
 /// Which cluster it is: the uid of its `kube-system`.
 pub(crate) async fn uid(member: &Api) -> Result<String, Failure> {
     Ok(member.get::<Identified>("/api/v1/namespaces/kube-system").await?.metadata.uid)
+}
+
+/// The record of a cluster, when the member's kubeconfig leads to that one: what stands in another is not to be taken for what
+/// is in it.
+pub(crate) async fn record(host: &Api, member: &Api, cluster: &str) -> Result<MemberCluster, Failure> {
+    let record: MemberCluster = host.get(&paths::named(names::MEMBER_CLUSTERS, cluster)).await?;
+    if record.status.uid.is_empty() {
+        let what =
+            format!("the controller has not looked at cluster {cluster} yet: nobody knows which one it is");
+        let next = format!("`kubectl business describe cluster {cluster}` says what it waits for");
+        return Err(Obstacle::new(what, next).into());
+    }
+    if record.status.uid != uid(member).await? {
+        let what = format!("the kubeconfig leads to another cluster than {cluster} stands for");
+        let next = "name that cluster's by --kubeconfig, and its context in it by --member-context";
+        return Err(Obstacle::new(what, next).into());
+    }
+    Ok(record)
 }
 
 /// A text of an object.

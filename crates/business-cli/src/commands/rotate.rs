@@ -38,6 +38,15 @@ the token of the tunnel's agents. It can be interrupted at any step and called a
 const NO_SECRET: &str = "the chart's members.namespace may be another one: name it by --members-namespace; where the Secret is \
                          gone, `kubectl business join` makes it anew";
 
+/// What to do where the controller has not taken the new ones.
+const TAKEN_BACK: &str = "the controller goes on with the old ones: `kubectl business describe cluster NAME` and its log say why \
+                          it has not taken the new ones; then call this again, with a longer --timeout if it was slow";
+const NOT_TAKEN_BACK: &str = "the new ones stay in the Secret, and the old ones are good, too: call this again when the Secret \
+                              can be written";
+/// What to do where the old ones are good for longer than they should be.
+const NOT_REFUSED: &str = "the controller has the new ones: call this again, and it revokes what is left; a cluster may take a \
+                           moment to notice that a token's Secret is gone: give it longer with --timeout";
+
 /// Renew the controller's credentials of a cluster without a gap, and revoke the old ones (operators)
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -147,11 +156,7 @@ impl Rotate {
 
     /// Whether it is that cluster. Where its Secret is.
     async fn check(&self, host: &Api, member: &Api) -> Result<String, Failure> {
-        let cluster: MemberCluster = host.get(&paths::named(names::MEMBER_CLUSTERS, &self.cluster)).await?;
-        if cluster.status.uid != member::uid(member).await? {
-            let why = format!("the kubeconfig leads to another cluster than {} stands for", self.cluster);
-            return Err(Failure::Stopped(why));
-        }
+        let cluster = member::record(host, member, &self.cluster).await?;
         Ok(secret_path_of(&self.members_namespace, &terms::secret_name(&self.cluster, Some(&cluster))))
     }
 
@@ -185,10 +190,15 @@ impl Rotate {
             .iter()
             .map(|one| (one.account.key.to_owned(), json!(BASE64_STANDARD.encode(&one.before))));
         match host.merge_patch(path, &patch(written, &before.collect())).await {
-            Ok(_) => note("the old credentials are in the Secret again"),
-            Err(why) => note(format_args!("the new credentials stay in {path}: {why}")),
+            Ok(_) => {
+                note("the old credentials are in the Secret again");
+                failure.advised_late(TAKEN_BACK)
+            }
+            Err(why) => {
+                note(format_args!("the new credentials stay in {path}: {why}"));
+                failure.advised_late(NOT_TAKEN_BACK)
+            }
         }
-        failure
     }
 
     async fn refused(&self, member: &Api, token: &str) -> Result<(), Failure> {
@@ -203,6 +213,7 @@ impl Rotate {
             }
         })
         .await
+        .map_err(|failure| failure.advised_late(NOT_REFUSED))
     }
 }
 

@@ -1,5 +1,7 @@
 use crate::asked::Asked;
 use crate::world::{Ended, PROGRAM};
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
 use std::io::Write as _;
 use std::net::{TcpListener, TcpStream};
@@ -9,12 +11,15 @@ use std::sync::{Arc, Mutex};
 
 const SECRETS: &str = "/api/v1/namespaces/tke-business-members/secrets";
 const LEAVE: [&str; 3] = ["leave", "east", "--forget"];
+/// Of the cluster that a stand-in is.
+const UID: &str = "1";
 
 /// Code and body.
 type Answer = (u16, Value);
 
 /// Stands for a kube-apiserver, business-api behind it.
 struct StandIn {
+    server: String,
     kubeconfig: PathBuf,
     /// `GET /path`, in their order.
     asked: Arc<Mutex<Vec<String>>>,
@@ -47,7 +52,7 @@ impl StandIn {
         });
         let kubeconfig = std::env::temp_dir().join(format!("business-stand-in-{}", uuid::Uuid::new_v4()));
         std::fs::write(&kubeconfig, config.to_string()).unwrap();
-        Self { kubeconfig, asked }
+        Self { server, kubeconfig, asked }
     }
 
     fn run(&self, args: &[&str]) -> Ended {
@@ -86,10 +91,17 @@ fn serve(
 }
 
 fn done(call: &str) -> Value {
-    if call.ends_with("/selfsubjectaccessreviews") {
-        return json!({"status": {"allowed": true}});
+    match call {
+        call if call.ends_with("/selfsubjectaccessreviews") => json!({"status": {"allowed": true}}),
+        call if call == get("memberclusters/east") => east(UID),
+        "GET /api/v1/namespaces/kube-system" => json!({"metadata": {"uid": UID}}),
+        _ => json!({"metadata": {}, "items": []}),
     }
-    json!({"metadata": {}, "items": []})
+}
+
+/// The record of cluster east, which stands for the cluster of this uid.
+fn east(uid: &str) -> Value {
+    json!({"metadata": {"name": "east", "uid": "record"}, "status": {"uid": uid}})
 }
 
 fn refused(code: u16, message: &str) -> Answer {
@@ -166,8 +178,10 @@ fn what_stands_in_the_way_of_a_join_is_said_before_anything_is_written() {
     assert_eq!(without_role.code, 3, "{}", without_role.err);
     assert!(without_role.err.contains("next: have the Role business-operator"), "{}", without_role.err);
     let elsewhere = kube(false, true).run_for_member(&join);
-    assert_eq!(elsewhere.code, 1, "{}", elsewhere.err);
-    assert!(elsewhere.err.contains("no namespace tke-business-members"), "{}", elsewhere.err);
+    assert_eq!(elsewhere.code, 3, "{}", elsewhere.err);
+    let told =
+        "error: the host cluster has no namespace tke-business-members\n  next: --members-namespace is";
+    assert!(elsewhere.err.contains(told), "{}", elsewhere.err);
     let good = kube(false, false);
     let (own, named) = (
         good.run_for_member(&join),
@@ -207,4 +221,155 @@ fn a_server_that_is_not_there_is_told_at_once_and_one_that_asks_for_patience_is_
     });
     kube.run(&["tree"]).expect(0);
     assert_eq!(kube.asked(&get("projects")).len(), 2);
+}
+
+/// A join in whose way much stands: for the record of refusals.
+pub(crate) fn blocked_join() -> Ended {
+    let kube = StandIn::start(|call, _| match call {
+        "GET /version" => Some((200, json!({"major": "1", "minor": "28", "gitVersion": "v1.28.4"}))),
+        "GET /api/v1/namespaces/tke-business-members" => Some(refused(404, "no such namespace")),
+        call if call == get("memberclusters") => {
+            let west = json!({"metadata": {"name": "west"}, "status": {"uid": UID}});
+            Some((200, json!({"metadata": {}, "items": [west]})))
+        }
+        call if call == get("memberclusters/east") => Some(refused(404, "no such cluster")),
+        call => call.starts_with(&format!("GET {SECRETS}/")).then(|| refused(404, "no such Secret")),
+    });
+    let ended = kube.run_for_member(&["join", "east", "--server", "https://east.example.org:6443"]);
+    assert_eq!(kube.asked("PATCH"), [""; 0], "{}", ended.err);
+    let err = ended.err.replace(&kube.server, "https://east.example.org:6443");
+    Ended { err, ..ended }
+}
+
+/// A file for `adopt`.
+struct Take(PathBuf);
+
+impl Drop for Take {
+    fn drop(&mut self) {
+        let _gone = std::fs::remove_file(&self.0);
+    }
+}
+
+impl Take {
+    fn new() -> Self {
+        let path = std::env::temp_dir().join(format!("business-take-{}", uuid::Uuid::new_v4()));
+        let object = json!({
+            "apiVersion": "business.tkestack.io/v1", "kind": "Namespace", "metadata": {"namespace": "shop"},
+            "spec": {"clusterName": "east", "namespace": "web", "hard": {"pods": "1"}},
+        });
+        std::fs::write(&path, object.to_string()).unwrap();
+        Self(path)
+    }
+
+    fn args(&self) -> [&str; 3] {
+        ["adopt", "-f", self.0.to_str().unwrap()]
+    }
+}
+
+#[test]
+fn what_stands_in_another_cluster_is_not_taken_for_what_is_in_the_named_one() {
+    let take = Take::new();
+    let adopt = take.args();
+    let commands = [&["discover", "east"][..], &adopt, &["rotate", "east"]];
+    let operators = "User \"bob\" cannot get resource \"memberclusters\": this is for operators";
+    for (code, answer, told, next) in [
+        (
+            200,
+            east("another"),
+            "leads to another cluster than east stands for",
+            "name that cluster's by --kubeconfig",
+        ),
+        (200, east(""), "has not looked at cluster east yet", "`kubectl business describe cluster east`"),
+        (403, refused(403, operators).1, "this is for operators", "ask an operator"),
+    ] {
+        let kube = StandIn::start(move |call, _| {
+            (call == get("memberclusters/east")).then(|| (code, answer.clone()))
+        });
+        for command in commands {
+            let ended = kube.run_for_member(command);
+            assert_eq!((ended.code, ended.out.as_str()), (3, ""), "{command:?}: {}", ended.err);
+            assert!(ended.err.contains(told), "{command:?}: {}", ended.err);
+            assert!(ended.err.contains(&format!("next: {next}")), "{command:?}: {}", ended.err);
+        }
+        for verb in ["POST", "PATCH"] {
+            assert_eq!(kube.asked(verb), [""; 0], "nothing is written");
+        }
+    }
+}
+
+#[test]
+fn what_is_there_is_taken() {
+    let take = Take::new();
+    let kube = StandIn::start(|call, _| {
+        let there = json!({"metadata": {}, "items": [{"metadata": {"name": "web"}}]});
+        (call == "GET /api/v1/namespaces").then(|| (200, there))
+    });
+    let taken = kube.run_for_member(&take.args()).expect(0);
+    assert!(taken.starts_with("1 namespace is taken"), "{taken}");
+    assert_eq!(kube.asked("POST"), [get("namespaces").replace("GET", "POST")]);
+}
+
+#[test]
+fn a_member_cluster_that_refuses_is_no_matter_of_the_platforms_roles() {
+    for (code, message, exit, next) in [
+        (401, "Unauthorized", 1, "has no credentials there"),
+        (403, "User \"system:anonymous\" cannot get path \"/version\"", 1, "has no credentials there"),
+        (403, "User \"eve\" cannot get path \"/version\"", 3, "has no rights for this there"),
+    ] {
+        let kube = StandIn::start(move |call, _| match call {
+            "GET /version" => Some(refused(code, message)),
+            call if call == get("memberclusters/east") => Some(refused(404, "no such cluster")),
+            call => call.starts_with(&format!("GET {SECRETS}/")).then(|| refused(404, "no such Secret")),
+        });
+        let ended = kube.run_for_member(&["join", "east"]);
+        assert_eq!(ended.code, exit, "{}", ended.err);
+        assert!(ended.err.contains("next: it is the member cluster that refuses"), "{}", ended.err);
+        assert!(ended.err.contains(next), "{}", ended.err);
+        assert!(!ended.err.contains("kubectl business login"), "{}", ended.err);
+    }
+}
+
+#[test]
+fn what_did_not_come_in_time_is_told_with_what_is_so_now() {
+    let kube = StandIn::start(|call, _| match call {
+        call if call == format!("GET {SECRETS}/cluster-east") => {
+            let kubeconfig = json!({
+                "current-context": "east", "clusters": [{"name": "east", "cluster": {"server": "https://east"}}],
+                "contexts": [{"name": "east", "context": {"cluster": "east", "user": "u"}}],
+                "users": [{"name": "u", "user": {"token": "old"}}],
+            });
+            let kubeconfig = BASE64_STANDARD.encode(kubeconfig.to_string());
+            Some((200, json!({"metadata": {"resourceVersion": "1"}, "data": {"kubeconfig": kubeconfig}})))
+        }
+        call if call.ends_with("/token") => {
+            Some((200, json!({"status": {"token": "new", "expirationTimestamp": "2030-01-01T00:00:00Z"}})))
+        }
+        call if call == get("namespaces/shop/namespaces") => {
+            let web = json!({"metadata": {"name": "east-web"}, "spec": {"clusterName": "east"}});
+            Some((200, json!({"metadata": {}, "items": [web]})))
+        }
+        _ => None,
+    });
+    let rotated = kube.run_for_member(&["rotate", "east", "--timeout", "0s"]);
+    let drained = kube.run(&["leave", "east", "--drain", "shop", "--yes", "--timeout", "0s"]);
+    for (ended, next) in
+        [(rotated, "the controller goes on with the old ones"), (drained, "they are still being deleted")]
+    {
+        assert_eq!(ended.code, 4, "{}", ended.err);
+        assert!(ended.err.contains(&format!("next: {next}")), "{}", ended.err);
+        assert!(!ended.err.contains("without you"), "{}", ended.err);
+    }
+}
+
+#[test]
+fn who_has_named_no_project_is_told_how() {
+    let kube = StandIn::start(|call, _| {
+        call.contains("/v1/namespaces/").then(|| refused(404, "projects \"default\" not found"))
+    });
+    let next = "next: no project was named: -n PROJECT";
+    let ended = kube.run(&["kubeconfig", "east-web"]);
+    assert!(ended.code == 1 && ended.err.contains(next), "{}", ended.err);
+    assert!(ended.err.contains("kubectl config set-context --current --namespace=PROJECT"), "{}", ended.err);
+    let named = kube.run(&["kubeconfig", "east-web", "-n", "shop"]);
+    assert!(named.code == 1 && !named.err.contains(next), "{}", named.err);
 }

@@ -27,11 +27,17 @@ struct Answering {
     key: EncodingKey,
     public: Value,
     lifetime: u64,
+    /// The first line of what it answers when it is to take a token back.
+    revokes: &'static str,
     nonce: Mutex<String>,
 }
 
 impl StandIn {
     fn start(lifetime: u64) -> Self {
+        Self::start_revoking(lifetime, "200 OK")
+    }
+
+    fn start_revoking(lifetime: u64, revokes: &'static str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let issuer = format!("http://{}", listener.local_addr().unwrap());
         let pair = KeyPair::generate().unwrap();
@@ -40,8 +46,8 @@ impl StandIn {
         let public = json!({"keys": [{"kty": "EC", "crv": "P-256", "alg": "ES256", "use": "sig", "kid": "k1",
             "x": part(1..33), "y": part(33..65)}]});
         let key = EncodingKey::from_ec_pem(pair.serialize_pem().as_bytes()).unwrap();
-        let answering =
-            Answering { issuer: issuer.clone(), key, public, lifetime, nonce: Mutex::new(String::new()) };
+        let nonce = Mutex::new(String::new());
+        let answering = Answering { issuer: issuer.clone(), key, public, lifetime, revokes, nonce };
         let asked = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&asked);
         std::thread::spawn(move || {
@@ -72,6 +78,10 @@ impl Answering {
                 seen.lock().unwrap().push(asked);
                 ("200 OK".to_owned(), answer)
             }
+            "/revoke" => {
+                seen.lock().unwrap().push(pairs(&String::from_utf8(body).unwrap()));
+                (self.revokes.to_owned(), json!({}))
+            }
             _ => ("404 Not Found".to_owned(), json!({})),
         };
         let answer = answer.to_string();
@@ -84,7 +94,7 @@ impl Answering {
         json!({
             "issuer": self.issuer, "authorization_endpoint": at("/authorize"), "token_endpoint": at("/token"),
             "jwks_uri": at("/keys"), "response_types_supported": ["code"], "subject_types_supported": ["public"],
-            "id_token_signing_alg_values_supported": ["ES256"],
+            "id_token_signing_alg_values_supported": ["ES256"], "revocation_endpoint": at("/revoke"),
         })
     }
 
@@ -130,6 +140,8 @@ fn pairs(text: &str) -> HashMap<String, String> {
 /// A person's home, and what the program writes there.
 struct Home {
     directory: PathBuf,
+    /// Where its shell looks for programs.
+    path: PathBuf,
 }
 
 impl Drop for Home {
@@ -142,20 +154,23 @@ impl Home {
     fn new() -> Self {
         let directory = std::env::temp_dir().join(format!("business-cli-home-{}", uuid::Uuid::new_v4()));
         std::fs::create_dir(&directory).unwrap();
-        Self { directory }
+        Self { directory, path: PathBuf::from("/nowhere") }
     }
 
     fn program(&self, args: &[&str]) -> Command {
         let mut command = Command::new(PROGRAM);
-        command.args(args).env("HOME", &self.directory).env_remove("KUBECONFIG");
+        command.args(args).env("HOME", &self.directory).env("PATH", &self.path).env_remove("KUBECONFIG");
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }
 
     /// Logs in; the browser is this test. Standard error at the end.
     fn login(&self, issuer: &str, forge: impl Fn(&str) -> String) -> (i32, String) {
-        let server = ["--server", "https://api.test:6443", "--print-url"];
-        let args = [&["login", "--issuer", issuer, "--client-id", "kubernetes"][..], &server].concat();
+        self.login_by(&first(issuer), forge)
+    }
+
+    fn login_by(&self, flags: &[&str], forge: impl Fn(&str) -> String) -> (i32, String) {
+        let args = [&["login", "--print-url"][..], flags].concat();
         let mut child = self.program(&args).spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
         let url = lines
@@ -173,7 +188,11 @@ impl Home {
     }
 
     fn token(&self, config: &Value) -> std::process::Output {
-        let exec = &config["users"][0]["user"]["exec"];
+        self.token_of(&config["users"][0])
+    }
+
+    fn token_of(&self, user: &Value) -> std::process::Output {
+        let exec = &user["user"]["exec"];
         assert_eq!(exec["command"], PROGRAM);
         let args: Vec<&str> =
             exec["args"].as_array().unwrap().iter().map(|arg| arg.as_str().unwrap()).collect();
@@ -184,6 +203,18 @@ impl Home {
         let file = self.directory.join(".kube/config");
         serde_yaml_ng::from_str(&std::fs::read_to_string(file).unwrap()).unwrap()
     }
+
+    /// How many sessions are kept.
+    fn sessions(&self) -> usize {
+        let files = std::fs::read_dir(self.directory.join(".kube/cache/business")).unwrap();
+        let paths = files.map(|file| file.unwrap().path());
+        paths.filter(|path| path.extension().is_some_and(|end| end == "json")).count()
+    }
+}
+
+/// What somebody says who has never logged in.
+fn first(issuer: &str) -> [&str; 6] {
+    ["--issuer", issuer, "--client-id", "kubernetes", "--server", "https://api.test:6443"]
 }
 
 /// What a browser is answered, redirects not followed.
@@ -249,4 +280,92 @@ fn a_provider_without_tls_elsewhere_is_refused() {
     let output = Home::new().program(&args).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("asked by https"), "{output:?}");
+}
+
+#[test]
+fn each_context_has_a_session_of_its_own() {
+    let (provider, home) = (StandIn::start(20), Home::new());
+    for name in ["alice", "carol"] {
+        let flags = [&first(&provider.issuer)[..], &["--name", name]].concat();
+        let (code, told) = home.login_by(&flags, str::to_owned);
+        assert_eq!(code, 0, "{told}");
+    }
+    assert_eq!(home.sessions(), 2);
+    let config = home.kubeconfig();
+    for user in config["users"].as_array().unwrap() {
+        let output = home.token_of(user);
+        assert!(output.status.success(), "{output:?}");
+        let asked = provider.asked.lock().unwrap().last().unwrap().clone();
+        assert_eq!(asked["refresh_token"], "first", "the other one's session is left alone");
+    }
+}
+
+#[test]
+fn a_login_is_repeated_without_a_word() {
+    let (provider, home) = (StandIn::start(3600), Home::new());
+    let never = home.program(&["login"]).output().unwrap();
+    let said = String::from_utf8_lossy(&never.stderr);
+    assert!(never.status.code() == Some(2) && said.contains("--issuer and --client-id"), "{never:?}");
+    let flags = [&first(&provider.issuer)[..], &["--name", "prod", "--scope", "groups"]].concat();
+    assert_eq!(home.login_by(&flags, str::to_owned).0, 0);
+    let mut config = home.kubeconfig();
+    config["contexts"][0]["context"]["namespace"] = json!("shop");
+    std::fs::write(home.directory.join(".kube/config"), config.to_string()).unwrap();
+    let (code, told) = home.login_by(&[], str::to_owned);
+    assert!(code == 0 && told.contains("the context prod"), "{told}");
+    assert_eq!(home.kubeconfig(), config, "all is as it was, the project of the context, too");
+    let asked = provider.asked.lock().unwrap().clone();
+    assert!(asked[2]["scope"].contains("groups"), "{asked:?}");
+    let (code, told) = home.login_by(&["--name", "carol"], str::to_owned);
+    assert!(code == 0 && told.contains("the context carol"), "{told}");
+    let clusters = &home.kubeconfig()["clusters"];
+    assert_eq!(clusters[1]["cluster"], clusters[0]["cluster"]);
+}
+
+#[test]
+fn a_plugin_that_is_on_path_is_called_by_its_bare_name() {
+    let (provider, mut home) = (StandIn::start(3600), Home::new());
+    home.path = home.directory.join("bin");
+    std::fs::create_dir(&home.path).unwrap();
+    std::os::unix::fs::symlink(PROGRAM, home.path.join("kubectl-business")).unwrap();
+    assert_eq!(home.login(&provider.issuer, str::to_owned).0, 0);
+    let exec = home.kubeconfig()["users"][0]["user"]["exec"].clone();
+    assert_eq!(exec["command"], "kubectl-business");
+    assert!(exec["installHint"].as_str().unwrap().contains("PATH"), "{exec}");
+    std::fs::remove_file(home.path.join("kubectl-business")).unwrap();
+    std::fs::write(home.path.join("kubectl-business"), "another program").unwrap();
+    assert_eq!(home.login_by(&[], str::to_owned).0, 0);
+    assert_eq!(home.kubeconfig()["users"][0]["user"]["exec"]["command"], PROGRAM);
+}
+
+#[test]
+fn nobody_who_does_not_log_in_is_told_that_it_goes_on() {
+    let (provider, home) = (StandIn::start(3600), Home::new());
+    let args = [&["login", "--print-url", "--timeout", "1ms"][..], &first(&provider.issuer)].concat();
+    let output = home.program(&args).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(4), "{said}");
+    assert!(said.contains("next: call it again") && !said.contains("without you"), "{said}");
+}
+
+#[test]
+fn a_logout_leaves_nothing_behind() {
+    for (answer, told) in [("200 OK", "has taken"), ("503 Service Unavailable", "was not taken back")] {
+        let (provider, home) = (StandIn::start_revoking(3600, answer), Home::new());
+        assert_eq!(home.login(&provider.issuer, str::to_owned).0, 0);
+        let output = home.program(&["logout"]).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && said.contains(told), "{said}");
+        let asked = provider.asked.lock().unwrap().last().unwrap().clone();
+        let [token, hint, client] = ["token", "token_type_hint", "client_id"].map(|key| asked[key].as_str());
+        assert_eq!((token, hint, client), ("first", "refresh_token", "kubernetes"));
+        assert_eq!(home.sessions(), 0);
+        let config = home.kubeconfig();
+        for list in ["contexts", "users", "clusters"] {
+            assert_eq!(config[list], json!([]), "{list}");
+        }
+        assert_eq!(config["current-context"], Value::Null);
+        let again = home.program(&["logout"]).output().unwrap();
+        assert_eq!(again.status.code(), Some(2), "{again:?}");
+    }
 }

@@ -10,11 +10,11 @@ async fn exit_codes_tell_scripts_what_is_wrong() {
     assert!(nowhere.err.contains("the kubeconfig cannot be used"), "{}", nowhere.err);
     assert_eq!(nowhere.code, 1);
     let unknown = world.run("nobody", &["access", "list", "shop"]);
-    assert_eq!(unknown.code, 3);
+    assert_eq!(unknown.code, 1, "no login");
     assert!(unknown.err.contains("next: log in"), "{}", unknown.err);
     let unknown = world.run("nobody", &["tree"]);
     assert!(
-        unknown.code == 3 && unknown.err.contains("next: log in"),
+        unknown.code == 1 && unknown.err.contains("next: log in"),
         "no tree is empty for nobody: {}",
         unknown.err
     );
@@ -40,4 +40,9 @@ fn an_import_is_told_where_it_is_done() {
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2), "{said}");
     assert!(said.contains("`business-api import --apply --etcd-servers https://etcd`"), "{said}");
+    let args = ["import", "--database-url", "postgres://u:secret@h/d", "--apply"];
+    let output = Command::new(PROGRAM).args(args).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("`business-api import --apply`") && said.contains("in DATABASE_URL"), "{said}");
+    assert!(!said.contains("secret"), "{said}");
 }

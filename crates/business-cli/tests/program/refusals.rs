@@ -1,3 +1,4 @@
+use crate::clusters::blocked_join;
 use crate::terminal::assert_recorded;
 use crate::world::{World, until};
 use std::fmt::Write as _;
@@ -71,5 +72,8 @@ async fn every_refusal_says_what_to_do_next() {
     let (who, closed) = CORDONED[0];
     until("the cordon is known", || world.run(who, &[closed, &["--dry-run"]].concat()).code == 3);
     take(CORDONED);
+    let blocked = blocked_join();
+    let line = "join east --kubeconfig east-admin.kubeconfig --server https://east.example.org:6443";
+    writeln!(record, "$ as operator: kubectl business {line}   # {}\n{}", blocked.code, blocked.err).unwrap();
     assert_recorded("refusals", &record);
 }

@@ -1,7 +1,7 @@
 use super::terms::{Terms, Way};
-use super::{Join, manifests, member, tunnel};
+use super::{Join, MEMBERS_ROLE, manifests, member, tunnel};
 use crate::api::{Api, segment};
-use crate::failure::Failure;
+use crate::failure::{Failure, Obstacle};
 use crate::objects::{self, MemberCluster};
 use business_types::names;
 use serde_json::{Value, json};
@@ -9,6 +9,13 @@ use std::collections::BTreeSet;
 
 /// The first version whose admission policies are stable.
 const MINOR_MIN: u32 = 30;
+
+/// What to do where the member cluster does not allow what is needed.
+const RULE_MEMBER: &str =
+    "take a kubeconfig of somebody who rules that cluster: its ClusterRole cluster-admin has all of it";
+/// What to do where the members' namespace is not there.
+const NAME_NAMESPACE: &str = "--members-namespace is the chart's members.namespace; where the platform is not installed here, \
+                              look whether --context and --host-kubeconfig are those that you mean";
 
 /// Something that has to be allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -47,11 +54,10 @@ pub(super) async fn check(
     objects: &[Value],
 ) -> Result<String, Failure> {
     if member.config.accept_invalid_certs {
-        return Err(Failure::Stopped(
-            "the member's kubeconfig does not look at the server's certificate: the controller would not know whom it talks \
-             to; put certificate-authority-data in place of insecure-skip-tls-verify"
-                .to_owned(),
-        ));
+        let what = "the member's kubeconfig does not look at the server's certificate: the controller would not know whom it \
+                    talks to";
+        let next = "put certificate-authority-data in place of insecure-skip-tls-verify";
+        return Err(Obstacle::new(what, next).into());
     }
     let mut wrong = Vec::new();
     let version: Value = member.get("/version").await?;
@@ -61,49 +67,63 @@ pub(super) async fn check(
     wrong.extend(taken(&known, &join.cluster, &uid));
     for right in needed(objects, terms.people)? {
         if !allowed(member, right, None).await? {
-            wrong.push(format!("in {} you may not {right}", join.cluster));
+            let what = format!("in {} you may not {right}", join.cluster);
+            wrong.push(Obstacle::new(what, RULE_MEMBER));
         }
     }
     wrong.extend(missing(host, &join.members_namespace).await?);
     for right in needed_in_host(matches!(terms.way, Way::Tunnel(_))) {
         if !allowed(host, right, Some(&join.members_namespace)).await? {
-            wrong.push(format!("in the host cluster you may not {right} in {}", join.members_namespace));
+            let what = format!("in the host cluster you may not {right} in {}", join.members_namespace);
+            wrong.push(Obstacle::new(what, MEMBERS_ROLE));
         }
     }
-    if wrong.is_empty() { Ok(uid) } else { Err(Failure::Stopped(wrong.join("\n  "))) }
+    if wrong.is_empty() { Ok(uid) } else { Err(Failure::Blocked(wrong)) }
 }
 
-fn too_old(version: &Value) -> Option<String> {
+fn too_old(version: &Value) -> Option<Obstacle> {
     let number = |path: &str| -> Option<u32> {
         let text = super::text(version, path);
         text.trim_end_matches(|c: char| !c.is_ascii_digit()).parse().ok()
     };
     let (major, minor) = (number("/major")?, number("/minor")?);
     (major == 1 && minor < MINOR_MIN).then(|| {
-        format!(
+        let what = format!(
             "its version is {}: 1.{MINOR_MIN} is the first that can guard what is ours",
             super::text(version, "/gitVersion")
-        )
+        );
+        Obstacle::new(what, format!("upgrade the cluster to 1.{MINOR_MIN} or newer, then join it"))
     })
 }
 
 /// One name is one cluster, and one cluster has one name.
-fn taken(known: &[MemberCluster], name: &str, uid: &str) -> Option<String> {
+fn taken(known: &[MemberCluster], name: &str, uid: &str) -> Option<Obstacle> {
     let here = known.iter().find(|cluster| cluster.name() == name && !cluster.status.uid.is_empty());
     if here.is_some_and(|cluster| cluster.status.uid != uid) {
-        return Some(format!("the name {name} stands for another cluster already"));
+        let what = format!("the name {name} stands for another cluster already");
+        return Some(Obstacle::new(
+            what,
+            "choose another name, or look whether --kubeconfig is that cluster's",
+        ));
     }
     let other = known.iter().find(|cluster| cluster.name() != name && cluster.status.uid == uid)?;
-    Some(format!("this cluster is registered already, as {}", other.name()))
+    let what = format!("this cluster is registered already, as {}", other.name());
+    let next = format!(
+        "join it by that name, or let it leave first: `kubectl business leave {}`; else look whether --kubeconfig is the \
+         right one",
+        other.name()
+    );
+    Some(Obstacle::new(what, next))
 }
 
 /// Whoever installs the platform makes this namespace, and may call it otherwise. Not every operator may look.
-async fn missing(host: &Api, namespace: &str) -> Result<Option<String>, Failure> {
+async fn missing(host: &Api, namespace: &str) -> Result<Option<Obstacle>, Failure> {
     let path = format!("/api/v1/namespaces/{}", segment(namespace));
     match host.find::<Value>(&path).await {
-        Ok(None) => Ok(Some(format!(
-            "the host cluster has no namespace {namespace}: --members-namespace is the chart's members.namespace"
-        ))),
+        Ok(None) => {
+            let what = format!("the host cluster has no namespace {namespace}");
+            Ok(Some(Obstacle::new(what, NAME_NAMESPACE)))
+        }
         Ok(Some(_)) => Ok(None),
         Err(failure) if failure.is_forbidden() => Ok(None),
         Err(failure) => Err(failure),
@@ -176,7 +196,7 @@ mod tests {
         (east.metadata.name, east.status.uid) = ("east".into(), "1".into());
         let known = [east];
         assert!(taken(&known, "east", "1").is_none() && taken(&known, "west", "2").is_none());
-        assert!(taken(&known, "east", "2").unwrap().contains("another cluster"));
-        assert!(taken(&known, "west", "1").unwrap().contains("as east"));
+        assert!(taken(&known, "east", "2").unwrap().what.contains("another cluster"));
+        assert!(taken(&known, "west", "1").unwrap().what.contains("as east"));
     }
 }

@@ -6,8 +6,6 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
-/// How long somebody may take to log in.
-const LOGIN: Duration = Duration::from_mins(5);
 /// How long a browser may take to say what it wants.
 const REQUEST: Duration = Duration::from_secs(10);
 const REQUEST_BYTES_MAX: usize = 16 << 10;
@@ -15,6 +13,9 @@ const REQUEST_BYTES_MAX: usize = 16 << 10;
 const CONNECTIONS_MAX: usize = 16;
 const PATH: &str = "/callback";
 const DONE: &str = "You are logged in. This page can be closed.";
+/// What to do where nobody has come back.
+const NOBODY_CAME: &str =
+    "call it again: the address above is of this call alone; give yourself longer with --timeout";
 const NOT_DONE: &str = "The login did not work; the terminal says why. This page can be closed.";
 
 /// A listener on this machine that waits for one browser.
@@ -41,15 +42,15 @@ impl Callback {
         format!("http://127.0.0.1:{}{PATH}", self.port)
     }
 
-    /// Waits for the browser that comes from this login.
-    pub(super) async fn code(self, state: &str) -> Result<String, Failure> {
-        let brought = tokio::time::timeout(LOGIN, self.brought(state)).await;
+    /// Waits so long for the browser that comes from this login.
+    pub(super) async fn code(self, state: &str, after: Duration) -> Result<String, Failure> {
+        let brought = tokio::time::timeout(after, self.brought(state)).await;
         match brought {
-            Err(_elapsed) => Err(Failure::TimedOut {
-                what: "somebody logs in".to_owned(),
-                after: LOGIN,
-                last: "no browser has come back".to_owned(),
-            }),
+            Err(_elapsed) => {
+                let what = "somebody logs in".to_owned();
+                let last = "no browser has come back".to_owned();
+                Err(Failure::TimedOut { what, after, last }.advised_late(NOBODY_CAME))
+            }
             Ok(Err(failure)) => Err(failure),
             Ok(Ok(Brought::Code(code))) => Ok(code),
             Ok(Ok(Brought::Refusal(why))) => Err(Failure::Stopped(format!("the provider refused: {why}"))),

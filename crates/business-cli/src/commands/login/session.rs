@@ -2,12 +2,13 @@ use super::OidcClient;
 use crate::failure::{Failure, Outcome};
 use crate::files;
 use crate::oidc::{Provider, Session};
-use crate::screen::print;
-use clap::Args;
+use crate::screen::{note, print};
+use clap::{Args, Command, FromArgMatches as _};
+use kube::config::Kubeconfig;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use std::fs::File;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// A token that ends sooner is refreshed first.
@@ -17,7 +18,30 @@ const MARGIN_SECONDS: i64 = 30;
 #[derive(Debug, Args)]
 pub(crate) struct Token {
     #[command(flatten)]
-    client: OidcClient,
+    pub(super) client: OidcClient,
+    /// The session of this name: a provider may have several of somebody
+    #[arg(long, value_name = "NAME")]
+    session: Option<String>,
+}
+
+/// A context of a kubeconfig whose tokens are this program's.
+#[derive(Debug)]
+pub(crate) struct LoginContext {
+    pub(crate) name: String,
+    pub(crate) token: Token,
+}
+
+impl LoginContext {
+    /// The context of this name, if a login has made it.
+    pub(crate) fn of(config: &Kubeconfig, name: &str) -> Option<Self> {
+        let user = files::context(config, name)?.user.as_deref()?;
+        let user = config.auth_infos.iter().find(|one| one.name == user)?.auth_info.as_ref()?;
+        let exec = user.exec.as_ref()?;
+        if !Path::new(exec.command.as_deref()?).ends_with(super::PLUGIN) {
+            return None;
+        }
+        Some(Self { name: name.to_owned(), token: Token::of_args(exec.args.as_deref()?)? })
+    }
 }
 
 /// Where the session at a provider is kept.
@@ -26,8 +50,9 @@ pub(crate) struct SessionFile {
 }
 
 impl SessionFile {
-    pub(crate) fn of(provider: &Provider) -> Result<Self, Failure> {
-        let key = Sha256::digest(format!("{}\n{}", provider.issuer, provider.client_id));
+    /// The session of this name: whoever logs in as somebody else, into another context, does not end that of the first one.
+    pub(crate) fn of(provider: &Provider, session: &str) -> Result<Self, Failure> {
+        let key = Sha256::digest(format!("{}\n{}\n{session}", provider.issuer, provider.client_id));
         let name = base64::Engine::encode(&base64::prelude::BASE64_URL_SAFE_NO_PAD, key);
         Ok(Self { path: files::home()?.join(".kube/cache/business").join(format!("{name}.json")) })
     }
@@ -49,12 +74,59 @@ impl SessionFile {
         file.lock().map_err(failed)?;
         Ok(file)
     }
+
+    /// Ends the session: here whatever the provider says, and there as far as it lets one.
+    async fn end(&self, provider: &Provider) -> Result<(), Failure> {
+        if !self.path.exists() {
+            note("nobody was logged in: there is no session");
+            return Ok(());
+        }
+        let lock = self.locked()?;
+        if let Some(refresh) = self.read().and_then(|session| session.refresh_token) {
+            match taken_back(provider, &refresh).await {
+                Ok(true) => note("the provider has taken the session's refresh token back"),
+                Ok(false) => note(format_args!(
+                    "the provider {} does not say where it takes tokens back: the session's is good there until it ends",
+                    provider.issuer
+                )),
+                Err(failure) => note(format_args!(
+                    "the session's refresh token was not taken back, and is good until it ends: {failure}"
+                )),
+            }
+        }
+        let removed = std::fs::remove_file(&self.path);
+        removed.map_err(|error| Failure::File { path: self.path.clone(), why: error.to_string() })?;
+        drop(lock);
+        Ok(())
+    }
+}
+
+async fn taken_back(provider: &Provider, refresh: &str) -> Result<bool, Failure> {
+    provider.known(None).await?.revoked(refresh).await
 }
 
 impl Token {
-    pub(crate) async fn run(&self) -> Result<Outcome, Failure> {
+    /// As the arguments say that a login has written.
+    fn of_args(args: &[String]) -> Option<Self> {
+        if args.first()? != super::TOKEN {
+            return None;
+        }
+        let known = Self::augment_args(Command::new(super::TOKEN)).try_get_matches_from(args).ok()?;
+        Self::from_arg_matches(&known).ok()
+    }
+
+    fn session(&self) -> &str {
+        self.session.as_deref().unwrap_or_default()
+    }
+
+    /// Ends its session.
+    pub(crate) async fn end(&self) -> Result<(), Failure> {
         let provider = self.client.provider();
-        let session = current(&provider).await?;
+        SessionFile::of(&provider, self.session())?.end(&provider).await
+    }
+
+    pub(crate) async fn run(&self) -> Result<Outcome, Failure> {
+        let session = self.current().await?;
         let ends = jiff::Timestamp::from_second(session.ends)
             .map_err(|error| Failure::Stopped(error.to_string()))?;
         let credential = json!({
@@ -64,32 +136,72 @@ impl Token {
         print(credential)?;
         Ok(Outcome::Done)
     }
-}
 
-/// A session whose token is still good, refreshed where it has to be.
-async fn current(provider: &Provider) -> Result<Session, Failure> {
-    let file = SessionFile::of(provider)?;
-    let again = |why: &str| Failure::Stopped(format!("{why}: log in again with `kubectl business login`"));
-    let good = |session: &Session| session.ends > now() + MARGIN_SECONDS;
-    let session = file.read().ok_or_else(|| again("nobody is logged in"))?;
-    if good(&session) {
-        return Ok(session);
+    /// Its session with a token that is still good, refreshed where it has to be.
+    async fn current(&self) -> Result<Session, Failure> {
+        let provider = self.client.provider();
+        let file = SessionFile::of(&provider, self.session())?;
+        let good = |session: &Session| session.ends > now() + MARGIN_SECONDS;
+        let session = file.read().ok_or_else(|| self.again("nobody is logged in"))?;
+        if good(&session) {
+            return Ok(session);
+        }
+        let lock = file.locked()?;
+        // Another one may have refreshed it meanwhile.
+        let session = file.read().ok_or_else(|| self.again("nobody is logged in"))?;
+        if good(&session) {
+            return Ok(session);
+        }
+        let refresh = session.refresh_token.ok_or_else(|| self.again("the session has ended"))?;
+        let fresh = provider.known(None).await?.refreshed(&refresh).await;
+        let fresh =
+            fresh.map_err(|failure| self.again(&format!("the session was not refreshed ({failure})")))?;
+        file.keep(&fresh)?;
+        drop(lock);
+        Ok(fresh)
     }
-    let lock = file.locked()?;
-    // Another one may have refreshed it meanwhile.
-    let session = file.read().ok_or_else(|| again("nobody is logged in"))?;
-    if good(&session) {
-        return Ok(session);
+
+    fn again(&self, why: &str) -> Failure {
+        let name = self.session.as_ref().map_or_else(String::new, |session| format!(" --name {session}"));
+        Failure::Stopped(format!("{why}: log in again with `kubectl business login{name}`"))
     }
-    let refresh = session.refresh_token.ok_or_else(|| again("the session has ended"))?;
-    let fresh = provider.known(None).await?.refreshed(&refresh).await;
-    let fresh = fresh.map_err(|failure| again(&format!("the session was not refreshed ({failure})")))?;
-    file.keep(&fresh)?;
-    drop(lock);
-    Ok(fresh)
 }
 
 fn now() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(command: &str, args: &serde_json::Value) -> Kubeconfig {
+        let config = json!({
+            "contexts": [{"name": "prod", "context": {"cluster": "c", "user": "u"}}],
+            "users": [{"name": "u", "user": {"exec": {"command": command, "args": args}}}],
+        });
+        Kubeconfig::from_yaml(&config.to_string()).unwrap()
+    }
+
+    #[test]
+    fn a_context_of_a_login_is_known_by_its_plugin() {
+        let args = json!([
+            "token",
+            "--issuer=https://sso",
+            "--client-id=k",
+            "--scope=a",
+            "--scope=b",
+            "--session=prod"
+        ]);
+        let known = LoginContext::of(&config("/usr/bin/kubectl-business", &args), "prod").unwrap();
+        let client = &known.token.client;
+        assert_eq!((client.issuer.as_str(), client.client_id.as_str()), ("https://sso", "k"));
+        assert_eq!((client.scope.join(" "), known.token.session()), ("a b".to_owned(), "prod"));
+        assert!(LoginContext::of(&config("kubectl-business", &args), "prod").is_some());
+        assert!(LoginContext::of(&config("kubectl-business", &args), "other").is_none());
+        assert!(LoginContext::of(&config("kubelogin", &args), "prod").is_none());
+        let other = json!(["get-token", "--issuer=https://sso", "--client-id=k"]);
+        assert!(LoginContext::of(&config("kubectl-business", &other), "prod").is_none());
+    }
 }

@@ -13,6 +13,11 @@ use std::time::Duration;
 /// Annotation of the agents' pods: the Secret of the host cluster that their token is bound to.
 const TOKEN_ANNOTATION: &str = "business.tkestack.io/token";
 
+/// What to do where they have not begun anew.
+const NOT_BEGUN: &str = "nothing is revoked, and the controller has its new credentials: `kubectl -n tke-business get pods` in \
+                         the member says what the agents wait for; then call this again, with a longer --timeout if they were \
+                         slow";
+
 /// The tunnel's agents in the member cluster, and a new token for them.
 pub(super) struct Agents<'a> {
     member: &'a Api,
@@ -46,7 +51,7 @@ impl<'a> Agents<'a> {
                 Err(why) => note(format_args!("the agents' new token stays in their Secret: {why}")),
             }
         }
-        begun
+        begun.map_err(|failure| failure.advised_late(NOT_BEGUN))
     }
 
     async fn keep(&self, token: &str) -> Result<(), Failure> {
