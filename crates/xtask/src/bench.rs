@@ -17,7 +17,7 @@ struct Measurement {
     over_https: &'static [&'static str],
 }
 
-const MEASUREMENTS: [Measurement; 12] = [
+const MEASUREMENTS: [Measurement; 13] = [
     Measurement { name: "store", about: "writes and reads of the store, beside pgbench", over_https: &[] },
     Measurement {
         name: "quota",
@@ -56,6 +56,11 @@ const MEASUREMENTS: [Measurement; 12] = [
         over_https: &["memory"],
     },
     Measurement {
+        name: "tree",
+        about: "`kubectl business tree` of 10,000 projects, from its start to its end",
+        over_https: &[],
+    },
+    Measurement {
         name: "soak",
         about: "an hour of a fleet's requests while a member comes and goes: times, and whether anything grows",
         over_https: &["soak"],
@@ -67,7 +72,7 @@ const MEASUREMENTS: [Measurement; 12] = [
     },
     Measurement {
         name: "all",
-        about: "everything but memory",
+        about: "everything but memory, tree and soak",
         over_https: &["http", "watch", "list", "job", "template", "access"],
     },
 ];
@@ -104,6 +109,7 @@ pub(crate) fn bench(matches: &ArgMatches) -> Result<()> {
         "quota" => example("bench", &[&QUOTA_POINTS, args.as_slice()].concat())?,
         "store" => example("bench", &args)?,
         "all" => example("bench", &[])?,
+        "tree" => tree(&args)?,
         _ => {}
     }
     if matches!(what, "store" | "all") {
@@ -122,6 +128,15 @@ fn example(name: &str, args: &[&str]) -> Result<()> {
     command.args(["run", "--quiet", "--release", "--package", "store", "--example", name, "--"]);
     let status = command.args(args).status()?;
     ensure!(status.success(), "the measurement of the store failed");
+    Ok(())
+}
+
+/// A test of the command line's that measures.
+fn tree(args: &[&str]) -> Result<()> {
+    let mut command = cargo::cargo();
+    command.args(["test", "--quiet", "--release", "--package", "business-cli", "--test", "program", "--"]);
+    command.args(["--ignored", "--nocapture", "ten_thousand"]).args(args);
+    ensure!(command.status()?.success(), "the measurement of the command line failed");
     Ok(())
 }
 

@@ -10,7 +10,7 @@ const LIMIT: Duration = Duration::from_millis(500);
 
 /// A tree of ten thousand projects, from the call of the program to its end. Worth something in a release build alone.
 #[tokio::test]
-#[ignore = "a measurement: cargo test --release -p business-cli -- --ignored --nocapture ten_thousand"]
+#[ignore = "a measurement: cargo xtask bench tree"]
 async fn a_tree_of_ten_thousand_projects_is_there_in_half_a_second() {
     let world = World::new().await;
     let project = |name: String, parent: String| {
