@@ -16,6 +16,7 @@ pub(super) fn check(helm: &Helm, dir: &Path) -> Result<()> {
     placed(helm)?;
     forbidden(helm)?;
     given_anew(helm)?;
+    reads_a_standby(helm)?;
     logged_in(helm)?;
     labelled(helm, dir)
 }
@@ -117,6 +118,19 @@ fn given_anew(helm: &Helm) -> Result<()> {
     // What the chart adds by itself stays.
     let issuer = of("/spec/template/spec/volumes", "/name", "issuer");
     ensure!(issuer.len() == 1, "{issuer:?}");
+    Ok(())
+}
+
+/// As docs/operations/database.md has it: the password of the standby is in a Secret alone.
+fn reads_a_standby(helm: &Helm) -> Result<()> {
+    let reference = "api.extraEnv[0].valueFrom.secretKeyRef.name=business-standby,api.extraEnv[0].valueFrom.secretKeyRef.key=url";
+    let objects =
+        helm.template_with(NAMESPACE, &chart(), &["api.extraEnv[0].name=READ_FROM_URL", reference])?;
+    let env: Vec<&Value> = list(deployment(&objects, API)?, &format!("{CONTAINER}/env")).collect();
+    let of = |name: &str, secret: &str| json!({"name": name, "valueFrom": {"secretKeyRef": {"name": secret, "key": "url"}}});
+    for wanted in [of("DATABASE_URL", "business-database"), of("READ_FROM_URL", "business-standby")] {
+        ensure!(env.contains(&&wanted), "{wanted} is not in {env:?}");
+    }
     Ok(())
 }
 
