@@ -1,7 +1,7 @@
 //! What single values do to what the chart renders.
 
 use super::helm::{Helm, chart};
-use crate::json::{list, text};
+use crate::json::{found, list, text};
 use anyhow::{Context as _, Result, ensure};
 use instance::manifests::NAMESPACE;
 use serde_json::{Value, json};
@@ -24,18 +24,6 @@ pub(super) fn check(helm: &Helm, dir: &Path) -> Result<()> {
 fn deployment<'a>(objects: &'a [Value], name: &str) -> Result<&'a Value> {
     let is_it = |one: &&Value| text(one, "/kind") == "Deployment" && text(one, "/metadata/name") == name;
     objects.iter().find(is_it).with_context(|| format!("no Deployment {name}"))
-}
-
-/// Every value of a key, wherever it is.
-fn found<'a>(value: &'a Value, key: &str, into: &mut Vec<&'a Value>) {
-    match value {
-        Value::Object(map) => {
-            into.extend(map.get(key));
-            map.values().for_each(|value| found(value, key, into));
-        }
-        Value::Array(values) => values.iter().for_each(|value| found(value, key, into)),
-        _ => {}
-    }
 }
 
 /// No image is left that a tag could change: those of both programs, of the jobs, of the test and of the tunnel.
