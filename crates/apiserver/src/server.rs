@@ -232,6 +232,7 @@ impl<H: Handler> Server<H> {
     pub async fn with_side_door(self, door: SideDoor) -> Result<Self, Error> {
         let certificate =
             ServingCertificate::load(door.certificate_file.clone(), door.key_file.clone()).await?;
+        let certificate = certificate.telling(door.certificate_end.clone());
         Ok(Self { side: Some((door, Arc::new(certificate))), ..self })
     }
 

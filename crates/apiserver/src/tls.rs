@@ -16,7 +16,7 @@ pub mod client;
 pub mod serving;
 
 pub use client::Authority;
-pub use serving::ServingCertificate;
+pub use serving::{ServingCertificate, end_of_pem};
 
 /// The one implementation of cryptography, whatever the process's default is.
 pub(crate) fn provider() -> Arc<CryptoProvider> {

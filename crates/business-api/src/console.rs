@@ -41,7 +41,7 @@ use gate::ConsoleGate;
 use http::Method;
 use pages::{ConsolePage, Page};
 use provider::LastDiscovery;
-use runtime::{Clock, Tasks};
+use runtime::{CertificateEnd, Clock, Tasks};
 use seal::SealingKeys;
 use settings::{ConsoleIssuer, Origin};
 use std::collections::HashMap;
@@ -114,13 +114,19 @@ impl Console {
         Ok(())
     }
 
-    /// The way in for browsers.
-    pub fn door(self, listener: TcpListener, files: ConsoleCertificate) -> Result<SideDoor> {
+    /// The way in for browsers; told is the end of its certificate.
+    pub fn door(
+        self,
+        listener: TcpListener,
+        files: ConsoleCertificate,
+        certificate_end: CertificateEnd,
+    ) -> Result<SideDoor> {
         let gate = ConsoleGate::new(self.origins.clone(), self.keys.clone(), self.clock.clone())?;
         Ok(SideDoor {
             listener,
             certificate_file: files.certificate,
             key_file: files.key,
+            certificate_end,
             gate: Arc::new(gate),
             routes: self.routes(),
         })

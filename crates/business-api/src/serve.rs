@@ -27,7 +27,7 @@ use kube::Client;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use runtime::admin::{self, Admin};
 use runtime::trace::{self, Tracer};
-use runtime::{Backoff, Clock, Health, Metrics, Tasks};
+use runtime::{Backoff, CertificateEnd, Clock, Health, Metrics, Tasks};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -144,6 +144,7 @@ pub async fn serve_counted(
     let console = Console::load(&settings.console, &clock, &below)?;
     let mut server = server_settings(settings);
     server.tracer = tracer(settings, &below, &metrics)?;
+    let console_end = follow_certificates(settings, &metrics, &below);
     let parts = Parts {
         handler: Arc::new(api),
         resources,
@@ -159,7 +160,8 @@ pub async fn serve_counted(
     let mut server = Server::new(server, parts).await?;
     if let Some((console, listener)) = console.zip(listeners.console) {
         console.check(server.authenticator())?;
-        server = server.with_side_door(console.door(listener, settings.console_certificate())?).await?;
+        let door = console.door(listener, settings.console_certificate(), console_end)?;
+        server = server.with_side_door(door).await?;
     }
     // A task below that ends by itself ends the server, too.
     let (end, failed) = (tasks.clone(), below.token());
@@ -172,6 +174,24 @@ pub async fn serve_counted(
     below.cancel();
     below.join(JOIN_DEADLINE).await?;
     Ok(outcome?)
+}
+
+/// Tells when the certificates end that are shown beside the API's. The answer is for the console's, which its socket tells.
+fn follow_certificates(settings: &Serve, metrics: &Metrics, tasks: &Tasks) -> CertificateEnd {
+    let client = CertificateEnd::register(
+        metrics,
+        "business_issuer_client_certificate_expiration_timestamp_seconds",
+        "When the certificate ends that is shown to the issuer of certificates",
+    );
+    if let Some(controller) = settings.certificates.controller() {
+        let following = client.follow(controller.certificate_file, apiserver::tls::end_of_pem);
+        tasks.spawn("client certificate for the issuer", following);
+    }
+    CertificateEnd::register(
+        metrics,
+        "business_console_certificate_expiration_timestamp_seconds",
+        "When the certificate ends that the console shows",
+    )
 }
 
 /// Brings the schema to this version while discovery and probes are served already, however long the database is

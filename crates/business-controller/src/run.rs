@@ -84,7 +84,7 @@ pub async fn run(config: Config) -> anyhow::Result<()> {
 
 /// Every replica issues certificates: nothing of ours is changed by that.
 async fn issue(config: &Config, client: &Client, metrics: &Metrics, tasks: &Tasks) -> anyhow::Result<()> {
-    let settings = &config.issuer;
+    let (settings, ends) = (&config.issuer, serve::register(metrics));
     let Some((address, identity)) = settings.identity() else { return Ok(()) };
     identity.config()?;
     let source = match (&settings.signers_kubeconfig, &settings.endpoints_kubeconfig) {
@@ -99,6 +99,7 @@ async fn issue(config: &Config, client: &Client, metrics: &Metrics, tasks: &Task
     let (desk, clerk) = desk::open(Places::new(source, client.clone(), config.dialer()), metrics);
     let listener = TcpListener::bind(address).await?;
     tracing::info!(%address, "issuing certificates");
+    tasks.spawn("issuer's certificate", ends.follow(identity.certificate_file.clone(), serve::end_of));
     tasks.spawn_draining("certificates", clerk.run(tasks.token()));
     tasks.spawn_draining("issuer", serve::run(listener, identity, desk, tasks.token()));
     Ok(())

@@ -2,9 +2,7 @@
 //! whether it is still the one in the file. The kubelet asks that as the liveness probe of the server's container, and starts it anew
 //! when it is not.
 
-use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::Gauge;
-use runtime::{Health, Metrics};
+use runtime::{CertificateEnd, Health, Metrics};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject as _;
@@ -36,15 +34,12 @@ pub struct TunnelServer {
     pub certificate_file: PathBuf,
 }
 
-/// When the certificate ends that it shows; nothing, until one was seen.
-pub type CertificateEnd = Family<[(&'static str, &'static str); 0], Gauge>;
-
-/// What is told of it.
+/// When the certificate ends that it shows.
 pub fn register(metrics: &Metrics) -> CertificateEnd {
-    metrics.register(
+    CertificateEnd::register(
+        metrics,
         "business_controller_tunnel_certificate_expiration_timestamp_seconds",
         "When the certificate ends that the tunnel's server shows",
-        Family::default(),
     )
 }
 
@@ -58,7 +53,7 @@ impl TunnelServer {
         loop {
             let shown = self.shown().await;
             if let Some(end) = shown.as_ref().ok().and_then(end_of) {
-                ends.get_or_create(&[]).set(end);
+                ends.set(end);
             }
             let found = self.compare(shown).await;
             *verdict.lock().unwrap_or_else(PoisonError::into_inner) = found;

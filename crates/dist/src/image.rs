@@ -20,7 +20,7 @@ use terminal::say;
 /// Everything that is built in one call, whatever is packed of it: what they share is resolved for all of them.
 const SHIPPED: [Program; 3] = [API, CONTROLLER, PLUGIN];
 /// The command line comes as an archive: whoever calls it from a container has a shell and kubectl there.
-const IMAGES: [Program; 2] = [API, CONTROLLER];
+pub(crate) const IMAGES: [Program; 2] = [API, CONTROLLER];
 /// Nobody, as other images without a distribution call him.
 const USER: &str = "65532";
 const PEM_LINE: usize = 64;

@@ -65,6 +65,8 @@ enum Command {
     Compare(compare::CompareSettings),
     /// Pack the chart.
     Chart(Into),
+    /// Render the manifests of a release, with digests that no image has: to try what a cluster says of them.
+    Manifests(release::ManifestSettings),
     /// Make everything that one version is.
     Release(release::ReleaseSettings),
 }
@@ -96,6 +98,7 @@ fn main() -> ExitCode {
         Command::Unpack(settings) => oci::read::run(&settings),
         Command::Compare(settings) => compare::run(&settings),
         Command::Chart(into) => chart::run(&into),
+        Command::Manifests(settings) => release::manifests(&settings),
         Command::Release(settings) => release::run(&settings),
     };
     // Whoever called says how the whole run has ended.

@@ -1,6 +1,6 @@
 //! Everything that one version is: images, archives of the command line, bills of materials, manifests, chart, checksums, notes.
 
-use crate::image::{self, Shipped, WrittenImage};
+use crate::image::{self, IMAGES, Shipped, WrittenImage};
 use crate::programs::{Effort, PLUGIN};
 use crate::source::{Source, VERSION};
 use crate::{Into, Platforms, chart, oci, tell};
@@ -40,17 +40,33 @@ pub(crate) struct ReleaseSettings {
     /// Must be that of Cargo.toml.
     #[arg(long, value_name = "VERSION")]
     version: String,
+    #[command(flatten)]
+    naming: Naming,
+    /// Push the images there, by skopeo, which has to be logged in.
+    #[arg(long)]
+    push: bool,
+    #[command(flatten)]
+    platforms: Platforms,
+    #[command(flatten)]
+    into: Into,
+}
+
+/// What manifests are rendered with.
+#[derive(clap::Args, Debug)]
+struct Naming {
     /// Where the images will be pulled from, for example registry.example.com/business.
     #[arg(long, value_name = "PREFIX")]
     registry: String,
     /// kubectl, which renders the manifests.
     #[arg(long, value_name = "FILE")]
     kubectl: PathBuf,
-    /// Push the images there, by skopeo, which has to be logged in.
-    #[arg(long)]
-    push: bool,
+}
+
+/// What is rendered before there are images.
+#[derive(clap::Args, Debug)]
+pub(crate) struct ManifestSettings {
     #[command(flatten)]
-    platforms: Platforms,
+    naming: Naming,
     #[command(flatten)]
     into: Into,
 }
@@ -69,21 +85,28 @@ pub(crate) fn run(settings: &ReleaseSettings) -> Result<()> {
         write_plugin(shipped, &source, into)?;
         image::write_sbom(shipped, into)?;
     }
-    for (file, part) in MANIFESTS {
-        let text = render(settings, &source, &images, part).with_context(|| format!("render {file}"))?;
-        std::fs::write(into.join(file), text).with_context(|| format!("write {file}"))?;
-    }
+    let digests: Vec<_> = images.iter().map(|image| (image.name, image.digest.as_str())).collect();
+    write_manifests(&settings.naming, &source, &digests, into)?;
     chart::write(&source, into)?;
     std::fs::write(into.join(NOTES), notes)?;
     let sums = sums(into)?;
     std::fs::write(into.join(SUMS), &sums)?;
     if settings.push {
-        images.iter().try_for_each(|image| push(image, &settings.registry))?;
+        images.iter().try_for_each(|image| push(image, &settings.naming.registry))?;
     }
     say::line(format_args!("{VERSION} is in {}:", into.display()));
     sums.lines().for_each(say::line);
     tell(&json!({"type": "release", "version": VERSION, "revision": source.revision, "directory": into}));
     Ok(())
+}
+
+/// Renders what a release has, without one.
+pub(crate) fn manifests(settings: &ManifestSettings) -> Result<()> {
+    let into = settings.into.into.as_path();
+    std::fs::create_dir_all(into).with_context(|| format!("create {}", into.display()))?;
+    let stand_in = format!("sha256:{:064x}", 1);
+    let digests = IMAGES.map(|program| (program.binary, stand_in.as_str()));
+    write_manifests(&settings.naming, &Source::told()?, &digests, into)
 }
 
 /// The notes of this version, once nothing speaks against releasing it.
@@ -133,23 +156,29 @@ fn write_plugin(shipped: &Shipped, source: &Source, into: &Path) -> Result<()> {
     std::fs::write(&file, oci::gzip(&tar)?).with_context(|| format!("write {}", file.display()))
 }
 
-/// What a part of deploy/ is with the images of this version, each by its digest.
-fn render(
-    settings: &ReleaseSettings,
-    source: &Source,
-    images: &[WrittenImage],
-    part: Part,
-) -> Result<Vec<u8>> {
-    let registry = settings.registry.trim_end_matches('/');
-    let images: Vec<_> = images
+/// What people apply, with the images of this version, each by its digest.
+fn write_manifests(naming: &Naming, source: &Source, digests: &[(&str, &str)], into: &Path) -> Result<()> {
+    let registry = naming.registry.trim_end_matches('/');
+    let images: Vec<_> = digests
         .iter()
-        .map(|image| json!({"name": image.name, "newName": format!("{registry}/{}", image.name), "digest": image.digest}))
+        .map(
+            |(name, digest)| json!({"name": name, "newName": format!("{registry}/{name}"), "digest": digest}),
+        )
         .collect();
+    for (file, part) in MANIFESTS {
+        let text = render(naming, source, &images, part).with_context(|| format!("render {file}"))?;
+        std::fs::write(into.join(file), text).with_context(|| format!("write {file}"))?;
+    }
+    Ok(())
+}
+
+/// What a part of deploy/ is with these images.
+fn render(naming: &Naming, source: &Source, images: &[Value], part: Part) -> Result<Vec<u8>> {
     let overlay = source.root.join(".dev/release");
     std::fs::create_dir_all(&overlay)?;
-    std::fs::write(overlay.join("kustomization.yaml"), kustomization(part, &images).to_string())?;
-    let output = Command::new(&settings.kubectl).arg("kustomize").arg(&overlay).output();
-    let output = output.with_context(|| format!("start {}", settings.kubectl.display()))?;
+    std::fs::write(overlay.join("kustomization.yaml"), kustomization(part, images).to_string())?;
+    let output = Command::new(&naming.kubectl).arg("kustomize").arg(&overlay).output();
+    let output = output.with_context(|| format!("start {}", naming.kubectl.display()))?;
     ensure!(output.status.success(), "{part:?}: {}", String::from_utf8_lossy(&output.stderr).trim());
     Ok(output.stdout)
 }

@@ -17,12 +17,15 @@ pub mod trace;
 mod process;
 /// The metrics registry.
 pub mod metrics;
+/// When a certificate ends, as a metric.
+pub mod certificate_end;
 /// Health checks by name.
 pub mod health;
 /// Liveness, readiness and metrics on a port of their own.
 pub mod admin;
 
 pub use backoff::Backoff;
+pub use certificate_end::CertificateEnd;
 pub use clock::Clock;
 pub use health::Health;
 pub use metrics::{MetricDescription, Metrics};

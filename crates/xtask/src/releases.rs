@@ -71,7 +71,9 @@ fn renumbered(manifest: &str, version: &str) -> Result<String> {
 fn last_tag() -> Result<Option<String>> {
     let git = Command::new("git")
         .current_dir(workspace::root())
-        .args(["tag", "--list", TAGS, "--merged", "HEAD", "--sort=-version:refname"])
+        // A tag of these sources is no release before them.
+        .args(["tag", "--list", TAGS, "--merged", "HEAD", "--no-contains", "HEAD"])
+        .arg("--sort=-version:refname")
         .output();
     let Ok(output) = git else { return Ok(None) };
     Ok(String::from_utf8(output.stdout)?.lines().next().map(str::to_owned))

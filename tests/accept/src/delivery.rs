@@ -4,6 +4,8 @@ mod helm;
 mod foreign;
 /// Every choice of values.
 mod matrix;
+/// What a release has for kubectl.
+mod manifests;
 /// What single values do.
 mod choices;
 /// A release of an older chart.
@@ -44,6 +46,9 @@ fn tried(instance: &Instance) -> Result<()> {
     };
     let foreign =
         say::step("CRDs of cert-manager, Prometheus and Gateway API", || foreign::install(kubectl))?;
+    say::step("the manifests of a release are accepted", || {
+        manifests::check(kubectl, &instance.layout.path("manifests"), foreign)
+    })?;
     say::step("the chart with every choice of values is accepted", || {
         matrix::check(kubectl, &helm, foreign)
     })?;

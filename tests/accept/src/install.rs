@@ -2,6 +2,9 @@
 
 /// What objects name.
 pub(crate) mod references;
+/// What commands in docs/ name.
+#[cfg(test)]
+mod commands;
 
 use anyhow::{Context as _, Result, ensure};
 use instance::kubectl::Kubectl;
@@ -21,12 +24,14 @@ const FOREIGN: [&str; 2] = [CERT_MANAGER, "monitoring.coreos.com/"];
 const CERT_MANAGER: &str = "cert-manager.io/";
 
 /// Each directory of deploy/components is part of one at least.
-const RENDERED: [&str; 10] = [
+const RENDERED: [&str; 11] = [
     "deploy/member",
     "deploy/member-capacity",
     "deploy/member-shared",
     "deploy/overlays/local",
     "deploy/overlays/dev",
+    // By itself, as docs/install.md applies it.
+    "deploy/components/postgres-dev",
     PLAIN,
     "deploy/overlays/prod",
     "tests/accept/deploy/people",

@@ -11,3 +11,15 @@ pub(crate) fn list<'a>(object: &'a Value, pointer: &str) -> impl Iterator<Item =
 pub(crate) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
     object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
+
+/// Every value of a key, wherever it is.
+pub(crate) fn found<'a>(value: &'a Value, key: &str, into: &mut Vec<&'a Value>) {
+    match value {
+        Value::Object(map) => {
+            into.extend(map.get(key));
+            map.values().for_each(|value| found(value, key, into));
+        }
+        Value::Array(values) => values.iter().for_each(|value| found(value, key, into)),
+        _ => {}
+    }
+}

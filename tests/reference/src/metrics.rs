@@ -2,7 +2,7 @@ use crate::table::{Table, code};
 use anyhow::{Context, Result, bail};
 use business_api::config::{Cli, Command, Serve};
 use business_api::serve::{Listeners, Program, serve_counted};
-use business_controller::issuer::desk;
+use business_controller::issuer::{desk, serve};
 use business_controller::outcome::ControllerMetrics;
 use business_controller::tunnel;
 use clap::Parser as _;
@@ -75,8 +75,8 @@ fn settings(directory: &Path) -> Result<Box<Serve>> {
 /// Its admin port adds the health checks.
 async fn of_controller() -> Result<Metrics> {
     let (metrics, tasks) = (Metrics::of_process(), Tasks::new());
-    let _registered =
-        (ControllerMetrics::register(&metrics), desk::register(&metrics), tunnel::register(&metrics));
+    let _of_certificates = (desk::register(&metrics), serve::register(&metrics), tunnel::register(&metrics));
+    let _of_work = ControllerMetrics::register(&metrics);
     let ready = Health::new();
     ready.add("kubernetes", || Ok(()));
     let (live, beside) = (Health::new(), Health::new());
@@ -135,10 +135,20 @@ mod tests {
     async fn what_alerts_ask_for_is_described() {
         let (api, controller) = (all(&of_api().await.unwrap()), all(&of_controller().await.unwrap()));
         let has = |all: &[MetricDescription], name: &str| all.iter().any(|one| one.name == name);
-        for name in ["apiserver_request_total", "store_cache_lag_revisions", "business_growth_held"] {
+        for name in [
+            "apiserver_request_total",
+            "store_cache_lag_revisions",
+            "business_growth_held",
+            "business_issuer_client_certificate_expiration_timestamp_seconds",
+        ] {
             assert!(has(&api, name), "{name}");
         }
-        for name in ["business_controller_members", "kubernetes_healthcheck", "process_cpu_seconds_total"] {
+        for name in [
+            "business_controller_members",
+            "business_controller_issuer_certificate_expiration_timestamp_seconds",
+            "kubernetes_healthcheck",
+            "process_cpu_seconds_total",
+        ] {
             assert!(has(&controller, name), "{name}");
         }
     }

@@ -3,6 +3,7 @@ use crate::request::RequestInfo;
 use crate::routes::{Route, Routes};
 use axum::body::Body;
 use http::{HeaderMap, Request, Response};
+use runtime::CertificateEnd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::net::TcpListener;
@@ -26,6 +27,8 @@ pub struct SideDoor {
     pub certificate_file: PathBuf,
     /// PEM file with its private key.
     pub key_file: PathBuf,
+    /// Told when that certificate ends.
+    pub certificate_end: CertificateEnd,
     /// What each request passes.
     pub gate: Arc<dyn Gate>,
     /// Served here alone.

@@ -3,6 +3,7 @@ use arc_swap::ArcSwap;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _};
 use prometheus_client::metrics::gauge::ConstGauge;
+use runtime::CertificateEnd;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ClientHello, ResolvesServerCert};
@@ -17,6 +18,8 @@ use x509_parser::prelude::{FromDer as _, X509Certificate};
 pub struct ServingCertificate {
     files: Files,
     current: ArcSwap<Loaded>,
+    /// Told the end beside [`Collector`].
+    told: CertificateEnd,
 }
 
 #[derive(Debug)]
@@ -38,7 +41,13 @@ impl ServingCertificate {
     pub async fn load(certificate: PathBuf, key: PathBuf) -> Result<Self, Error> {
         let files = Files { certificate, key };
         let loaded = Loaded::parse(files.read().await?)?;
-        Ok(Self { files, current: ArcSwap::from_pointee(loaded) })
+        Ok(Self { files, current: ArcSwap::from_pointee(loaded), told: CertificateEnd::default() })
+    }
+
+    /// The same, which tells its end to somebody: now, and whenever it is renewed.
+    pub(crate) fn telling(self, told: CertificateEnd) -> Self {
+        told.set(self.current.load().ends);
+        Self { told, ..self }
     }
 
     /// Looks at the files for ever and takes over what fits together. A half-written pair is looked at again.
@@ -61,7 +70,9 @@ impl ServingCertificate {
         if self.current.load().pem == pem {
             return Ok(false);
         }
-        self.current.store(Arc::new(Loaded::parse(pem)?));
+        let loaded = Loaded::parse(pem)?;
+        self.told.set(loaded.ends);
+        self.current.store(Arc::new(loaded));
         Ok(true)
     }
 }
@@ -80,14 +91,23 @@ impl Loaded {
         if chain.is_empty() {
             return Err(Error::credentials("serving certificate", "no certificate in the file"));
         }
-        let leaf = chain.first().and_then(|leaf| X509Certificate::from_der(leaf).ok());
-        let ends = leaf.map_or(0, |(_, leaf)| leaf.validity().not_after.timestamp());
+        let ends = chain.first().and_then(end_of).unwrap_or_default();
         let key = PrivateKeyDer::from_pem_slice(&pem.1)
             .map_err(|error| Error::credentials("serving key", error))?;
         let certified = CertifiedKey::from_der(chain, key, &super::provider())
             .map_err(|error| Error::credentials("serving certificate and key", error))?;
         Ok(Self { pem, certified: Arc::new(certified), ends })
     }
+}
+
+fn end_of(certificate: &CertificateDer<'_>) -> Option<i64> {
+    let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
+    Some(certificate.validity().not_after.timestamp())
+}
+
+/// The end of the first certificate of a PEM file, in seconds since 1970.
+pub fn end_of_pem(pem: &[u8]) -> Option<i64> {
+    end_of(&CertificateDer::from_pem_slice(pem).ok()?)
 }
 
 /// When it ends, for whoever has to see to it in time.
@@ -111,4 +131,38 @@ impl ResolvesServerCert for ServingCertificate {
 /// Reads a whole file; the error names it.
 pub(crate) async fn read(path: &Path) -> Result<Vec<u8>, Error> {
     tokio::fs::read(path).await.map_err(|source| Error::Read { path: path.to_owned(), source })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rcgen::{CertificateParams, KeyPair, date_time_ymd};
+    use runtime::Metrics;
+
+    /// Writes a pair that ends in September of a year.
+    fn write(dir: &Path, year: i32) {
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+        params.not_after = date_time_ymd(year, 9, 9);
+        std::fs::write(dir.join("tls.crt"), params.self_signed(&key).unwrap().pem()).unwrap();
+        std::fs::write(dir.join("tls.key"), key.serialize_pem()).unwrap();
+    }
+
+    #[tokio::test]
+    async fn the_end_is_told_and_told_anew_when_the_certificate_is_renewed() {
+        let dir = std::env::temp_dir().join(format!("serving-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        write(&dir, 2001);
+        let metrics = Metrics::new();
+        let end = CertificateEnd::register(&metrics, "end", "When it ends");
+        let loaded = ServingCertificate::load(dir.join("tls.crt"), dir.join("tls.key")).await.unwrap();
+        let certificate = loaded.telling(end);
+        assert!(metrics.encode().contains("end{} 999993600"), "{}", metrics.encode());
+        write(&dir, 2031);
+        assert!(certificate.reload().await.unwrap());
+        assert!(metrics.encode().contains("end{} 1946678400"), "{}", metrics.encode());
+        assert_eq!(end_of_pem(&std::fs::read(dir.join("tls.crt")).unwrap()), Some(1_946_678_400));
+        assert_eq!(end_of_pem(&std::fs::read(dir.join("tls.key")).unwrap()), None);
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
 }

@@ -12,6 +12,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use meta::status::Status;
+use runtime::{CertificateEnd, Metrics};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
@@ -49,6 +50,22 @@ pub struct IssuerIdentity {
     pub client_ca_file: PathBuf,
     /// The client's name: the common name of its certificate.
     pub client_name: String,
+}
+
+/// When the certificate ends that is shown to business-api.
+pub fn register(metrics: &Metrics) -> CertificateEnd {
+    CertificateEnd::register(
+        metrics,
+        "business_controller_issuer_certificate_expiration_timestamp_seconds",
+        "When the certificate ends that the issuer of certificates shows",
+    )
+}
+
+/// The end of the first certificate of a PEM file, which is shown.
+pub fn end_of(pem: &[u8]) -> Option<i64> {
+    let shown = CertificateDer::from_pem_slice(pem).ok()?;
+    let (_rest, shown) = X509Certificate::from_der(&shown).ok()?;
+    Some(shown.validity().not_after.timestamp())
 }
 
 /// Serves until it is told to end.

@@ -1,7 +1,7 @@
 //! What single values do to what the chart renders.
 
 use super::helm::{Helm, chart};
-use crate::json::{list, text};
+use crate::json::{found, list, text};
 use anyhow::{Context as _, Result, ensure};
 use instance::manifests::NAMESPACE;
 use serde_json::{Value, json};
@@ -16,6 +16,7 @@ pub(super) fn check(helm: &Helm, dir: &Path) -> Result<()> {
     placed(helm)?;
     forbidden(helm)?;
     given_anew(helm)?;
+    reads_a_standby(helm)?;
     logged_in(helm)?;
     labelled(helm, dir)
 }
@@ -23,18 +24,6 @@ pub(super) fn check(helm: &Helm, dir: &Path) -> Result<()> {
 fn deployment<'a>(objects: &'a [Value], name: &str) -> Result<&'a Value> {
     let is_it = |one: &&Value| text(one, "/kind") == "Deployment" && text(one, "/metadata/name") == name;
     objects.iter().find(is_it).with_context(|| format!("no Deployment {name}"))
-}
-
-/// Every value of a key, wherever it is.
-fn found<'a>(value: &'a Value, key: &str, into: &mut Vec<&'a Value>) {
-    match value {
-        Value::Object(map) => {
-            into.extend(map.get(key));
-            map.values().for_each(|value| found(value, key, into));
-        }
-        Value::Array(values) => values.iter().for_each(|value| found(value, key, into)),
-        _ => {}
-    }
 }
 
 /// No image is left that a tag could change: those of both programs, of the jobs, of the test and of the tunnel.
@@ -117,6 +106,19 @@ fn given_anew(helm: &Helm) -> Result<()> {
     // What the chart adds by itself stays.
     let issuer = of("/spec/template/spec/volumes", "/name", "issuer");
     ensure!(issuer.len() == 1, "{issuer:?}");
+    Ok(())
+}
+
+/// As docs/operations/database.md has it: the password of the standby is in a Secret alone.
+fn reads_a_standby(helm: &Helm) -> Result<()> {
+    let reference = "api.extraEnv[0].valueFrom.secretKeyRef.name=business-standby,api.extraEnv[0].valueFrom.secretKeyRef.key=url";
+    let objects =
+        helm.template_with(NAMESPACE, &chart(), &["api.extraEnv[0].name=READ_FROM_URL", reference])?;
+    let env: Vec<&Value> = list(deployment(&objects, API)?, &format!("{CONTAINER}/env")).collect();
+    let of = |name: &str, secret: &str| json!({"name": name, "valueFrom": {"secretKeyRef": {"name": secret, "key": "url"}}});
+    for wanted in [of("DATABASE_URL", "business-database"), of("READ_FROM_URL", "business-standby")] {
+        ensure!(env.contains(&&wanted), "{wanted} is not in {env:?}");
+    }
     Ok(())
 }
 

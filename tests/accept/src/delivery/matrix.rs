@@ -92,7 +92,11 @@ pub(super) fn check(kubectl: &Kubectl, helm: &Helm, foreign: bool) -> Result<()>
 }
 
 /// kube-apiserver takes all of it, unknown fields being errors. The answer is the namespaces that it wants, which are there now.
-fn accepted(kubectl: &Kubectl, mut objects: Vec<Value>, foreign: bool) -> Result<BTreeSet<String>> {
+pub(super) fn accepted(
+    kubectl: &Kubectl,
+    mut objects: Vec<Value>,
+    foreign: bool,
+) -> Result<BTreeSet<String>> {
     objects.retain(|object| {
         let version = text(object, "/apiVersion");
         foreign || !FOREIGN.iter().any(|other| version.starts_with(other))

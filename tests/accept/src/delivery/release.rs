@@ -6,6 +6,8 @@ use super::helm::{Helm, RELEASE, values};
 use super::pod::{Node, Pod};
 use crate::json::text;
 use anyhow::{Context as _, Result, ensure};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use instance::Instance;
 use instance::job::{Hard, apply, namespace, project, until_active, until_available, until_gone};
 use instance::kubeconfig::{Kubeconfig, token};
@@ -20,6 +22,11 @@ use serde_json::{Value, json};
 use terminal::say;
 
 const CLUSTER: &str = "host";
+/// Of cert-manager's certificates, by the chart.
+const AUTHORITY: &str = "business-ca";
+/// Who would log people in; nobody does here.
+const PROVIDER: &str = "https://127.0.0.1:1";
+const PROVIDERS_NAME: &str = "Example Corporation";
 const SOME: Hard<'_> = &[("pods", "3")];
 
 /// What is at work while a release is tried.
@@ -42,6 +49,7 @@ pub(super) fn check(instance: &Instance, helm: &Helm, archive: &str, questions: 
         delivery.run()
     })?;
     say::step("helm test passes", || delivery.test())?;
+    say::step("the console answers, by the name that its certificate has", || delivery.console())?;
     say::step("a cluster joins, and a project has a namespace in it", || delivery.work())?;
     say::step("the credentials in its Secret are rotated, and the old ones are refused", || {
         delivery.rotated()
@@ -73,13 +81,19 @@ impl Delivery<'_> {
         &self.instance.kubectl
     }
 
-    /// The namespace and the Secrets of the database, as docs/install.md says.
+    /// The namespace and the Secrets of the database, as docs/install.md says; what docs/console.md and docs/identity.md add.
     fn bring(&self) -> Result<()> {
         let authority = std::fs::read_to_string(self.pki.cert(postgres::AUTHORITY))?;
         for object in [
             super::matrix::namespace(NAMESPACE),
             secret("business-database", &json!({"url": self.instance.database_url})),
             secret("business-database-ca", &json!({"ca.crt": authority})),
+            secret("business-console", &console()?),
+            json!({
+                "apiVersion": "v1", "kind": "ConfigMap",
+                "metadata": {"name": "business-authentication", "namespace": NAMESPACE},
+                "data": {"authentication.yaml": serde_yaml_ng::to_string(&authentication(&authority))?},
+            }),
         ] {
             self.kubectl().apply(&object.to_string())?;
         }
@@ -179,6 +193,20 @@ impl Delivery<'_> {
         }
         // As their hook-delete-policy says.
         self.kubectl().feed(&["delete", "-f", "-"], &rights).map(drop)
+    }
+
+    /// As an ingress in front of it would ask.
+    fn console(&self) -> Result<()> {
+        let port = self.pods.first().context("no pod")?.port("console")?;
+        let file = self.instance.layout.path("home/console.kubeconfig");
+        let (server, authority) = (format!("https://127.0.0.1:{port}"), self.pki.cert(AUTHORITY));
+        Kubeconfig::default().context("console", &server, &authority, &token("nobody"))?.write(&file)?;
+        let name = format!("--tls-server-name=business-console.{NAMESPACE}.svc");
+        let told = self.kubectl().with_kubeconfig(&file).run(&["get", "--raw", "/console/config", &name])?;
+        let told: Value = serde_json::from_str(&told)?;
+        let issuers = json!([{"name": "corp", "displayName": PROVIDERS_NAME}]);
+        ensure!(told.get("issuers") == Some(&issuers), "{told}");
+        Ok(())
     }
 
     /// What a scraper reads: of our programs, and of kube-apiserver.
@@ -282,5 +310,31 @@ fn secret(name: &str, data: &Value) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Secret", "stringData": data,
         "metadata": {"name": name, "namespace": NAMESPACE},
+    })
+}
+
+/// What the Secret of docs/console.md has, for a client without a secret.
+fn console() -> Result<Value> {
+    let issuer = json!({"name": "corp", "displayName": PROVIDERS_NAME, "issuer": PROVIDER, "clientID": "business-console"});
+    let issuers = serde_yaml_ng::to_string(&json!({"issuers": [issuer]}))?;
+    // Nobody has a session here.
+    Ok(json!({"issuers.yaml": issuers, "keys": STANDARD.encode([7_u8; 32])}))
+}
+
+/// The issuers of docs/identity.md, of an authority that this machine need not know.
+fn authentication(authority: &str) -> Value {
+    json!({
+        "apiVersion": "apiserver.config.k8s.io/v1",
+        "kind": "AuthenticationConfiguration",
+        "jwt": [{
+            "issuer": {
+                "url": PROVIDER, "audiences": ["kubernetes", "business-console"], "audienceMatchPolicy": "MatchAny",
+                "certificateAuthority": authority,
+            },
+            "claimMappings": {
+                "username": {"claim": "sub", "prefix": "corp:"},
+                "groups": {"claim": "groups", "prefix": "corp:"},
+            },
+        }],
     })
 }

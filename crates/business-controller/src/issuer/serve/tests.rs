@@ -5,8 +5,10 @@ use crate::issuer::desk;
 use crate::issuer::places::{IssuerSource, Places};
 use business_types::issue::Issued;
 use kube::Client;
-use rcgen::{BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
-use runtime::Metrics;
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    date_time_ymd,
+};
 use serde_json::json;
 
 /// An authority with what it has issued, in files of its own.
@@ -104,4 +106,22 @@ async fn only_business_api_is_let_in() {
     assert_eq!(code(&ask(&files.client(port, "business-api", &strangers), body).await), 0);
     tasks.cancel();
     tasks.join(Duration::from_secs(5)).await.unwrap();
+}
+
+#[test]
+fn the_end_of_the_certificate_that_is_shown_is_read() {
+    let files = Files::new("ends");
+    files.issue("issuer", ExtendedKeyUsagePurpose::ServerAuth);
+    let mut params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
+    params.not_after = date_time_ymd(2001, 9, 9);
+    let leaf = params.signed_by(&KeyPair::generate().unwrap(), &files.issuer).unwrap();
+    let chain = leaf.pem() + &std::fs::read_to_string(files.file("ca", "crt")).unwrap();
+    assert_eq!(end_of(chain.as_bytes()), Some(999_993_600));
+    assert_eq!(end_of(&std::fs::read(files.file("issuer", "key")).unwrap()), None);
+    assert_eq!(end_of(b""), None);
+    let metrics = Metrics::new();
+    register(&metrics).set(1);
+    assert!(
+        metrics.encode().contains("business_controller_issuer_certificate_expiration_timestamp_seconds{} 1")
+    );
 }
