@@ -82,6 +82,19 @@ impl WantedKind {
             Self::Namespace => "namespace",
         }
     }
+
+    /// What kubectl calls it, so that its own commands take it: the word alone is a Namespace of the host cluster.
+    pub(crate) fn full_name(self) -> String {
+        format!("{}.{}", self.word(), names::GROUP)
+    }
+
+    /// Its kind in the API.
+    pub(crate) fn kind(self) -> &'static str {
+        match self {
+            Self::Project => names::PROJECT_KIND,
+            Self::Namespace => names::NAMESPACE_KIND,
+        }
+    }
 }
 
 impl NamespaceFlags {

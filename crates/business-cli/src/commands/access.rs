@@ -1,4 +1,5 @@
 use crate::api::Api;
+use crate::dry_run::DryRunFlag;
 use crate::failure::{Failure, Outcome};
 use crate::objects::{self, Namespace, Project};
 use crate::output::{self, View};
@@ -51,9 +52,8 @@ enum AccessAct {
         /// What he may do
         #[arg(long, value_enum)]
         role: Role,
-        /// Only ask whether it would be done
-        #[arg(long)]
-        dry_run: bool,
+        #[command(flatten)]
+        dry_run: DryRunFlag,
     },
     /// Take somebody's role away, and show what he may have left inside
     #[command(visible_alias = "rm", after_help = EXAMPLES)]
@@ -62,9 +62,8 @@ enum AccessAct {
         project: String,
         #[command(flatten)]
         who: Who,
-        /// Only ask whether it would be done
-        #[arg(long)]
-        dry_run: bool,
+        #[command(flatten)]
+        dry_run: DryRunFlag,
     },
 }
 
@@ -109,7 +108,7 @@ impl Access {
             AccessAct::List { project, output } => list(api, screen, project, *output).await?,
             AccessAct::Add { project, who, role, dry_run } => {
                 let entry = who.entry(role.of())?;
-                let is = change(api, project, *dry_run, |access| {
+                let is = change(api, project, dry_run.asks_server()?, |access| {
                     access.put(entry.clone());
                     Ok(())
                 })
@@ -119,7 +118,8 @@ impl Access {
             }
             AccessAct::Remove { project, who, dry_run } => {
                 let entry = who.entry(AccessRole::View)?;
-                let gone = change(api, project, *dry_run, |access| access.take(&entry, project)).await?;
+                let dry_run = dry_run.asks_server()?;
+                let gone = change(api, project, dry_run, |access| access.take(&entry, project)).await?;
                 print(format_args!("project/{gone}: {} has no role any more\n", shown(&entry)))?;
                 if !dry_run {
                     left_inside(api, project).await?;
