@@ -1,7 +1,7 @@
 //! The levels of a budget, and a picture of what each of them has.
 
 use crate::amount::{self, Bar};
-use crate::screen::{Cell, Column, Screen, Table, Tone, left, right};
+use crate::screen::{Cell, Column, Screen, Table, Tone, left, picture, right};
 use meta::quantity::Quantity;
 
 const BAR: usize = 16;
@@ -48,7 +48,7 @@ pub(crate) struct LevelTable(Table);
 impl LevelTable {
     pub(crate) fn new(said: Column) -> Self {
         let amounts = ["HARD", "ALLOCATED", "LEFT", "ASKED"].map(right);
-        let columns = [left("LEVEL"), left("WHERE"), left("RESOURCE"), left("")];
+        let columns = [left("LEVEL"), left("WHERE"), left("RESOURCE"), picture()];
         Self(Table::new(&[&columns[..], &amounts, &[said]].concat()))
     }
 
