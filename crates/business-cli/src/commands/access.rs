@@ -94,7 +94,7 @@ struct Who {
 
 /// Somebody's role and where it comes from.
 #[derive(Debug, serde::Serialize)]
-struct Holder {
+pub(crate) struct Holder {
     #[serde(flatten)]
     entry: AccessEntry,
     project: String,
@@ -225,28 +225,39 @@ async fn change(
 async fn list(api: &Api, screen: Screen, name: &str, view: View) -> Result<(), Failure> {
     objects::project(api, name).await?;
     let line = objects::line_of(api, name).await?;
-    let holders: Vec<Holder> = line.iter().flat_map(holders).collect();
+    let holders = by(&line);
     match view {
         View::Json | View::Yaml => return output::data(view, &json!({ "project": name, "access": holders })),
         View::Text | View::Wide => {}
     }
-    let mut table = Table::new(&[left("WHO"), left("ROLE"), left("FROM")]);
-    for holder in &holders {
-        let who = if holder.member {
-            format!("member {}", holder.entry.subject.name)
-        } else {
-            shown(&holder.entry)
-        };
-        let from =
-            if holder.project == name { "here".to_owned() } else { format!("project {}", holder.project) };
-        table.row([Cell::from(harmless(&who)), word(holder.entry.role).into(), from.into()]);
-    }
+    let table = table(&holders, name);
     if table.is_empty() {
         note("nobody has a role by the projects that you see; the tenant's administrators rule it");
     } else {
         print(table.shown(screen, ""))?;
     }
     Ok(())
+}
+
+/// A line for each of them; `here` is the project that is looked at.
+pub(crate) fn table<'a>(holders: impl IntoIterator<Item = &'a Holder>, here: &str) -> Table {
+    let mut table = Table::new(&[left("WHO"), left("ROLE"), left("FROM")]);
+    for holder in holders {
+        let who = if holder.member {
+            format!("member {}", holder.entry.subject.name)
+        } else {
+            shown(&holder.entry)
+        };
+        let from =
+            if holder.project == here { "here".to_owned() } else { format!("project {}", holder.project) };
+        table.row([Cell::from(harmless(&who)), word(holder.entry.role).into(), from.into()]);
+    }
+    table
+}
+
+/// Whoever has a role by these projects, which lie one above the other.
+pub(crate) fn by(line: &[Project]) -> Vec<Holder> {
+    line.iter().flat_map(holders).collect()
 }
 
 fn holders(project: &Project) -> Vec<Holder> {

@@ -1,6 +1,7 @@
-use crate::terminal::assert_recorded;
+use crate::terminal::{NARROW, assert_recorded};
 use crate::world::{World, until};
 use serde_json::json;
+use std::num::NonZeroU16;
 
 #[tokio::test]
 async fn the_tree_is_what_was_recorded_and_coloured_on_a_terminal_alone() {
@@ -13,6 +14,12 @@ async fn the_tree_is_what_was_recorded_and_coloured_on_a_terminal_alone() {
     assert_eq!(without.screen, seen.screen);
     assert!(!without.raw.contains('\x1b'), "{:?}", without.raw);
     assert!(!world.run("alice", &["tree"]).expect(0).contains('\x1b'), "colours in a pipe");
+    for columns in [NARROW, NonZeroU16::new(60).unwrap()] {
+        let narrow = world.on_terminal_of(columns, "alice", &["tree", "--namespaces"], &[]);
+        assert_recorded(&format!("tree-{columns}"), &narrow.screen);
+    }
+    let piped = world.run("alice", &["tree", "--namespaces"]).expect(0);
+    assert!(piped.starts_with("NAME") && piped.contains("ALLOCATED"), "a pipe has every column: {piped}");
     assert_recorded(
         "tree-wide",
         &world.on_terminal("alice", &["tree", "web", "-N", "-o", "wide"], &[]).screen,
@@ -39,8 +46,15 @@ async fn a_tree_is_read_by_programs_and_by_whoever_sees_only_a_part() {
     let yaml = world.run("bob", &["tree", "web", "-o", "yaml"]).expect(0);
     assert!(yaml.starts_with("roots:\n- kind: Project\n  name: web\n"), "{yaml}");
     assert_eq!(world.run("bob", &["tree", "shop"]).code, 1);
-    let none = world.run("alice", &["tree", "--full", "99", "-o", "json"]).json(0);
-    assert_eq!(none["roots"][0]["clusters"], json!({}));
+    let full = world.run("alice", &["tree", "-N", "--full", "85", "-o", "json"]).json(0);
+    let (tenant, shop) = (&full["roots"][0], &full["roots"][0]["children"][0]);
+    assert_eq!((&tenant["clusters"], tenant["children"].as_array().unwrap().len()), (&json!({}), 1));
+    assert_eq!((&shop["name"], shop.get("children")), (&json!("shop"), None), "90 % of its cores");
+    let none = ["tree", "--full", "99"];
+    assert_eq!(world.run("alice", &[&none[..], &["-o", "json"]].concat()).json(0), json!({"roots": []}));
+    let none = world.run("alice", &none);
+    assert_eq!((none.code, none.out.as_str()), (0, ""));
+    assert!(none.err.starts_with("nothing that you see has what"), "{}", none.err);
 }
 
 #[tokio::test]
@@ -54,6 +68,7 @@ async fn explain_says_every_level_and_the_smallest_change_that_lets_it_in() {
     let seen = world.on_terminal("alice", &not, &[]);
     assert_eq!(seen.code, 3);
     assert_recorded("explain-refused", &seen.screen);
+    assert_recorded("explain-refused-80", &world.on_terminal_of(NARROW, "alice", &not, &[]).screen);
     let told = world.run("alice", &[&not[..], &["-o", "json"]].concat()).json(3);
     assert_eq!((&told["fits"], &told["refusal"]["code"]), (&json!(false), &json!(403)));
     let raises = told["raises"].as_array().unwrap();
@@ -147,6 +162,10 @@ async fn an_object_is_described_in_plain_words() {
         &world.on_terminal("alice", &["describe", "ns", "east-front"], &[]).screen,
     );
     assert_recorded(
+        "describe-namespace-80",
+        &world.on_terminal_of(NARROW, "alice", &["describe", "ns", "east-front"], &[]).screen,
+    );
+    assert_recorded(
         "describe-tenant",
         &world.on_terminal("operator", &["describe", "tenant", "acme"], &[]).screen,
     );
@@ -154,7 +173,22 @@ async fn an_object_is_described_in_plain_words() {
     assert!(cluster.contains("State:") && cluster.contains("open"), "{cluster}");
     let offer = world.run("alice", &["describe", "cluster", "east"]).expect(0);
     assert!(offer.contains("east (acme)"), "whoever rules no cluster sees what is offered of it: {offer}");
+    let offer = world.run("alice", &["describe", "cluster", "east", "-o", "json"]).json(0);
+    assert_eq!((&offer["kind"], &offer["metadata"]["name"]), (&json!("ClusterOffer"), &json!("east")));
     assert_eq!(world.run("alice", &["describe", "project", "web", "-o", "json"]).json(0)["kind"], "Project");
+    world.run("alice", &["access", "add", "shop", "--user", "bob", "--role", "view"]).expect(0);
+    for (what, line) in [
+        ("project/shop", "  user bob  view  here\n"),
+        ("projects/web", "  user bob  view  project shop\n"),
+        ("namespace.business.tkestack.io/east-front", "  user bob  view  project shop\n"),
+    ] {
+        let told = world.run("alice", &["describe", what]).expect(0);
+        assert!(told.contains("\nAccess\n") && told.contains(line), "{what}: {told}");
+    }
+    world.run("alice", &["describe", "Namespaces", "east-front"]).expect(0);
+    for wrong in [&["pod/web"][..], &["project"], &["project/"], &["project/web", "web"]] {
+        assert_eq!(world.run("alice", &[&["describe"], wrong].concat()).code, 2, "{wrong:?}");
+    }
     assert_eq!(world.run("alice", &["describe", "project", "absent"]).code, 1);
 }
 
@@ -183,6 +217,10 @@ async fn a_cluster_that_leaves_says_what_ties_it_and_what_goes_first() {
     let seen = world.on_terminal("operator", &["leave", "east", "--plan"], &[]);
     assert_eq!(seen.code, 3);
     assert_recorded("leave-plan", &seen.screen);
+    let plan = ["leave", "east", "--plan"];
+    assert_recorded("leave-plan-80", &world.on_terminal_of(NARROW, "operator", &plan, &[]).screen);
+    let piped = world.run("operator", &plan).expect(3);
+    assert_eq!(piped.lines().count(), 6, "a pipe has one record a line: {piped}");
     let told = world.run("operator", &["leave", "east", "--plan", "-o", "json"]).json(3);
     assert_eq!(told["cordoned"], false, "a plan changes nothing");
     let kept = world.run("operator", &["leave", "east", "--forget"]);
