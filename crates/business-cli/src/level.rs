@@ -2,7 +2,9 @@
 
 use crate::amount::{self, Bar};
 use crate::screen::{Cell, Column, Screen, Table, Tone, left, picture, right};
+use business_types::names;
 use meta::quantity::Quantity;
+use serde_json::{Value, json};
 
 const BAR: usize = 16;
 
@@ -22,6 +24,16 @@ impl Level {
             Self::Tenant(name) => format!("tenant {name}"),
             Self::Cluster(name) => format!("cluster {name}"),
         }
+    }
+
+    /// For programs, by its kind in the API.
+    pub(crate) fn told(&self) -> Value {
+        let (kind, name) = match self {
+            Self::Project(name) => (names::PROJECT_KIND, name),
+            Self::Tenant(name) => (names::TENANT_KIND, name),
+            Self::Cluster(name) => (names::MEMBER_CLUSTER_KIND, name),
+        };
+        json!({ "kind": kind, "name": name })
     }
 }
 

@@ -71,15 +71,21 @@ async fn explain_says_every_level_and_the_smallest_change_that_lets_it_in() {
     assert_recorded("explain-refused-80", &world.on_terminal_of(NARROW, "alice", &not, &[]).screen);
     let told = world.run("alice", &[&not[..], &["-o", "json"]].concat()).json(3);
     assert_eq!((&told["fits"], &told["refusal"]["code"]), (&json!(false), &json!(403)));
+    assert_eq!((&told["kind"], &told["name"]), (&json!("Namespace"), &json!("east-back")));
+    assert_eq!(told["levels"][0]["level"], json!({"kind": "Tenant", "name": "acme"}));
+    assert_eq!(told["shortages"][0]["level"], json!({"kind": "Project", "name": "web"}));
     let raises = told["raises"].as_array().unwrap();
     let levels: Vec<_> = raises.iter().map(|raise| (&raise["level"], &raise["answer"])).collect();
     assert_eq!(
         levels,
-        [(&json!("project shop"), &json!("Accepted")), (&json!("project web"), &json!("AfterThoseAbove"))]
+        [
+            (&json!({"kind": "Project", "name": "shop"}), &json!("Accepted")),
+            (&json!({"kind": "Project", "name": "web"}), &json!("AfterThoseAbove")),
+        ]
     );
     // What it proposes, in its order, lets it in.
     for raise in raises {
-        let name = raise["level"].as_str().unwrap().replace("project ", "");
+        let name = raise["level"]["name"].as_str().unwrap();
         world.patch(&format!("/projects/{name}"), &raise["patch"]).await;
     }
     world.run("alice", &not).expect(0);
@@ -90,7 +96,7 @@ async fn explain_goes_up_to_whoever_may_give_and_says_who_may_not() {
     let world = World::with_projects().await;
     let args = ["explain", "project", "shop", "--set", "east:requests.cpu=30", "-o", "json"];
     let told = world.run("alice", &args).json(3);
-    assert_eq!(told["raises"][0]["level"], "tenant acme");
+    assert_eq!(told["raises"][0]["level"], json!({"kind": "Tenant", "name": "acme"}));
     assert_eq!(told["raises"][0]["answer"], "Refused", "a ceiling is not alice's to raise");
     let told = world.run("operator", &args).json(3);
     assert_eq!(told["raises"][0]["answer"], "Accepted");
@@ -102,7 +108,8 @@ async fn explain_goes_up_to_whoever_may_give_and_says_who_may_not() {
     let told = world.run("operator", &beyond).json(3);
     let levels: Vec<_> =
         told["raises"].as_array().unwrap().iter().map(|raise| raise["level"].clone()).collect();
-    assert_eq!(levels, ["cluster east", "tenant acme"]);
+    let cluster = json!({"kind": "MemberCluster", "name": "east"});
+    assert_eq!(levels, [cluster, json!({"kind": "Tenant", "name": "acme"})]);
 }
 
 #[tokio::test]
@@ -125,6 +132,12 @@ async fn objects_of_a_file_are_decided_one_by_one() {
     assert_eq!((&told[0]["fits"], &told[1]["fits"]), (&json!(true), &json!(false)));
     let raises = told[1]["raises"].as_array().unwrap();
     assert_eq!(raises.last().unwrap()["limits"][0]["to"], "99", "its own 12 pods count once: {told:#}");
+    let shop = "apiVersion: business.tkestack.io/v1\nkind: Project\nmetadata: {name: shop}\n\
+                spec: {displayName: shop, clusters: {}}\n";
+    let struck_out = world.feed("alice", &["explain", "-f", "-", "-o", "json"], Some(shop)).json(3);
+    assert_eq!(struck_out[0]["fits"], false, "what shop has given away would go: {struck_out:#}");
+    let one = world.feed("alice", &["explain", "-f", "-", "-o", "json"], Some(&namespace("one", 1))).json(0);
+    assert_eq!(one.as_array().unwrap().len(), 1, "a file gives a list, however many objects it has");
     let piped = world.feed("alice", &["explain", "-f", "-"], Some(&namespace("one", 1)));
     assert!(piped.expect(0).starts_with("namespace east-one in project web: fits\n"));
     assert_eq!(world.feed("alice", &["explain", "-f", "-"], Some("kind: Pod\napiVersion: v1\n")).code, 2);
@@ -207,6 +220,8 @@ async fn findings_are_told_and_end_with_three() {
     world.patch("/projects/web/status", &json!({"status": {"ledger": {"held": held}}})).await;
     let told = world.run("operator", &["audit", "-o", "json"]).json(3);
     assert_eq!(told["consistent"], false);
+    let found = &told["findings"][0];
+    assert_eq!((&found["kind"], &found["name"]), (&json!("MemberCluster"), &json!("east")));
     assert!(told["findings"][0]["why"].as_str().unwrap().contains("without our seal: odd"), "{told:#}");
     assert_eq!(world.run("operator", &["audit"]).code, 3);
 }
