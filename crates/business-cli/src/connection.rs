@@ -10,6 +10,9 @@ use std::time::Duration;
 
 /// How long a request may take where nobody says.
 const REQUEST_TIMEOUT: &str = "30s";
+/// Nanoseconds.
+const SECOND: u128 = 1_000_000_000;
+const NO_TIME: &str = "a time is a number with h, m, s or ms, such as 90s or 1m30s";
 
 /// The namespace of whoever says none.
 const UNSAID: &str = "default";
@@ -38,20 +41,60 @@ pub(crate) struct ConnectionFlags {
     pub(crate) request_timeout: Duration,
 }
 
-/// `90`, `90s`, `5m`, `1h`, `250ms`.
+/// A time as kubectl takes it: seconds, or what Go writes, such as `5s`, `1m30s`, `1.5h`, `250ms`.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
-    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (number, unit) = text.split_at_checked(digits).unwrap_or((text, ""));
-    let number: u64 = number.parse().map_err(|_error| "a time is a number with s, m or h".to_owned())?;
-    let seconds = |factor: u64| number.checked_mul(factor).map(Duration::from_secs);
-    let read = match unit {
-        "ms" => Some(Duration::from_millis(number)),
-        "" | "s" => seconds(1),
-        "m" => seconds(60),
-        "h" => seconds(3600),
-        other => return Err(format!("{other:?} is no unit of time: s, m, h, ms")),
+    let whole = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let mut rest = text;
+    let mut nanos: u128 = 0;
+    while !rest.is_empty() {
+        let (number, behind) = split_where(rest, |c| !is_of_number(c));
+        let (unit, next) = split_where(behind, is_of_number);
+        let part = part(number, if whole { "s" } else { unit })?;
+        nanos = nanos.saturating_add(part);
+        rest = next;
+    }
+    if text.is_empty() {
+        return Err(NO_TIME.to_owned());
+    }
+    // As long as Go can say.
+    let nanos = i64::try_from(nanos).ok().and_then(|nanos| u64::try_from(nanos).ok());
+    nanos.map(Duration::from_nanos).ok_or_else(|| "that is too long".to_owned())
+}
+
+/// The nanoseconds of a number with a unit; what is less than one is cut off.
+fn part(number: &str, unit: &str) -> Result<u128, String> {
+    let unit: u128 = match unit {
+        "ns" => 1,
+        "us" | "µs" | "μs" => 1000,
+        "ms" => 1_000_000,
+        "s" => SECOND,
+        "m" => 60 * SECOND,
+        "h" => 3600 * SECOND,
+        "" => return Err(NO_TIME.to_owned()),
+        other => return Err(format!("{other:?} is no unit of time: h, m, s, ms, us, ns")),
     };
-    read.ok_or_else(|| "that is too long".to_owned())
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    if (whole.is_empty() && fraction.is_empty()) || fraction.contains('.') {
+        return Err(NO_TIME.to_owned());
+    }
+    let whole = if whole.is_empty() { Ok(0) } else { whole.parse::<u64>() };
+    let whole = whole.map_err(|_too_large| "that is too long".to_owned())?;
+    let mut nanos = u128::from(whole).saturating_mul(unit);
+    let mut scale = unit;
+    for digit in fraction.chars().filter_map(|c| c.to_digit(10)) {
+        scale /= 10;
+        nanos = nanos.saturating_add(u128::from(digit) * scale);
+    }
+    Ok(nanos)
+}
+
+fn is_of_number(c: char) -> bool {
+    c.is_ascii_digit() || c == '.'
+}
+
+/// Before the first letter of which it is so, and from there on.
+fn split_where(text: &str, is_so: impl Fn(char) -> bool) -> (&str, &str) {
+    text.split_at_checked(text.find(is_so).unwrap_or(text.len())).unwrap_or((text, ""))
 }
 
 impl ConnectionFlags {
@@ -133,10 +176,39 @@ mod tests {
 
     #[test]
     fn times_are_read_as_kubectl_reads_them() {
-        for (text, millis) in [("0", 0), ("5s", 5000), ("2m", 120_000), ("1h", 3_600_000), ("250ms", 250)] {
+        for (text, millis) in [
+            ("0", 0),
+            ("90", 90_000),
+            ("5s", 5000),
+            ("2m", 120_000),
+            ("1h", 3_600_000),
+            ("250ms", 250),
+            ("1m30s", 90_000),
+            ("1h2m3s4ms", 3_723_004),
+            ("1.5h", 5_400_000),
+            (".5s", 500),
+            ("1.s", 1000),
+            ("2000us", 2),
+            ("2000µs", 2),
+            ("3000000ns", 3),
+        ] {
             assert_eq!(duration(text), Ok(Duration::from_millis(millis)), "{text}");
         }
-        for wrong in ["", "s", "5x", "-1s", "99999999999999999999h", "9999999999999999999h"] {
+        assert_eq!(duration("0.0000000019s"), Ok(Duration::from_nanos(1)), "less than one is cut off");
+        for wrong in [
+            "",
+            "s",
+            "5x",
+            "-1s",
+            "1m30",
+            "1.5",
+            ".s",
+            "1..5s",
+            "1 s",
+            "99999999999999999999h",
+            "9999999999999999999h",
+            "99999999999",
+        ] {
             assert!(duration(wrong).is_err(), "{wrong}");
         }
     }

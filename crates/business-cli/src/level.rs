@@ -1,8 +1,10 @@
 //! The levels of a budget, and a picture of what each of them has.
 
 use crate::amount::{self, Bar};
-use crate::screen::{Cell, Column, Screen, Table, Tone, left, right};
+use crate::screen::{Cell, Column, Screen, Table, Tone, left, picture, right};
+use business_types::names;
 use meta::quantity::Quantity;
+use serde_json::{Value, json};
 
 const BAR: usize = 16;
 
@@ -22,6 +24,16 @@ impl Level {
             Self::Tenant(name) => format!("tenant {name}"),
             Self::Cluster(name) => format!("cluster {name}"),
         }
+    }
+
+    /// For programs, by its kind in the API.
+    pub(crate) fn told(&self) -> Value {
+        let (kind, name) = match self {
+            Self::Project(name) => (names::PROJECT_KIND, name),
+            Self::Tenant(name) => (names::TENANT_KIND, name),
+            Self::Cluster(name) => (names::MEMBER_CLUSTER_KIND, name),
+        };
+        json!({ "kind": kind, "name": name })
     }
 }
 
@@ -48,7 +60,7 @@ pub(crate) struct LevelTable(Table);
 impl LevelTable {
     pub(crate) fn new(said: Column) -> Self {
         let amounts = ["HARD", "ALLOCATED", "LEFT", "ASKED"].map(right);
-        let columns = [left("LEVEL"), left("WHERE"), left("RESOURCE"), left("")];
+        let columns = [left("LEVEL"), left("WHERE"), left("RESOURCE"), picture()];
         Self(Table::new(&[&columns[..], &amounts, &[said]].concat()))
     }
 

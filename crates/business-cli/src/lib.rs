@@ -19,6 +19,8 @@ mod level;
 mod refusal;
 /// Amounts as people write them.
 mod amount;
+/// Asking whether something would be done.
+mod dry_run;
 /// Files that hold secrets.
 mod files;
 /// A login at an identity provider.

@@ -23,7 +23,7 @@ pub(crate) enum Told {
     /// A line for people
     #[default]
     Text,
-    /// KIND/NAME
+    /// KIND.GROUP/NAME, as kubectl takes it
     Name,
     Json,
     Yaml,

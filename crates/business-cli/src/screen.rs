@@ -8,6 +8,8 @@ use std::io::{IsTerminal as _, Write as _};
 /// Columns where nobody says how wide the terminal is.
 const WIDTH: usize = 100;
 const COLUMN_GAP: &str = "  ";
+/// A last column with less room than this is not broken into lines.
+const ROOM_MIN: usize = 12;
 
 /// When colours are used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -27,6 +29,8 @@ pub(crate) struct Screen {
     pub(crate) unicode: bool,
     /// Columns.
     pub(crate) width: usize,
+    /// Whether lines end at the last column: a file, and whatever reads a pipe, takes each record as one line.
+    pub(crate) wraps: bool,
 }
 
 /// What a text says by its colour.
@@ -45,16 +49,23 @@ pub(crate) enum Tone {
 pub(crate) struct Column {
     title: &'static str,
     right: bool,
+    /// Left out where a line would be too long.
+    spare: bool,
 }
 
 /// A column of texts.
 pub(crate) fn left(title: &'static str) -> Column {
-    Column { title, right: false }
+    Column { title, right: false, spare: false }
+}
+
+/// A column of pictures, which say what stands beside them in numbers.
+pub(crate) fn picture() -> Column {
+    Column { title: "", right: false, spare: true }
 }
 
 /// A column of numbers.
 pub(crate) fn right(title: &'static str) -> Column {
-    Column { title, right: true }
+    Column { title, right: true, spare: false }
 }
 
 /// Rows of texts below titles.
@@ -88,19 +99,25 @@ impl Screen {
         });
         let told = set("COLUMNS").and_then(|columns| columns.parse().ok());
         let seen = || terminal_size::terminal_size().map(|(width, _)| usize::from(width.0));
-        Self { color, unicode, width: told.or_else(seen).unwrap_or(WIDTH) }
+        Self { color, unicode, width: told.or_else(seen).unwrap_or(WIDTH), wraps: is_terminal }
     }
 
     /// The same for standard error.
     pub(crate) fn of_stderr(stdout: Self) -> Self {
         let is_terminal = std::io::stderr().is_terminal();
-        Self { color: stdout.color && is_terminal, ..stdout }
+        Self { color: stdout.color && is_terminal, wraps: is_terminal, ..stdout }
     }
 
     /// For tests: no colours, so many columns as nobody has.
     #[cfg(test)]
     pub(crate) fn plain(unicode: bool) -> Self {
-        Self { color: false, unicode, width: WIDTH }
+        Self { color: false, unicode, width: WIDTH, wraps: false }
+    }
+
+    /// For tests: a terminal of so many columns.
+    #[cfg(test)]
+    pub(crate) fn narrow(width: usize) -> Self {
+        Self { color: false, unicode: true, width, wraps: true }
     }
 
     pub(crate) fn without_color(self) -> Self {
@@ -118,6 +135,30 @@ impl Screen {
             Tone::Full => "31",
         };
         format!("\x1b[{code}m{text}\x1b[0m")
+    }
+
+    /// The lines of a text that begins at this column: on a terminal as many as it takes, broken between words.
+    pub(crate) fn lines_of(self, text: &str, column: usize) -> Vec<String> {
+        let room = self.width.saturating_sub(column);
+        if !self.wraps || room < ROOM_MIN || text.chars().count() <= room {
+            return vec![text.to_owned()];
+        }
+        let (mut lines, mut line) = (Vec::new(), String::new());
+        for word in text.split(' ') {
+            if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > room {
+                lines.push(std::mem::take(&mut line));
+            } else if !line.is_empty() {
+                line.push(' ');
+            }
+            line.push_str(word);
+        }
+        lines.push(line);
+        lines
+    }
+
+    /// The same as one text, each line below the first.
+    pub(crate) fn hanging(self, text: &str, column: usize) -> String {
+        self.lines_of(text, column).join(&format!("\n{}", " ".repeat(column)))
     }
 }
 
@@ -146,7 +187,8 @@ impl Table {
         self.rows.is_empty()
     }
 
-    /// Each row a line, with `indent` before it.
+    /// Each row a line, with `indent` before it. On a terminal that is too narrow for it, pictures are left out, and what is too
+    /// long for the last column goes on below it.
     pub(crate) fn shown(&self, screen: Screen, indent: &str) -> String {
         let mut widths: Vec<usize> = self.columns.iter().map(|column| column.title.len()).collect();
         for row in &self.rows {
@@ -154,15 +196,28 @@ impl Table {
                 *width = (*width).max(cell.text.chars().count());
             }
         }
+        let gaps = COLUMN_GAP.len() * widths.len().saturating_sub(1);
+        let is_narrow = screen.wraps && indent.len() + widths.iter().sum::<usize>() + gaps > screen.width;
         let titles = self.columns.iter().map(|column| Cell::toned(Tone::Faint, column.title)).collect();
         let mut text = String::new();
         for row in std::iter::once(&titles).chain(&self.rows) {
             let mut line = indent.to_owned();
-            for ((cell, width), column) in row.iter().zip(&widths).zip(&self.columns) {
+            let mut begin = indent.len();
+            let places = row.iter().zip(&widths).zip(&self.columns);
+            let mut places = places.filter(|(_, column)| !(is_narrow && column.spare)).peekable();
+            while let Some(((cell, width), column)) = places.next() {
                 let pad = " ".repeat(width.saturating_sub(cell.text.chars().count()));
-                let painted = screen.paint(cell.tone, &cell.text);
+                let is_last = places.peek().is_none();
+                let painted = if is_last && !column.right {
+                    let parts = screen.lines_of(&cell.text, begin);
+                    let parts: Vec<String> = parts.iter().map(|part| screen.paint(cell.tone, part)).collect();
+                    parts.join(&format!("\n{}", " ".repeat(begin)))
+                } else {
+                    screen.paint(cell.tone, &cell.text)
+                };
                 let [first, second] = if column.right { [&pad, &painted] } else { [&painted, &pad] };
                 line.extend([first.as_str(), second, COLUMN_GAP]);
+                begin += width + COLUMN_GAP.len();
             }
             text.push_str(line.trim_end());
             text.push('\n');
@@ -201,7 +256,7 @@ pub(crate) fn harmless(text: &str) -> String {
 mod tests {
     use super::*;
 
-    const PLAIN: Screen = Screen { color: false, unicode: true, width: 80 };
+    const PLAIN: Screen = Screen { color: false, unicode: true, width: 80, wraps: false };
 
     #[test]
     fn columns_stand_below_their_titles() {
@@ -211,6 +266,26 @@ mod tests {
         assert_eq!(table.shown(PLAIN, ""), "NAME      HARD\na           10\nlonger  1000Gi\n");
         let coloured = table.shown(Screen { color: true, ..PLAIN }, "");
         assert!(coloured.contains("\x1b[31mlonger\x1b[0m  1000Gi"), "{coloured:?}");
+    }
+
+    #[test]
+    fn what_is_too_long_for_a_terminal_goes_on_below_its_column() {
+        let mut table = Table::new(&[left("NAME"), picture(), left("WHY")]);
+        table.row(["a".into(), "####".into(), "not while anything is charged there".into()]);
+        let narrow = "  NAME  WHY\n  a     not while\n        anything is\n        charged there\n";
+        assert_eq!(table.shown(Screen::narrow(22), "  "), narrow);
+        let whole = "  NAME        WHY\n  a     ####  not while anything is charged there\n";
+        for screen in [Screen::narrow(49), Screen { width: 22, ..PLAIN }] {
+            assert_eq!(table.shown(screen, "  "), whole, "a pipe has one record a line");
+        }
+        let coloured = Screen { color: true, ..Screen::narrow(22) };
+        let mut table = Table::new(&[left("NAME"), left("WHY")]);
+        table.row(["a".into(), Cell::toned(Tone::Full, "not while anything")]);
+        assert_eq!(
+            table.shown(coloured, "").lines().skip(1).collect::<Vec<_>>(),
+            ["a     \x1b[31mnot while\x1b[0m", "      \x1b[31manything\x1b[0m"]
+        );
+        assert_eq!(Screen::narrow(10).lines_of("no room for words", 0), ["no room for words"]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Waiting for something to come true, with a deadline and a word now and then.
 
 use crate::failure::Failure;
-use crate::screen::note;
+use crate::screen::{harmless, note};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -33,7 +33,7 @@ pub(crate) async fn until<T>(
         match seen {
             Look::Yes(found) => return Ok(found),
             Look::NotYet(why) if why != last => {
-                note(format_args!("waiting: {what}: {why}"));
+                note(told(what, &why));
                 last = why;
             }
             Look::NotYet(_) => {}
@@ -45,6 +45,11 @@ pub(crate) async fn until<T>(
         tokio::time::sleep(pause.min(left)).await;
         pause = (pause * 2).min(LONGEST_PAUSE);
     }
+}
+
+/// A line of progress; what stands in the way may be a text of a member cluster.
+fn told(what: &str, why: &str) -> String {
+    format!("waiting: {what}: {}", harmless(why).replace('\n', " "))
 }
 
 #[cfg(test)]
@@ -67,6 +72,11 @@ mod tests {
             }
         });
         assert_eq!(found.await.unwrap(), 3);
+    }
+
+    #[test]
+    fn what_a_cluster_says_does_not_act_on_the_terminal() {
+        assert_eq!(told("it is so", "Failed: \x1b[2Ja\nb"), "waiting: it is so: Failed: \u{fffd}[2Ja b");
     }
 
     #[tokio::test]

@@ -82,6 +82,19 @@ impl WantedKind {
             Self::Namespace => "namespace",
         }
     }
+
+    /// What kubectl calls it, so that its own commands take it: the word alone is a Namespace of the host cluster.
+    pub(crate) fn full_name(self) -> String {
+        format!("{}.{}", self.word(), names::GROUP)
+    }
+
+    /// Its kind in the API.
+    pub(crate) fn kind(self) -> &'static str {
+        match self {
+            Self::Project => names::PROJECT_KIND,
+            Self::Namespace => names::NAMESPACE_KIND,
+        }
+    }
 }
 
 impl NamespaceFlags {
@@ -125,12 +138,7 @@ impl NamespaceFlags {
 impl ProjectFlags {
     /// The new project that these flags describe.
     pub(crate) fn new_one(&self) -> Result<Wanted, Failure> {
-        let mut spec = Map::new();
-        let texts =
-            [("parentProjectName", &self.parent), ("tenantID", &self.tenant), ("template", &self.template)];
-        for (field, text) in texts {
-            spec.extend(text.iter().map(|text| (field.to_owned(), json!(text))));
-        }
+        let mut spec = self.texts();
         spec.insert("displayName".to_owned(), json!(self.display_name.as_ref().unwrap_or(&self.name)));
         spec.insert("clusters".to_owned(), clusters(&self.asked()?));
         let body = object(names::PROJECT_KIND, Some(&self.name), None, &Value::Object(spec));
@@ -141,20 +149,32 @@ impl ProjectFlags {
     pub(crate) async fn wanted(&self, api: &Api) -> Result<Wanted, Failure> {
         let live = api.find::<Project>(&paths::named(names::PROJECTS, &self.name)).await?;
         let Some(live) = live else { return self.new_one() };
+        self.change(live)
+    }
+
+    /// What these flags change of it: nothing that they do not say.
+    fn change(&self, live: Project) -> Result<Wanted, Failure> {
         let asked = self.asked()?;
-        let mut spec = json!({ "clusters": clusters(&asked) });
-        if let (Some(parent), Some(spec)) = (&self.parent, spec.as_object_mut()) {
-            spec.insert("parentProjectName".to_owned(), json!(parent));
-        }
+        let mut spec = self.texts();
+        spec.extend(self.display_name.iter().map(|text| ("displayName".to_owned(), json!(text))));
+        spec.insert("clusters".to_owned(), clusters(&asked));
         Ok(Wanted {
             kind: WantedKind::Project,
             name: self.name.clone(),
             payer: self.parent.clone().unwrap_or(live.spec.parent_project_name),
-            tenant: live.spec.tenant_id,
+            tenant: self.tenant.clone().unwrap_or(live.spec.tenant_id),
             asked,
             body: json!({ "spec": spec }),
             is_there: true,
         })
+    }
+
+    /// Fields that are texts, as far as they are said.
+    fn texts(&self) -> Map<String, Value> {
+        let texts =
+            [("parentProjectName", &self.parent), ("tenantID", &self.tenant), ("template", &self.template)];
+        let said = texts.into_iter().filter_map(|(field, text)| Some((field, text.as_ref()?)));
+        said.map(|(field, text)| (field.to_owned(), json!(text))).collect()
     }
 
     fn asked(&self) -> Result<Asked, Failure> {
@@ -229,7 +249,8 @@ impl Wanted {
             if self.kind == WantedKind::Project && self.body.pointer("/spec/parentProjectName").is_none() {
                 self.payer = text("/spec/parentProjectName");
             }
-            self.body = json!({ "spec": self.body.get("spec") });
+            let spec = self.body.get("spec").cloned().unwrap_or_else(|| json!({}));
+            self.body = json!({ "spec": struck_out(self.kind, spec, live.get("spec")) });
             self.is_there = true;
         }
         Ok(self)
@@ -263,6 +284,38 @@ impl Wanted {
             api.merge_patch(&path, &self.body).await
         } else {
             api.post(&path, &self.body).await
+        }
+    }
+}
+
+/// The spec of a file as a merge patch: clusters and resources that are live and stand in it no more are taken away.
+fn struck_out(kind: WantedKind, mut spec: Value, live: Option<&Value>) -> Value {
+    if let (Some(said), Some(live)) = (spec.as_object_mut(), live) {
+        match kind {
+            WantedKind::Namespace => strike_out(said, live, "hard"),
+            WantedKind::Project => {
+                strike_out(said, live, "clusters");
+                let quotas = said.get_mut("clusters").and_then(Value::as_object_mut);
+                for (cluster, quota) in quotas.into_iter().flatten() {
+                    let live = live.get("clusters").and_then(|clusters| clusters.get(cluster));
+                    if let (Some(quota), Some(live)) = (quota.as_object_mut(), live) {
+                        strike_out(quota, live, "hard");
+                    }
+                }
+            }
+        }
+    }
+    spec
+}
+
+/// Keys of a map that are live and not said become null.
+fn strike_out(said: &mut Map<String, Value>, live: &Value, field: &str) {
+    let live = live.get(field).and_then(Value::as_object).filter(|live| !live.is_empty());
+    let Some(live) = live else { return };
+    let map = said.entry(field).or_insert_with(|| json!({}));
+    if let Some(map) = map.as_object_mut() {
+        for key in live.keys() {
+            map.entry(key.as_str()).or_insert(Value::Null);
         }
     }
 }
@@ -309,6 +362,52 @@ mod tests {
         for wrong in ["pods=1", "east", "east:pods"] {
             assert!(matches!(project(&[wrong]).new_one(), Err(Failure::Usage(_))), "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_change_by_flags_says_all_that_they_say_and_no_more() {
+        let live: Project = serde_json::from_value(json!({
+            "metadata": {"name": "p"},
+            "spec": {"parentProjectName": "shop", "tenantID": "acme", "displayName": "P", "template": "small"},
+        }))
+        .unwrap();
+        let change = |flags: ProjectFlags| flags.change(live.clone()).unwrap();
+        let little = change(ProjectFlags { parent: None, ..project(&["east:pods=1"]) });
+        assert_eq!(*little.body(), json!({"spec": {"clusters": {"east": {"hard": {"pods": "1"}}}}}));
+        assert_eq!((little.payer.as_str(), little.tenant.as_str()), ("shop", "acme"));
+        let all = change(ProjectFlags {
+            tenant: Some("globex".into()),
+            display_name: Some("For people".into()),
+            template: Some("large".into()),
+            ..project(&[])
+        });
+        assert_eq!(
+            *all.body(),
+            json!({"spec": {
+                "parentProjectName": "web", "tenantID": "globex", "displayName": "For people", "template": "large",
+                "clusters": {},
+            }})
+        );
+        assert_eq!((all.payer.as_str(), all.tenant.as_str()), ("web", "globex"));
+    }
+
+    #[test]
+    fn what_is_struck_out_of_a_file_is_taken_away() {
+        let live = json!({"displayName": "P", "clusters": {
+            "east": {"hard": {"pods": "1", "requests.cpu": "1"}}, "west": {"hard": {"pods": "1"}},
+        }});
+        let patch = |spec: Value| struck_out(WantedKind::Project, spec, Some(&live));
+        assert_eq!(
+            patch(json!({"clusters": {"east": {"hard": {"pods": "2"}}, "north": {"hard": {"pods": "3"}}}})),
+            json!({"clusters": {
+                "east": {"hard": {"pods": "2", "requests.cpu": null}}, "north": {"hard": {"pods": "3"}}, "west": null,
+            }})
+        );
+        assert_eq!(patch(json!({"displayName": "Q"}))["clusters"], json!({"east": null, "west": null}));
+        let live = json!({"clusterName": "east", "hard": {"pods": "1", "requests.cpu": "1"}});
+        let patch = |live| struck_out(WantedKind::Namespace, json!({"hard": {"pods": "2"}}), live);
+        assert_eq!(patch(Some(&live)), json!({"hard": {"pods": "2", "requests.cpu": null}}));
+        assert_eq!(patch(None), json!({"hard": {"pods": "2"}}));
     }
 
     #[test]

@@ -1,4 +1,5 @@
 use crate::api::Api;
+use crate::dry_run::DryRunFlag;
 use crate::failure::{Failure, Outcome};
 use crate::objects::{self, Namespace, Project};
 use crate::output::{self, View};
@@ -51,9 +52,8 @@ enum AccessAct {
         /// What he may do
         #[arg(long, value_enum)]
         role: Role,
-        /// Only ask whether it would be done
-        #[arg(long)]
-        dry_run: bool,
+        #[command(flatten)]
+        dry_run: DryRunFlag,
     },
     /// Take somebody's role away, and show what he may have left inside
     #[command(visible_alias = "rm", after_help = EXAMPLES)]
@@ -62,9 +62,8 @@ enum AccessAct {
         project: String,
         #[command(flatten)]
         who: Who,
-        /// Only ask whether it would be done
-        #[arg(long)]
-        dry_run: bool,
+        #[command(flatten)]
+        dry_run: DryRunFlag,
     },
 }
 
@@ -95,7 +94,7 @@ struct Who {
 
 /// Somebody's role and where it comes from.
 #[derive(Debug, serde::Serialize)]
-struct Holder {
+pub(crate) struct Holder {
     #[serde(flatten)]
     entry: AccessEntry,
     project: String,
@@ -109,7 +108,7 @@ impl Access {
             AccessAct::List { project, output } => list(api, screen, project, *output).await?,
             AccessAct::Add { project, who, role, dry_run } => {
                 let entry = who.entry(role.of())?;
-                let is = change(api, project, *dry_run, |access| {
+                let is = change(api, project, dry_run.asks_server()?, |access| {
                     access.put(entry.clone());
                     Ok(())
                 })
@@ -119,7 +118,8 @@ impl Access {
             }
             AccessAct::Remove { project, who, dry_run } => {
                 let entry = who.entry(AccessRole::View)?;
-                let gone = change(api, project, *dry_run, |access| access.take(&entry, project)).await?;
+                let dry_run = dry_run.asks_server()?;
+                let gone = change(api, project, dry_run, |access| access.take(&entry, project)).await?;
                 print(format_args!("project/{gone}: {} has no role any more\n", shown(&entry)))?;
                 if !dry_run {
                     left_inside(api, project).await?;
@@ -225,28 +225,39 @@ async fn change(
 async fn list(api: &Api, screen: Screen, name: &str, view: View) -> Result<(), Failure> {
     objects::project(api, name).await?;
     let line = objects::line_of(api, name).await?;
-    let holders: Vec<Holder> = line.iter().flat_map(holders).collect();
+    let holders = by(&line);
     match view {
         View::Json | View::Yaml => return output::data(view, &json!({ "project": name, "access": holders })),
         View::Text | View::Wide => {}
     }
-    let mut table = Table::new(&[left("WHO"), left("ROLE"), left("FROM")]);
-    for holder in &holders {
-        let who = if holder.member {
-            format!("member {}", holder.entry.subject.name)
-        } else {
-            shown(&holder.entry)
-        };
-        let from =
-            if holder.project == name { "here".to_owned() } else { format!("project {}", holder.project) };
-        table.row([Cell::from(harmless(&who)), word(holder.entry.role).into(), from.into()]);
-    }
+    let table = table(&holders, name);
     if table.is_empty() {
         note("nobody has a role by the projects that you see; the tenant's administrators rule it");
     } else {
         print(table.shown(screen, ""))?;
     }
     Ok(())
+}
+
+/// A line for each of them; `here` is the project that is looked at.
+pub(crate) fn table<'a>(holders: impl IntoIterator<Item = &'a Holder>, here: &str) -> Table {
+    let mut table = Table::new(&[left("WHO"), left("ROLE"), left("FROM")]);
+    for holder in holders {
+        let who = if holder.member {
+            format!("member {}", holder.entry.subject.name)
+        } else {
+            shown(&holder.entry)
+        };
+        let from =
+            if holder.project == here { "here".to_owned() } else { format!("project {}", holder.project) };
+        table.row([Cell::from(harmless(&who)), word(holder.entry.role).into(), from.into()]);
+    }
+    table
+}
+
+/// Whoever has a role by these projects, which lie one above the other.
+pub(crate) fn by(line: &[Project]) -> Vec<Holder> {
+    line.iter().flat_map(holders).collect()
 }
 
 fn holders(project: &Project) -> Vec<Holder> {

@@ -36,7 +36,11 @@ pub(crate) struct Audit {
 /// Something that is not as it should be.
 #[derive(Debug, Serialize)]
 struct Finding {
-    what: &'static str,
+    /// As the API calls it.
+    kind: &'static str,
+    /// Of a namespace.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    project: String,
     name: String,
     why: String,
 }
@@ -83,7 +87,7 @@ impl Audit {
         }
         for tenant in &tenants {
             report.take_false(
-                "tenant",
+                names::TENANT_KIND,
                 tenant.name(),
                 &tenant.status.conditions,
                 &[QUOTA_CONSISTENT, "WithinCeilings"],
@@ -92,10 +96,10 @@ impl Audit {
         for namespace in &namespaces {
             let replaced =
                 condition::find(&namespace.status.conditions, REPLACED).filter(|told| told.is_true());
-            let name = format!("{}/{}", namespace.metadata.namespace, namespace.name());
             report.findings.extend(replaced.map(|told| Finding {
-                what: "namespace",
-                name,
+                kind: names::NAMESPACE_KIND,
+                project: namespace.metadata.namespace.clone(),
+                name: namespace.name().to_owned(),
                 why: told.message.clone(),
             }));
         }
@@ -115,31 +119,32 @@ impl Audit {
 }
 
 impl Report {
-    fn find(&mut self, what: &'static str, name: &str, why: impl Into<String>) {
-        self.findings.push(Finding { what, name: name.to_owned(), why: why.into() });
+    fn find(&mut self, kind: &'static str, name: &str, why: impl Into<String>) {
+        let project = String::new();
+        self.findings.push(Finding { kind, project, name: name.to_owned(), why: why.into() });
     }
 
     /// Conditions that should not be False.
-    fn take_false(&mut self, what: &'static str, name: &str, conditions: &[Condition], types: &[&str]) {
+    fn take_false(&mut self, kind: &'static str, name: &str, conditions: &[Condition], types: &[&str]) {
         for told in
             conditions.iter().filter(|told| types.contains(&told.type_.as_str()) && told.status == FALSE)
         {
-            self.find(what, name, format!("{}: {}", told.type_, told.message));
+            self.find(kind, name, format!("{}: {}", told.type_, told.message));
         }
     }
 
     fn take_project(&mut self, project: &Project) {
         let (name, status) = (project.name(), &project.status);
         for difference in &status.ledger.differences {
-            self.find("project", name, difference.as_str());
+            self.find(names::PROJECT_KIND, name, difference.as_str());
         }
         if status.ledger.differences.is_empty() {
-            self.take_false("project", name, &status.conditions, &[QUOTA_CONSISTENT]);
+            self.take_false(names::PROJECT_KIND, name, &status.conditions, &[QUOTA_CONSISTENT]);
         }
         for orphan in &status.orphans {
             let place = format!("{}/{}", orphan.cluster_name, orphan.namespace);
             self.find(
-                "project",
+                names::PROJECT_KIND,
                 name,
                 format!("namespace {place} may take what no object is charged for: {:?}", orphan.state),
             );
@@ -150,19 +155,28 @@ impl Report {
 
     fn take_cluster(&mut self, cluster: &MemberCluster) {
         let name = cluster.name();
-        self.take_false("cluster", name, &cluster.status.conditions, &[BOUNDED, "CapacityDerived"]);
+        self.take_false(
+            names::MEMBER_CLUSTER_KIND,
+            name,
+            &cluster.status.conditions,
+            &[BOUNDED, "CapacityDerived"],
+        );
         let Some(comparison) = &cluster.status.comparison else { return };
         if !comparison.missing.is_empty() {
-            self.find("cluster", name, format!("was not compared: {}", comparison.missing));
+            self.find(names::MEMBER_CLUSTER_KIND, name, format!("was not compared: {}", comparison.missing));
         }
         if comparison.unreported > 0 {
-            self.find("cluster", name, format!("{} orphans stand in no project", comparison.unreported));
+            self.find(
+                names::MEMBER_CLUSTER_KIND,
+                name,
+                format!("{} orphans stand in no project", comparison.unreported),
+            );
         }
         if comparison.strange > 0 {
             let some =
                 comparison.strangers.iter().map(|one| one.namespace.as_str()).collect::<Vec<_>>().join(", ");
             self.find(
-                "cluster",
+                names::MEMBER_CLUSTER_KIND,
                 name,
                 format!("{} namespaces have our marks without our seal: {some}", comparison.strange),
             );
@@ -194,9 +208,15 @@ impl Report {
             text.push('\n');
         } else {
             let mut table = Table::new(&[left("WHAT"), left("NAME"), left("FOUND")]);
-            for Finding { what, name, why } in &self.findings {
+            for Finding { kind, project, name, why } in &self.findings {
                 let why = harmless(why).replace('\n', " ");
-                table.row([Cell::from(*what), name.as_str().into(), Cell::toned(Tone::High, why)]);
+                let name = if project.is_empty() { name.clone() } else { format!("{project}/{name}") };
+                let word = if *kind == names::MEMBER_CLUSTER_KIND {
+                    "cluster".to_owned()
+                } else {
+                    kind.to_lowercase()
+                };
+                table.row([Cell::from(word), name.into(), Cell::toned(Tone::High, why)]);
             }
             text.push_str(&table.shown(screen, ""));
         }

@@ -7,6 +7,7 @@ use crate::failure::{Failure, Outcome};
 use crate::line::Line;
 use crate::paths;
 use crate::screen::print;
+use business_types::names;
 use clap::{Args, Command, CommandFactory as _, FromArgMatches as _, ValueEnum};
 use serde::Deserialize;
 use std::time::Duration;
@@ -141,13 +142,20 @@ struct ListedMeta {
 }
 
 async fn list(api: &Api, named: Named) -> Result<Vec<String>, Failure> {
-    let path = match named {
-        Named::Projects => paths::all("projects"),
-        Named::Namespaces => paths::namespaces_of(&api.project),
-        Named::Clusters => paths::all("memberclusters"),
-        Named::Tenants => paths::all("tenants"),
-    };
-    let all: Vec<Listed> = api.list(&path).await?;
+    match named {
+        Named::Projects => listed(api, &paths::all(names::PROJECTS)).await,
+        Named::Namespaces => listed(api, &paths::namespaces_of(&api.project)).await,
+        Named::Tenants => listed(api, &paths::all(names::TENANTS)).await,
+        Named::Clusters => match listed(api, &paths::all(names::MEMBER_CLUSTERS)).await {
+            // Whoever rules no cluster has those that are offered to him.
+            Err(failure) if failure.is_forbidden() => listed(api, &paths::all(names::CLUSTER_OFFERS)).await,
+            other => other,
+        },
+    }
+}
+
+async fn listed(api: &Api, path: &str) -> Result<Vec<String>, Failure> {
+    let all: Vec<Listed> = api.list(path).await?;
     Ok(all.into_iter().map(|listed| listed.metadata.name).collect())
 }
 

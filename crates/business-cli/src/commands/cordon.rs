@@ -1,4 +1,5 @@
 use crate::api::Api;
+use crate::dry_run::DryRunFlag;
 use crate::failure::{Failure, Outcome};
 use crate::paths;
 use crate::screen::print;
@@ -17,16 +18,16 @@ Examples:
 pub(crate) struct Cordon {
     /// The member cluster
     cluster: String,
-    /// Only ask whether it would be done
-    #[arg(long)]
-    dry_run: bool,
+    #[command(flatten)]
+    dry_run: DryRunFlag,
 }
 
 impl Cordon {
     pub(crate) async fn run(&self, api: &Api, cordon: bool) -> Result<Outcome, Failure> {
-        set(api, &self.cluster, cordon, self.dry_run).await?;
+        let dry_run = self.dry_run.asks_server()?;
+        set(api, &self.cluster, cordon, dry_run).await?;
         let act = if cordon { "cordoned" } else { "uncordoned" };
-        let would = if self.dry_run { " (dry run)" } else { "" };
+        let would = if dry_run { " (dry run)" } else { "" };
         print(format_args!("membercluster/{} {act}{would}\n", self.cluster))?;
         Ok(Outcome::Done)
     }

@@ -1,5 +1,6 @@
 use crate::api::Api;
 use crate::connection::duration;
+use crate::dry_run::{DryRun, DryRunFlag};
 use crate::failure::{Failure, Outcome};
 use crate::objects;
 use crate::output::{self, Told};
@@ -7,7 +8,7 @@ use crate::screen::print;
 use crate::wait::{self, Look};
 use crate::wanted::{NamespaceFlags, ProjectFlags, Wanted, WantedKind};
 use business_types::{Condition, NamespacePhase, ProjectPhase};
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use serde_json::Value;
 use std::time::Duration;
 
@@ -46,22 +47,10 @@ enum CreatedKind {
     },
 }
 
-/// Who is asked, if it is not meant seriously.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-enum DryRun {
-    #[default]
-    None,
-    /// Nobody: what would be sent is printed
-    Client,
-    /// The server: it decides, and keeps nothing
-    Server,
-}
-
 #[derive(Debug, Args)]
 struct HowToCreate {
-    /// Do not make it
-    #[arg(long, value_enum, default_value_t, num_args = 0..=1, default_missing_value = "server", require_equals = true)]
-    dry_run: DryRun,
+    #[command(flatten)]
+    dry_run: DryRunFlag,
     /// Wait until it can be used
     #[arg(long)]
     wait: bool,
@@ -86,25 +75,26 @@ impl Create {
 
 impl HowToCreate {
     async fn make(&self, api: &Api, wanted: &Wanted) -> Result<(), Failure> {
-        let word = wanted.kind.word();
-        if self.dry_run == DryRun::Client {
+        let (word, full) = (wanted.kind.word(), wanted.kind.full_name());
+        self.dry_run.before_waiting(self.wait)?;
+        if self.dry_run.who() == DryRun::Client {
             return match self.output {
                 Told::Json => output::json(wanted.body()),
                 Told::Yaml => output::yaml(wanted.body()),
-                Told::Name => print(format_args!("{word}/{}\n", wanted.name)),
+                Told::Name => print(format_args!("{full}/{}\n", wanted.name)),
                 Told::Text => print(format_args!("{word}/{} created (dry run)\n", wanted.name)),
             };
         }
-        let rehearsal = self.dry_run == DryRun::Server;
+        let rehearsal = self.dry_run.who() == DryRun::Server;
         let mut made = wanted.write(api, rehearsal).await?;
         let name = made.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default().to_owned();
-        if self.wait && !rehearsal {
+        if self.wait {
             made = ready(api, wanted, &name, self.timeout).await?;
         }
         match self.output {
             Told::Json => output::json(&made),
             Told::Yaml => output::yaml(&made),
-            Told::Name => print(format_args!("{word}/{name}\n")),
+            Told::Name => print(format_args!("{full}/{name}\n")),
             Told::Text => {
                 let how = match (rehearsal, self.wait) {
                     (true, _) => "created (server dry run)",

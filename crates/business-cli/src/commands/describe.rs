@@ -1,17 +1,21 @@
+use super::access::{self, Holder};
 use crate::amount::{self, Bar};
 use crate::api::Api;
 use crate::failure::{Failure, Outcome};
 use crate::objects::{self, ClusterOffer, MemberCluster, Namespace, Project, Tenant};
 use crate::output::{self, View};
 use crate::paths;
-use crate::screen::{Cell, Screen, Table, Tone, harmless, left, print, right};
+use crate::screen::{Cell, Screen, Table, Tone, harmless, left, picture, print, right};
 use business_types::condition::{FALSE, TRUE};
 use business_types::{Condition, HardQuantity, HeldAmount, UsedQuantity, names};
-use clap::{Args, ValueEnum};
+use clap::builder::{EnumValueParser, PossibleValue, TypedValueParser};
+use clap::{Arg, Args, Command, ValueEnum};
 use jiff::Timestamp;
 use meta::quantity::{Quantity, ResourceList};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fmt::Write as _;
 
 /// What the controller has told of it.
 mod events;
@@ -22,9 +26,12 @@ const EXAMPLES: &str = "\
 Examples:
   kubectl business describe project shop
   kubectl business describe namespace east-web -n shop
+  kubectl business describe namespace.business.tkestack.io/east-web -n shop
   kubectl business describe tenant acme
   kubectl business describe cluster east";
 const BAR: usize = 20;
+/// Roles of a description.
+const ACCESS_MAX: usize = 20;
 /// Conditions that are good when they are False.
 const BETTER_FALSE: [&str; 3] = ["Terminating", "Replaced", "OtherAccess"];
 
@@ -32,11 +39,11 @@ const BETTER_FALSE: [&str; 3] = ["Terminating", "Replaced", "OtherAccess"];
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Describe {
-    /// Of which kind it is
-    #[arg(value_enum)]
-    kind: DescribedKind,
+    /// Of which kind it is; or KIND/NAME
+    #[arg(value_name = "KIND", value_parser = DescribedParser, ignore_case = true)]
+    what: Described,
     /// Its name
-    name: String,
+    name: Option<String>,
     /// How to show it
     #[arg(long, short, value_enum, default_value_t)]
     output: View,
@@ -44,14 +51,48 @@ pub(crate) struct Describe {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum DescribedKind {
-    #[value(alias = "prj")]
+    #[value(aliases = ["projects", "prj"])]
     Project,
-    #[value(alias = "ns", alias = "bns")]
+    #[value(aliases = ["namespaces", "ns", "bns"])]
     Namespace,
-    #[value(alias = "tnt")]
+    #[value(aliases = ["tenants", "tnt"])]
     Tenant,
-    #[value(alias = "mc", alias = "membercluster")]
+    #[value(aliases = ["clusters", "membercluster", "memberclusters", "mc"])]
     Cluster,
+}
+
+/// `KIND` or `KIND/NAME`.
+#[derive(Clone, Debug)]
+struct Described {
+    kind: DescribedKind,
+    name: Option<String>,
+}
+
+/// Reads it.
+#[derive(Clone)]
+struct DescribedParser;
+
+impl TypedValueParser for DescribedParser {
+    type Value = Described;
+
+    fn parse_ref(
+        &self,
+        command: &Command,
+        arg: Option<&Arg>,
+        value: &OsStr,
+    ) -> Result<Described, clap::Error> {
+        let text = value.to_string_lossy();
+        let (kind, name) = text.split_once('/').map_or((&*text, None), |(kind, name)| (kind, Some(name)));
+        // As `-o name` writes it.
+        let kind = kind.strip_suffix(names::GROUP).and_then(|kind| kind.strip_suffix('.')).unwrap_or(kind);
+        let kind = EnumValueParser::<DescribedKind>::new().parse_ref(command, arg, OsStr::new(kind))?;
+        Ok(Described { kind, name: name.map(str::to_owned) })
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        let kinds = DescribedKind::value_variants().iter();
+        Some(Box::new(kinds.filter_map(ValueEnum::to_possible_value)))
+    }
 }
 
 /// What is told of any object.
@@ -60,6 +101,9 @@ struct Description {
     uid: String,
     facts: Vec<Fact>,
     shares: Vec<LimitLine>,
+    access: Vec<Holder>,
+    /// The project that is described, if it is one.
+    project: String,
     conditions: Vec<Condition>,
     held: Vec<HeldAmount>,
     differences: Vec<String>,
@@ -82,48 +126,60 @@ struct LimitLine {
 
 impl Describe {
     pub(crate) async fn run(&self, api: &Api, screen: Screen) -> Result<Outcome, Failure> {
+        let name = self.name()?;
+        let path = self.path(api, name);
+        // Whoever may use a cluster, and rules none, sees what is offered of it.
+        let is_offered = |failure: &Failure| {
+            self.what.kind == DescribedKind::Cluster && (failure.is_forbidden() || failure.is_not_found())
+        };
+        let offer = paths::named(names::CLUSTER_OFFERS, name);
         if matches!(self.output, View::Json | View::Yaml) {
-            let whole: Value = api.get(&self.path(api)).await?;
+            let whole: Value = match api.get(&path).await {
+                Err(failure) if is_offered(&failure) => api.get(&offer).await?,
+                other => other?,
+            };
             output::data(self.output, &whole)?;
             return Ok(Outcome::Done);
         }
-        let path = self.path(api);
-        let about = match self.kind {
+        let about = match self.what.kind {
             DescribedKind::Project => of_project(api, api.get(&path).await?).await?,
-            DescribedKind::Namespace => of_namespace(api.get(&path).await?),
+            DescribedKind::Namespace => of_namespace(api, api.get(&path).await?).await?,
             DescribedKind::Tenant => of_tenant(api.get(&path).await?),
             DescribedKind::Cluster => match api.get::<MemberCluster>(&path).await {
-                Ok(cluster) => of_cluster(cluster),
-                // Whoever may use a cluster, and rules none, sees what is offered of it.
-                Err(failure) if failure.is_forbidden() || failure.is_not_found() => {
-                    of_offer(api.get(&paths::named(names::CLUSTER_OFFERS, &self.name)).await?)
-                }
-                Err(failure) => return Err(failure),
+                Err(failure) if is_offered(&failure) => of_offer(api.get(&offer).await?),
+                other => of_cluster(other?),
             },
         };
-        let events = Events::of(api, &self.regarded(api, &about.uid)).await;
+        let events = Events::of(api, &self.regarded(api, name, &about.uid)).await;
         let title = screen.paint(Tone::Head, "Events");
         let events = events.shown(screen, Timestamp::now());
         print(format_args!("{}\n{title}\n{events}", about.shown(screen, self.output == View::Wide)))?;
         Ok(Outcome::Done)
     }
 
-    fn regarded<'a>(&'a self, api: &'a Api, uid: &'a str) -> Regarded<'a> {
-        let (kind, project) = match self.kind {
+    fn name(&self) -> Result<&str, Failure> {
+        match (self.what.name.as_deref(), self.name.as_deref()) {
+            (Some(name), None) | (None, Some(name)) if !name.is_empty() => Ok(name),
+            _ => Err(Failure::Usage("name one object: KIND NAME, or KIND/NAME".to_owned())),
+        }
+    }
+
+    fn regarded<'a>(&self, api: &'a Api, name: &'a str, uid: &'a str) -> Regarded<'a> {
+        let (kind, project) = match self.what.kind {
             DescribedKind::Project => (names::PROJECT_KIND, ""),
             DescribedKind::Namespace => (names::NAMESPACE_KIND, api.project.as_str()),
             DescribedKind::Tenant => (names::TENANT_KIND, ""),
             DescribedKind::Cluster => (names::MEMBER_CLUSTER_KIND, ""),
         };
-        Regarded { kind, name: &self.name, project, uid }
+        Regarded { kind, name, project, uid }
     }
 
-    fn path(&self, api: &Api) -> String {
-        match self.kind {
-            DescribedKind::Project => paths::named(names::PROJECTS, &self.name),
-            DescribedKind::Namespace => paths::namespace(&api.project, &self.name),
-            DescribedKind::Tenant => paths::named(names::TENANTS, &self.name),
-            DescribedKind::Cluster => paths::named(names::MEMBER_CLUSTERS, &self.name),
+    fn path(&self, api: &Api, name: &str) -> String {
+        match self.what.kind {
+            DescribedKind::Project => paths::named(names::PROJECTS, name),
+            DescribedKind::Namespace => paths::namespace(&api.project, name),
+            DescribedKind::Tenant => paths::named(names::TENANTS, name),
+            DescribedKind::Cluster => paths::named(names::MEMBER_CLUSTERS, name),
         }
     }
 }
@@ -169,7 +225,7 @@ impl Description {
         for Fact { name, text: fact } in &self.facts {
             let name = format!("{name}:");
             let name = screen.paint(Tone::Faint, &format!("{name:width$}"));
-            text.extend([name.as_str(), &harmless(fact), "\n"]);
+            text.extend([name.as_str(), &screen.hanging(&harmless(fact), width), "\n"]);
         }
         let section = |text: &mut String, title: &str, table: &Table| {
             if !table.is_empty() {
@@ -178,6 +234,11 @@ impl Description {
             }
         };
         section(&mut text, "Amounts", &self.amounts(screen, wide));
+        section(&mut text, "Access", &access::table(self.access.iter().take(ACCESS_MAX), &self.project));
+        let more = self.access.len().saturating_sub(ACCESS_MAX);
+        if more > 0 {
+            let _infallible = writeln!(text, "  and {more} more: `kubectl business access list` shows all");
+        }
         section(&mut text, "Conditions", &self.condition_lines());
         section(&mut text, "Held without an object", &held_lines(&self.held));
         for difference in &self.differences {
@@ -190,7 +251,7 @@ impl Description {
         let mut table = Table::new(&[
             left("WHERE"),
             left("RESOURCE"),
-            left(""),
+            picture(),
             right("%"),
             right("USED"),
             right("ALLOCATED"),
@@ -261,7 +322,8 @@ async fn of_project(api: &Api, project: Project) -> Result<Description, Failure>
     let line = objects::line_of(api, project.name()).await?;
     let above: Vec<&str> = line.iter().rev().map(Project::name).collect();
     let Project { metadata, spec, status } = project;
-    let mut about = Description { uid: metadata.uid, ..Description::default() };
+    let project = metadata.name.clone();
+    let mut about = Description { uid: metadata.uid, project, ..Description::default() };
     about.fact("Project", metadata.name);
     about.fact("For people", spec.display_name);
     about.fact("Tenant", spec.tenant_id);
@@ -276,13 +338,18 @@ async fn of_project(api: &Api, project: Project) -> Result<Description, Failure>
     about.fact("Projects below", status.calculated_child_projects.join(", "));
     about.fact("Namespaces", status.calculated_namespaces.join(", "));
     about.limits(&spec.clusters, &status.clusters);
+    about.access = access::by(&line);
     about.conditions = status.conditions;
     about.held = status.ledger.held;
     about.differences = status.ledger.differences;
     Ok(about)
 }
 
-fn of_namespace(namespace: Namespace) -> Description {
+async fn of_namespace(api: &Api, namespace: Namespace) -> Result<Description, Failure> {
+    let line = match objects::line_of(api, &namespace.metadata.namespace).await {
+        Err(failure) if failure.is_forbidden() => Vec::new(),
+        other => other?,
+    };
     let Namespace { metadata, spec, status } = namespace;
     let mut about = Description { uid: metadata.uid, ..Description::default() };
     about.fact("Namespace", metadata.name);
@@ -295,8 +362,9 @@ fn of_namespace(namespace: Namespace) -> Description {
     about.fact("Template", status.template.map(|template| template.name).unwrap_or_default());
     let charged = status.cached_spec_hard.unwrap_or_else(|| spec.hard.clone());
     about.shares_of(&spec.cluster_name, &spec.hard, &charged, Some(&status.used));
+    about.access = access::by(&line);
     about.conditions = status.conditions;
-    about
+    Ok(about)
 }
 
 fn of_tenant(tenant: Tenant) -> Description {

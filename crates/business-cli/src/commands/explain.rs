@@ -23,7 +23,7 @@ Examples:
   kubectl business explain -f namespace.yaml
   kubectl business explain namespace web -n shop --cluster east --set requests.cpu=8,requests.memory=16Gi
   kubectl business explain project shop --set east:requests.cpu=12
-  kubectl business explain -f namespace.yaml -o json | jq .fits
+  kubectl business explain -f namespace.yaml -o json | jq '.[].fits'
 
 The server decides, and keeps nothing. Objects of a file are decided one by one, each as if it were alone.";
 /// Bytes of a file.
@@ -65,8 +65,9 @@ impl Explain {
         match self.output {
             View::Json | View::Yaml => {
                 let told: Vec<Value> = verdicts.iter().map(Verdict::told).collect();
+                // A file always gives a list, however many objects it has.
                 let told = match (told.as_slice(), &self.what) {
-                    ([one], _) => one.clone(),
+                    ([one], Some(_)) => one.clone(),
                     _ => Value::Array(told),
                 };
                 output::data(self.output, &told)?;

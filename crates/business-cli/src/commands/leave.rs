@@ -29,6 +29,10 @@ Each step can be repeated. Nothing is forgotten while anything is charged there.
 /// What to do where namespaces are not gone yet: their budget is given back by whoever sees them gone.
 const NOT_DRAINED: &str = "they are still being deleted: call the same again, and it goes on from there; give it longer with \
                            --timeout";
+/// What forgetting does not reach: the credentials that would are gone.
+const STAYS: &str = "in the member cluster the controller's account, its rights and its token stay until they are taken away \
+                     there: kubectl delete -k deploy/member (deploy/member-shared where it was joined with --shared; \
+                     where it is the host cluster, at the very end: the namespace tke-business goes with it)";
 
 /// Let a cluster leave: cordon it, drain it owner by owner, and forget it when it is empty (operators)
 #[derive(Debug, Args)]
@@ -63,11 +67,17 @@ pub(crate) struct Leave {
 #[derive(Clone, Debug, Serialize)]
 struct Tie {
     what: TieKind,
-    /// The project, or the tenant of a ceiling.
-    owner: String,
+    owner: Owner,
     name: String,
     #[serde(skip_serializing_if = "ResourceList::is_empty")]
     amount: ResourceList,
+}
+
+/// The project, or the tenant of a ceiling.
+#[derive(Clone, Debug, Serialize)]
+struct Owner {
+    kind: &'static str,
+    name: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -87,6 +97,7 @@ struct Plan {
     #[serde(skip)]
     secret: KeptSecret,
     cordoned: bool,
+    forgotten: bool,
     ties: Vec<Tie>,
 }
 
@@ -109,7 +120,8 @@ impl Leave {
         }
         let plan = self.look(api).await?;
         if self.forget && plan.is_empty_but_for_ceilings() {
-            return self.forget(api, &plan).await;
+            self.forget(api, &plan).await?;
+            return self.tell_forgotten(plan);
         }
         match self.output {
             View::Json | View::Yaml => output::data(self.output, &plan)?,
@@ -121,7 +133,22 @@ impl Leave {
                 self.cluster
             ));
         }
-        Ok(if plan.is_empty_but_for_ceilings() { Outcome::Done } else { Outcome::No })
+        // Whoever drains has done what was asked, whatever others have there.
+        let was_asked = self.forget || self.drain.is_empty();
+        Ok(if was_asked && !plan.is_empty_but_for_ceilings() { Outcome::No } else { Outcome::Done })
+    }
+
+    fn tell_forgotten(&self, plan: Plan) -> Result<Outcome, Failure> {
+        match self.output {
+            View::Json | View::Yaml => {
+                output::data(self.output, &Plan { forgotten: true, ties: Vec::new(), ..plan })?;
+            }
+            View::Text | View::Wide => {
+                print(format_args!("cluster {} has left\n", self.cluster))?;
+                note(STAYS);
+            }
+        }
+        Ok(Outcome::Done)
     }
 
     async fn look(&self, api: &Api) -> Result<Plan, Failure> {
@@ -136,6 +163,7 @@ impl Leave {
             secret: KeptSecret::of(&self.cluster, &cluster),
             uid: cluster.metadata.uid,
             cordoned: cluster.spec.cordoned,
+            forgotten: false,
             ties: ties(&self.cluster, &tenants, &projects, &namespaces),
         })
     }
@@ -162,7 +190,7 @@ impl Leave {
         Ok(())
     }
 
-    async fn forget(&self, api: &Api, plan: &Plan) -> Result<Outcome, Failure> {
+    async fn forget(&self, api: &Api, plan: &Plan) -> Result<(), Failure> {
         let secret = secret_path_of(&self.members_namespace, &plan.secret.name);
         let kept: Option<Value> =
             api.find(&secret).await.map_err(|failure| failure.advised(403, MEMBERS_ROLE))?;
@@ -171,8 +199,8 @@ impl Leave {
         }
         for tie in &plan.ties {
             let body = json!({"spec": {"clusters": {&self.cluster: null}}});
-            api.merge_patch(&paths::named(names::TENANTS, &tie.owner), &body).await?;
-            note(format_args!("tenant {}: its ceiling on {} is gone", tie.owner, self.cluster));
+            api.merge_patch(&paths::named(names::TENANTS, &tie.owner.name), &body).await?;
+            note(format_args!("tenant {}: its ceiling on {} is gone", tie.owner.name, self.cluster));
         }
         if !tunnel::tokens(api, &self.members_namespace, &self.cluster).revoke_all().await?.is_empty() {
             note("its agents' tokens for the tunnel are good no more");
@@ -197,9 +225,7 @@ impl Leave {
                 ))),
             }
         })
-        .await?;
-        print(format_args!("cluster {} has left\n", self.cluster))?;
-        Ok(Outcome::Done)
+        .await
     }
 }
 
@@ -230,6 +256,12 @@ impl KeptSecret {
     }
 }
 
+impl Owner {
+    fn project(name: &str) -> Self {
+        Self { kind: names::PROJECT_KIND, name: name.to_owned() }
+    }
+}
+
 impl Plan {
     /// Ceilings go with the record.
     fn is_empty_but_for_ceilings(&self) -> bool {
@@ -246,7 +278,7 @@ impl Plan {
         let mut table =
             Table::new(&[left("WHAT"), left("OWNER"), left("NAME"), left("AMOUNT"), left("GOES BY")]);
         for tie in &self.ties {
-            let Tie { what, owner, name, amount } = tie;
+            let Tie { what, owner: Owner { name: owner, .. }, name, amount } = tie;
             let goes = match what {
                 TieKind::Namespace | TieKind::Budget => {
                     format!("leave {} --drain {owner} --yes", self.cluster)
@@ -272,12 +304,12 @@ fn ties(cluster: &str, tenants: &[Tenant], projects: &[Project], namespaces: &[N
     let mut ties = Vec::new();
     for namespace in namespaces.iter().filter(|namespace| namespace.spec.cluster_name == cluster) {
         let amount = namespace.status.cached_spec_hard.clone().unwrap_or_else(|| namespace.spec.hard.clone());
-        let (owner, name) = (namespace.metadata.namespace.clone(), namespace.metadata.name.clone());
+        let (owner, name) = (Owner::project(&namespace.metadata.namespace), namespace.metadata.name.clone());
         ties.push(Tie { what: TieKind::Namespace, owner, name, amount });
     }
     for project in projects {
         for held in project.status.ledger.held.iter().filter(|held| held.cluster_name == cluster) {
-            let (owner, name) = (project.metadata.name.clone(), held.uid.clone());
+            let (owner, name) = (Owner::project(project.name()), held.uid.clone());
             ties.push(Tie { what: TieKind::Held, owner, name, amount: held.hard.clone() });
         }
     }
@@ -291,15 +323,15 @@ fn ties(cluster: &str, tenants: &[Tenant], projects: &[Project], namespaces: &[N
     budgets.sort_by_key(|project| std::cmp::Reverse(depth(project.name())));
     for project in budgets {
         let amount = project.spec.clusters.get(cluster).map(|quota| quota.hard.clone()).unwrap_or_default();
-        let owner = project.metadata.name.clone();
-        ties.push(Tie { what: TieKind::Budget, name: owner.clone(), owner, amount });
+        let owner = Owner::project(project.name());
+        ties.push(Tie { what: TieKind::Budget, name: owner.name.clone(), owner, amount });
     }
     for tenant in tenants {
         if let Some(ceiling) = tenant.spec.clusters.get(cluster) {
-            let owner = tenant.metadata.name.clone();
+            let owner = Owner { kind: names::TENANT_KIND, name: tenant.metadata.name.clone() };
             ties.push(Tie {
                 what: TieKind::Ceiling,
-                name: owner.clone(),
+                name: owner.name.clone(),
                 owner,
                 amount: ceiling.hard.clone(),
             });

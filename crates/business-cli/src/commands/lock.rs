@@ -1,4 +1,5 @@
 use crate::api::Api;
+use crate::dry_run::DryRunFlag;
 use crate::failure::{Failure, Outcome};
 use crate::paths;
 use crate::screen::print;
@@ -23,9 +24,8 @@ pub(crate) struct Lock {
     /// Why; it stands at the object and in the audit log
     #[arg(long)]
     reason: String,
-    /// Only ask whether it would be done
-    #[arg(long)]
-    dry_run: bool,
+    #[command(flatten)]
+    dry_run: DryRunFlag,
 }
 
 /// What can be locked.
@@ -81,10 +81,11 @@ impl std::fmt::Display for Target {
 impl Lock {
     pub(crate) async fn run(&self, api: &Api, lock: bool) -> Result<Outcome, Failure> {
         let act = if lock { "lock" } else { "unlock" };
+        let dry_run = self.dry_run.asks_server()?;
         let path = format!("{}/{act}", self.target.path(&api.project));
-        let path = if self.dry_run { paths::rehearsed(&path) } else { path };
+        let path = if dry_run { paths::rehearsed(&path) } else { path };
         api.post(&path, &json!({ "reason": self.reason })).await?;
-        let would = if self.dry_run { " (dry run)" } else { "" };
+        let would = if dry_run { " (dry run)" } else { "" };
         print(format_args!("{} {act}ed{would}\n", self.target))?;
         Ok(Outcome::Done)
     }

@@ -92,11 +92,11 @@ struct Holdings(BTreeMap<Place, Vec<Holding>>);
 
 impl Top {
     pub(crate) async fn run(&self, api: &Api, screen: Screen) -> Result<Outcome, Failure> {
-        let namespaces = objects::seen::<Namespace>(api, names::NAMESPACES);
+        let namespaces = objects::all_by_role::<Namespace>(api, names::NAMESPACES);
         let holdings = match self.what {
             Compared::Namespaces => Holdings::of_namespaces(&namespaces.await?),
             Compared::Projects => {
-                let projects = objects::seen::<Project>(api, names::PROJECTS);
+                let projects = objects::all_by_role::<Project>(api, names::PROJECTS);
                 let (namespaces, projects) = tokio::try_join!(namespaces, projects)?;
                 Holdings::of_projects(&projects, &namespaces)
             }

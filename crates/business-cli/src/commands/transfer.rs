@@ -1,5 +1,6 @@
 use crate::api::Api;
 use crate::connection::duration;
+use crate::dry_run::DryRunFlag;
 use crate::failure::{Failure, Outcome};
 use crate::objects;
 use crate::paths;
@@ -30,11 +31,10 @@ pub(crate) struct Move {
     /// Why; it stands at the namespace and in the audit log
     #[arg(long, default_value_t)]
     reason: String,
-    /// Only ask whether it would be done
-    #[arg(long)]
-    dry_run: bool,
+    #[command(flatten)]
+    dry_run: DryRunFlag,
     /// Wait until its cluster says so, too
-    #[arg(long, conflicts_with = "dry_run")]
+    #[arg(long)]
     wait: bool,
     /// How long to wait
     #[arg(long, default_value = "2m", value_name = "TIME", value_parser = duration)]
@@ -43,7 +43,8 @@ pub(crate) struct Move {
 
 impl Move {
     pub(crate) async fn run(&self, api: &Api) -> Result<Outcome, Failure> {
-        let name = &self.name;
+        let (name, dry_run) = (&self.name, self.dry_run.asks_server()?);
+        self.dry_run.before_waiting(self.wait)?;
         let live = objects::namespace(api, &api.project, name).await?;
         let asked = NamespaceTransfer {
             project: self.to.clone(),
@@ -51,7 +52,7 @@ impl Move {
             uid: live.metadata.uid,
         };
         let path = format!("{}/{}", paths::namespace(&api.project, name), names::TRANSFER);
-        let path = if self.dry_run { paths::rehearsed(&path) } else { path };
+        let path = if dry_run { paths::rehearsed(&path) } else { path };
         api.post(&path, &json!(asked)).await?;
         if self.wait {
             let what = format!("namespace {name} is of project {} in its cluster, too", self.to);
@@ -65,7 +66,7 @@ impl Move {
             })
             .await?;
         }
-        let would = if self.dry_run { " (dry run)" } else { "" };
+        let would = if dry_run { " (dry run)" } else { "" };
         print(format_args!(
             "namespace/{name} moved from project {} to project {}{would}\n",
             api.project, self.to

@@ -32,10 +32,10 @@ pub(crate) struct Tree {
     /// Only this tenant
     #[arg(long, conflicts_with = "project")]
     tenant: Option<String>,
-    /// Only amounts on this cluster; repeat it for several
+    /// Only amounts on this cluster, and who has any; repeat it for several
     #[arg(long)]
     cluster: Vec<String>,
-    /// Only amounts of this resource; repeat it for several
+    /// Only amounts of this resource, and who has any; repeat it for several
     #[arg(long)]
     resource: Vec<String>,
     /// Down to the namespaces
@@ -44,7 +44,7 @@ pub(crate) struct Tree {
     /// So many levels
     #[arg(long, value_name = "LEVELS")]
     depth: Option<usize>,
-    /// Only limits of which this percentage or more is taken
+    /// Only limits of which this percentage or more is taken, and who has any
     #[arg(long, value_name = "PERCENT")]
     full: Option<u8>,
     /// How to show it
@@ -67,11 +67,19 @@ impl Tree {
             depth: self.depth.unwrap_or(usize::MAX),
             percent: self.full.map(i128::from),
         };
-        let roots = self.roots(&forest)?;
+        let mut roots = self.roots(&forest)?;
+        let is_empty = roots.is_empty();
+        let shown = forest.shown(&roots, &selection);
+        roots.retain(|root| shown.has(*root));
         match self.output {
-            View::Json | View::Yaml => output::data(self.output, &forest.told(&roots, &selection))?,
-            _ if roots.is_empty() => nothing(),
-            view => print(drawn::lines(&forest, &roots, &selection, screen, view == View::Wide))?,
+            View::Json | View::Yaml => output::data(self.output, &forest.told(&roots, &selection, &shown))?,
+            _ if is_empty => nothing(),
+            _ if roots.is_empty() => {
+                note("nothing that you see has what --cluster, --resource and --full ask for");
+            }
+            view => {
+                print(drawn::lines(&forest, &roots, &selection, &shown, screen, view == View::Wide))?;
+            }
         }
         Ok(Outcome::Done)
     }

@@ -26,8 +26,15 @@ async fn what_is_created_is_there_and_a_rehearsal_is_not() {
         body["spec"],
         json!({"clusterName": "east", "namespace": "a", "hard": {"pods": "1", "requests.cpu": "100m"}})
     );
+    let client = create(&["--dry-run=client", "-o", "name"]).expect(0);
+    assert_eq!(
+        client, "namespace.business.tkestack.io/east-a\n",
+        "kubectl takes the bare word for its own kind"
+    );
+    let waits = create(&["--dry-run", "--wait"]);
+    assert!(waits.code == 2 && waits.err.contains("--wait and --dry-run"), "{}", waits.err);
     assert_eq!(create(&["--dry-run"]).expect(0), "namespace/east-a created (server dry run)\n");
-    assert_eq!(create(&["-o", "name"]).expect(0), "namespace/east-a\n");
+    assert_eq!(create(&["-o", "name"]).expect(0), "namespace.business.tkestack.io/east-a\n");
     assert_eq!(create(&[]).code, 3, "it is there");
     let waited = world.run(
         "alice",
@@ -97,7 +104,14 @@ async fn a_locked_project_and_a_cordoned_cluster_say_so_to_whoever_asks() {
         )
     };
     assert_eq!(world.run("alice", &["lock", "web", "--reason", "unpaid"]).code, 3, "an operator locks");
-    world.run("operator", &["lock", "web", "--reason", "unpaid", "--dry-run"]).expect(0);
+    for dry_run in ["--dry-run", "--dry-run=server"] {
+        let told = world.run("operator", &["lock", "web", "--reason", "unpaid", dry_run]).expect(0);
+        assert_eq!(told, "project/web locked (dry run)\n");
+        let told = world.run("operator", &["cordon", "east", dry_run]).expect(0);
+        assert_eq!(told, "membercluster/east cordoned (dry run)\n");
+    }
+    let client = world.run("operator", &["cordon", "east", "--dry-run=client"]);
+    assert!(client.code == 2 && client.err.contains("`create` alone"), "{}", client.err);
     world.run("operator", &["lock", "web", "--reason", "unpaid"]).expect(0);
     let refused = create();
     assert!(refused.err.contains("next: an operator has locked it"), "{}", refused.err);
@@ -144,6 +158,7 @@ async fn a_namespace_is_moved_with_what_it_is_charged() {
         to("web", &["--dry-run"]).expect(0),
         "namespace/east-cart moved from project shop to project web (dry run)\n"
     );
+    assert_eq!(to("web", &["--dry-run", "--wait"]).code, 2, "what is not done is not waited for");
     assert_eq!(to("nowhere", &[]).code, 1);
     to("web", &["--reason", "the team has moved"]).expect(0);
     world.run("alice", &["describe", "ns", "east-cart", "-n", "web"]).expect(0);

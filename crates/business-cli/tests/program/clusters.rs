@@ -153,10 +153,31 @@ fn a_cluster_is_forgotten_with_the_secret_that_its_record_names() {
     assert_eq!(left.code, 1, "{}", left.err);
     assert!(left.err.contains("by --members-namespace"), "{}", left.err);
     assert_eq!(elsewhere.asked("DELETE"), [""; 0]);
+    let told = kube(true).run(&[&LEAVE[..], &["-o", "json"]].concat()).json(0);
+    assert_eq!(told, json!({"cluster": "east", "cordoned": false, "forgotten": true, "ties": []}));
     let there = kube(true);
-    assert_eq!(there.run(&LEAVE).expect(0), "cluster east has left\n");
+    let left = there.run(&LEAVE);
+    assert!(
+        left.err.contains("its token stay until") && left.err.contains("kubectl delete -k deploy/member")
+    );
+    assert_eq!(left.expect(0), "cluster east has left\n");
     let record = get("memberclusters/east").replace("GET", "DELETE");
     assert_eq!(there.asked("DELETE"), [format!("DELETE {SECRETS}/by-hand"), record]);
+}
+
+#[test]
+fn whoever_drains_has_done_what_was_asked_whatever_others_have_there() {
+    let kube = StandIn::start(|call, _| {
+        let web =
+            json!({"metadata": {"name": "web"}, "spec": {"clusters": {"east": {"hard": {"pods": "1"}}}}});
+        (call == get("projects")).then(|| (200, json!({"metadata": {}, "items": [web]})))
+    });
+    let drained = kube.run(&["leave", "east", "--drain", "shop", "--yes"]);
+    assert!(drained.err.contains("project shop: its budget on east is given back"), "{}", drained.err);
+    assert!(drained.expect(0).contains("leave east --drain web --yes"), "what is left is told");
+    for args in [&["leave", "east"][..], &["leave", "east", "--plan"], &LEAVE] {
+        assert_eq!(kube.run(args).code, 3, "{args:?}");
+    }
 }
 
 #[test]

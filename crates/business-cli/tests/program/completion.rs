@@ -81,6 +81,11 @@ async fn names_are_those_that_the_caller_sees() {
     assert_eq!(ask("alice", &["--context", "alice", "tree", "sh"]), "shop\n:4\n");
     assert_eq!(ask("alice", &["--context", "alice", "kubeconfig", "-n", "web", ""]), "east-front\n:4\n");
     assert_eq!(ask("alice", &["--context", "alice", "tree", "--tenant=a"]), "--tenant=acme\n:4\n");
+    let cluster = ["create", "namespace", "a", "-n", "web", "--cluster", ""];
+    for who in ["alice", "operator"] {
+        let told = ask(who, &[&["--context", who], &cluster[..]].concat());
+        assert_eq!(told, "east\n:4\n", "{who}: a cluster is offered to whoever rules none");
+    }
     assert_eq!(ask("alice", &["--context", "alice", "explain", "-f", ""]), ":0\n");
     assert_eq!(
         ask("nobody", &["--context", "nobody", "tree", ""]),

@@ -1,6 +1,7 @@
-use crate::terminal::assert_recorded;
+use crate::terminal::{NARROW, assert_recorded};
 use crate::world::{World, until};
 use serde_json::json;
+use std::num::NonZeroU16;
 
 #[tokio::test]
 async fn the_tree_is_what_was_recorded_and_coloured_on_a_terminal_alone() {
@@ -13,6 +14,12 @@ async fn the_tree_is_what_was_recorded_and_coloured_on_a_terminal_alone() {
     assert_eq!(without.screen, seen.screen);
     assert!(!without.raw.contains('\x1b'), "{:?}", without.raw);
     assert!(!world.run("alice", &["tree"]).expect(0).contains('\x1b'), "colours in a pipe");
+    for columns in [NARROW, NonZeroU16::new(60).unwrap()] {
+        let narrow = world.on_terminal_of(columns, "alice", &["tree", "--namespaces"], &[]);
+        assert_recorded(&format!("tree-{columns}"), &narrow.screen);
+    }
+    let piped = world.run("alice", &["tree", "--namespaces"]).expect(0);
+    assert!(piped.starts_with("NAME") && piped.contains("ALLOCATED"), "a pipe has every column: {piped}");
     assert_recorded(
         "tree-wide",
         &world.on_terminal("alice", &["tree", "web", "-N", "-o", "wide"], &[]).screen,
@@ -39,8 +46,15 @@ async fn a_tree_is_read_by_programs_and_by_whoever_sees_only_a_part() {
     let yaml = world.run("bob", &["tree", "web", "-o", "yaml"]).expect(0);
     assert!(yaml.starts_with("roots:\n- kind: Project\n  name: web\n"), "{yaml}");
     assert_eq!(world.run("bob", &["tree", "shop"]).code, 1);
-    let none = world.run("alice", &["tree", "--full", "99", "-o", "json"]).json(0);
-    assert_eq!(none["roots"][0]["clusters"], json!({}));
+    let full = world.run("alice", &["tree", "-N", "--full", "85", "-o", "json"]).json(0);
+    let (tenant, shop) = (&full["roots"][0], &full["roots"][0]["children"][0]);
+    assert_eq!((&tenant["clusters"], tenant["children"].as_array().unwrap().len()), (&json!({}), 1));
+    assert_eq!((&shop["name"], shop.get("children")), (&json!("shop"), None), "90 % of its cores");
+    let none = ["tree", "--full", "99"];
+    assert_eq!(world.run("alice", &[&none[..], &["-o", "json"]].concat()).json(0), json!({"roots": []}));
+    let none = world.run("alice", &none);
+    assert_eq!((none.code, none.out.as_str()), (0, ""));
+    assert!(none.err.starts_with("nothing that you see has what"), "{}", none.err);
 }
 
 #[tokio::test]
@@ -54,17 +68,24 @@ async fn explain_says_every_level_and_the_smallest_change_that_lets_it_in() {
     let seen = world.on_terminal("alice", &not, &[]);
     assert_eq!(seen.code, 3);
     assert_recorded("explain-refused", &seen.screen);
+    assert_recorded("explain-refused-80", &world.on_terminal_of(NARROW, "alice", &not, &[]).screen);
     let told = world.run("alice", &[&not[..], &["-o", "json"]].concat()).json(3);
     assert_eq!((&told["fits"], &told["refusal"]["code"]), (&json!(false), &json!(403)));
+    assert_eq!((&told["kind"], &told["name"]), (&json!("Namespace"), &json!("east-back")));
+    assert_eq!(told["levels"][0]["level"], json!({"kind": "Tenant", "name": "acme"}));
+    assert_eq!(told["shortages"][0]["level"], json!({"kind": "Project", "name": "web"}));
     let raises = told["raises"].as_array().unwrap();
     let levels: Vec<_> = raises.iter().map(|raise| (&raise["level"], &raise["answer"])).collect();
     assert_eq!(
         levels,
-        [(&json!("project shop"), &json!("Accepted")), (&json!("project web"), &json!("AfterThoseAbove"))]
+        [
+            (&json!({"kind": "Project", "name": "shop"}), &json!("Accepted")),
+            (&json!({"kind": "Project", "name": "web"}), &json!("AfterThoseAbove")),
+        ]
     );
     // What it proposes, in its order, lets it in.
     for raise in raises {
-        let name = raise["level"].as_str().unwrap().replace("project ", "");
+        let name = raise["level"]["name"].as_str().unwrap();
         world.patch(&format!("/projects/{name}"), &raise["patch"]).await;
     }
     world.run("alice", &not).expect(0);
@@ -75,7 +96,7 @@ async fn explain_goes_up_to_whoever_may_give_and_says_who_may_not() {
     let world = World::with_projects().await;
     let args = ["explain", "project", "shop", "--set", "east:requests.cpu=30", "-o", "json"];
     let told = world.run("alice", &args).json(3);
-    assert_eq!(told["raises"][0]["level"], "tenant acme");
+    assert_eq!(told["raises"][0]["level"], json!({"kind": "Tenant", "name": "acme"}));
     assert_eq!(told["raises"][0]["answer"], "Refused", "a ceiling is not alice's to raise");
     let told = world.run("operator", &args).json(3);
     assert_eq!(told["raises"][0]["answer"], "Accepted");
@@ -87,7 +108,8 @@ async fn explain_goes_up_to_whoever_may_give_and_says_who_may_not() {
     let told = world.run("operator", &beyond).json(3);
     let levels: Vec<_> =
         told["raises"].as_array().unwrap().iter().map(|raise| raise["level"].clone()).collect();
-    assert_eq!(levels, ["cluster east", "tenant acme"]);
+    let cluster = json!({"kind": "MemberCluster", "name": "east"});
+    assert_eq!(levels, [cluster, json!({"kind": "Tenant", "name": "acme"})]);
 }
 
 #[tokio::test]
@@ -110,6 +132,12 @@ async fn objects_of_a_file_are_decided_one_by_one() {
     assert_eq!((&told[0]["fits"], &told[1]["fits"]), (&json!(true), &json!(false)));
     let raises = told[1]["raises"].as_array().unwrap();
     assert_eq!(raises.last().unwrap()["limits"][0]["to"], "99", "its own 12 pods count once: {told:#}");
+    let shop = "apiVersion: business.tkestack.io/v1\nkind: Project\nmetadata: {name: shop}\n\
+                spec: {displayName: shop, clusters: {}}\n";
+    let struck_out = world.feed("alice", &["explain", "-f", "-", "-o", "json"], Some(shop)).json(3);
+    assert_eq!(struck_out[0]["fits"], false, "what shop has given away would go: {struck_out:#}");
+    let one = world.feed("alice", &["explain", "-f", "-", "-o", "json"], Some(&namespace("one", 1))).json(0);
+    assert_eq!(one.as_array().unwrap().len(), 1, "a file gives a list, however many objects it has");
     let piped = world.feed("alice", &["explain", "-f", "-"], Some(&namespace("one", 1)));
     assert!(piped.expect(0).starts_with("namespace east-one in project web: fits\n"));
     assert_eq!(world.feed("alice", &["explain", "-f", "-"], Some("kind: Pod\napiVersion: v1\n")).code, 2);
@@ -147,6 +175,10 @@ async fn an_object_is_described_in_plain_words() {
         &world.on_terminal("alice", &["describe", "ns", "east-front"], &[]).screen,
     );
     assert_recorded(
+        "describe-namespace-80",
+        &world.on_terminal_of(NARROW, "alice", &["describe", "ns", "east-front"], &[]).screen,
+    );
+    assert_recorded(
         "describe-tenant",
         &world.on_terminal("operator", &["describe", "tenant", "acme"], &[]).screen,
     );
@@ -154,7 +186,22 @@ async fn an_object_is_described_in_plain_words() {
     assert!(cluster.contains("State:") && cluster.contains("open"), "{cluster}");
     let offer = world.run("alice", &["describe", "cluster", "east"]).expect(0);
     assert!(offer.contains("east (acme)"), "whoever rules no cluster sees what is offered of it: {offer}");
+    let offer = world.run("alice", &["describe", "cluster", "east", "-o", "json"]).json(0);
+    assert_eq!((&offer["kind"], &offer["metadata"]["name"]), (&json!("ClusterOffer"), &json!("east")));
     assert_eq!(world.run("alice", &["describe", "project", "web", "-o", "json"]).json(0)["kind"], "Project");
+    world.run("alice", &["access", "add", "shop", "--user", "bob", "--role", "view"]).expect(0);
+    for (what, line) in [
+        ("project/shop", "  user bob  view  here\n"),
+        ("projects/web", "  user bob  view  project shop\n"),
+        ("namespace.business.tkestack.io/east-front", "  user bob  view  project shop\n"),
+    ] {
+        let told = world.run("alice", &["describe", what]).expect(0);
+        assert!(told.contains("\nAccess\n") && told.contains(line), "{what}: {told}");
+    }
+    world.run("alice", &["describe", "Namespaces", "east-front"]).expect(0);
+    for wrong in [&["pod/web"][..], &["project"], &["project/"], &["project/web", "web"]] {
+        assert_eq!(world.run("alice", &[&["describe"], wrong].concat()).code, 2, "{wrong:?}");
+    }
     assert_eq!(world.run("alice", &["describe", "project", "absent"]).code, 1);
 }
 
@@ -173,6 +220,8 @@ async fn findings_are_told_and_end_with_three() {
     world.patch("/projects/web/status", &json!({"status": {"ledger": {"held": held}}})).await;
     let told = world.run("operator", &["audit", "-o", "json"]).json(3);
     assert_eq!(told["consistent"], false);
+    let found = &told["findings"][0];
+    assert_eq!((&found["kind"], &found["name"]), (&json!("MemberCluster"), &json!("east")));
     assert!(told["findings"][0]["why"].as_str().unwrap().contains("without our seal: odd"), "{told:#}");
     assert_eq!(world.run("operator", &["audit"]).code, 3);
 }
@@ -198,6 +247,10 @@ async fn a_cluster_that_leaves_says_what_ties_it_and_what_goes_first() {
     let seen = world.on_terminal("operator", &["leave", "east", "--plan"], &[]);
     assert_eq!(seen.code, 3);
     assert_recorded("leave-plan", &seen.screen);
+    let plan = ["leave", "east", "--plan"];
+    assert_recorded("leave-plan-80", &world.on_terminal_of(NARROW, "operator", &plan, &[]).screen);
+    let piped = world.run("operator", &plan).expect(3);
+    assert_eq!(piped.lines().count(), 6, "a pipe has one record a line: {piped}");
     let told = world.run("operator", &["leave", "east", "--plan", "-o", "json"]).json(3);
     assert_eq!(told["cordoned"], false, "a plan changes nothing");
     let kept = world.run("operator", &["leave", "east", "--forget"]);

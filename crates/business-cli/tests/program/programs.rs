@@ -1,5 +1,5 @@
 use crate::world::{PROGRAM, World};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 #[tokio::test]
 async fn exit_codes_tell_scripts_what_is_wrong() {
@@ -28,9 +28,27 @@ async fn somebody_acts_as_somebody_else_as_with_kubectl() {
     let told = world.run("operator", &["tree", "-o", "json", "--as", "eve"]);
     assert!(told.err.contains("User \"eve\" cannot list resource \"projects\""), "{}", told.err);
     assert_eq!((told.code, told.out.as_str()), (3, ""), "eve has no role");
+    for what in ["namespaces", "projects"] {
+        let told = world.run("operator", &["top", what, "--as", "eve"]);
+        assert!(told.err.contains("next: you have no role here"), "{}", told.err);
+        assert_eq!((told.code, told.out.as_str()), (3, ""), "{what}");
+    }
     assert_eq!(world.run("operator", &["tree", "--as-group", "x"]).code, 2);
     let refused = world.run("alice", &["tree", "shop", "--as", "eve"]);
     assert_ne!(refused.code, 0, "alice is nobody else");
+}
+
+#[test]
+fn whoever_has_seen_enough_of_the_output_is_told_nothing() {
+    for args in [&["completion", "bash"][..], &["--help"], &["tree", "--help"]] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut command = Command::new(PROGRAM);
+        command.args(args).stdout(writer).stderr(Stdio::piped());
+        let output = command.spawn().unwrap().wait_with_output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!((output.status.code(), said.as_str()), (Some(0), ""), "{args:?}");
+    }
 }
 
 #[test]

@@ -5,6 +5,8 @@ use std::num::NonZeroU16;
 
 const ROWS: NonZeroU16 = NonZeroU16::new(45).unwrap();
 const COLUMNS: NonZeroU16 = NonZeroU16::new(110).unwrap();
+/// What a terminal has where nobody has made it larger.
+pub(crate) const NARROW: NonZeroU16 = NonZeroU16::new(80).unwrap();
 
 /// What stands on a terminal after a call.
 pub(crate) struct Seen {
@@ -17,7 +19,18 @@ pub(crate) struct Seen {
 impl World {
     /// Calls the program on a terminal.
     pub(crate) fn on_terminal(&self, who: &str, args: &[&str], environment: &[(&str, &str)]) -> Seen {
-        let size = PtySize { rows: ROWS.get(), cols: COLUMNS.get(), pixel_width: 0, pixel_height: 0 };
+        self.on_terminal_of(COLUMNS, who, args, environment)
+    }
+
+    /// The same on one of so many columns.
+    pub(crate) fn on_terminal_of(
+        &self,
+        columns: NonZeroU16,
+        who: &str,
+        args: &[&str],
+        environment: &[(&str, &str)],
+    ) -> Seen {
+        let size = PtySize { rows: ROWS.get(), cols: columns.get(), pixel_width: 0, pixel_height: 0 };
         let pair = native_pty_system().openpty(size).unwrap();
         let mut command = CommandBuilder::new(PROGRAM);
         command.args(["--context", who]);
@@ -37,10 +50,10 @@ impl World {
         // A terminal whose program has ended answers with an error.
         let _ended = reader.read_to_end(&mut bytes);
         let code = child.wait().unwrap().exit_code();
-        let mut parser = vt100::Parser::new(ROWS, COLUMNS, 0);
+        let mut parser = vt100::Parser::new(ROWS, columns, 0);
         parser.process(&bytes);
         let lines: Vec<String> =
-            parser.screen().rows(0, COLUMNS.get()).map(|line| line.trim_end().to_owned()).collect();
+            parser.screen().rows(0, columns.get()).map(|line| line.trim_end().to_owned()).collect();
         let screen = lines.join("\n").trim_end().to_owned() + "\n";
         Seen { screen, raw: String::from_utf8_lossy(&bytes).into_owned(), code }
     }

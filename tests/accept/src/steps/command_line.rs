@@ -72,7 +72,7 @@ fn explains(alice: &Kubectl) -> Result<()> {
         ["explain", "ns", "big", "-n", "shop", "--cluster", HOST_CLUSTER, "--set", asked, "-o", "json"];
     let told = json_of(alice, &args, NO)?;
     let raise = told.pointer("/raises/0").context("no way to let it in")?;
-    ensure!(raise.get("level") == Some(&json!("project shop")), "{raise}");
+    ensure!(raise.get("level") == Some(&json!({"kind": "Project", "name": "shop"})), "{raise}");
     ensure!(
         raise.pointer("/limits/0/to") == Some(&json!("14"))
             && raise.get("answer") == Some(&json!("Accepted")),

@@ -27,10 +27,10 @@ impl Named {
     /// What a value is called in the help, or the word that chooses a kind.
     fn of(word: &str) -> Option<Self> {
         match word.to_ascii_lowercase().as_str() {
-            "project" | "prj" => Some(Self::Projects),
-            "namespace" | "ns" => Some(Self::Namespaces),
-            "cluster" => Some(Self::Clusters),
-            "tenant" => Some(Self::Tenants),
+            "project" | "projects" | "prj" => Some(Self::Projects),
+            "namespace" | "namespaces" | "ns" | "bns" => Some(Self::Namespaces),
+            "cluster" | "clusters" | "membercluster" | "memberclusters" | "mc" => Some(Self::Clusters),
+            "tenant" | "tenants" | "tnt" => Some(Self::Tenants),
             _ => None,
         }
     }
@@ -67,7 +67,7 @@ impl<'a> Place<'a> {
         } else if !self.closed && word.len() > 1 && word.starts_with('-') {
             self.open = self
                 .flag(word)
-                .filter(|(flag, value)| value.is_none() && takes_value(flag))
+                .filter(|(flag, value)| value.is_none() && takes_value(flag) && !flag.is_require_equals_set())
                 .map(|(flag, _)| flag);
         } else if let Some(command) = self.command.find_subcommand(word).filter(|_| self.plain.is_empty()) {
             self.command = command;
@@ -203,7 +203,9 @@ mod tests {
         assert_eq!(at("tree --tenant=a"), Choices::Names(Named::Tenants, "--tenant=".to_owned()));
         assert_eq!(at("cordon "), Choices::Names(Named::Clusters, String::new()));
         assert_eq!(at("lock --reason unpaid "), Choices::Names(Named::Projects, String::new()));
+        assert_eq!(at("lock --dry-run "), Choices::Names(Named::Projects, String::new()));
         assert_eq!(at("describe tenant a"), Choices::Names(Named::Tenants, String::new()));
+        assert_eq!(at("describe clusters "), Choices::Names(Named::Clusters, String::new()));
         assert_eq!(at("kubeconfig -n shop "), Choices::Names(Named::Namespaces, String::new()));
         assert_eq!(at("move -nshop east-front --to "), Choices::Names(Named::Projects, String::new()));
     }

@@ -65,7 +65,9 @@ impl Events {
         let events = match self {
             Self::Seen(events) if events.is_empty() => return "  none is kept\n".to_owned(),
             Self::Seen(events) => events,
-            Self::Hidden(why) => return format!("  not shown: {}\n", harmless(why)),
+            Self::Hidden(why) => {
+                return format!("  {}\n", screen.hanging(&format!("not shown: {}", harmless(why)), 2));
+            }
         };
         let mut table = Table::new(&[left("AGE"), left("TYPE"), left("REASON"), left("MESSAGE")]);
         for event in events.iter().take(SHOWN_MAX) {

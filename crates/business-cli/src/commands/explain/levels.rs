@@ -34,7 +34,7 @@ impl LevelShare {
     pub(super) fn told(&self) -> Value {
         let Self { level, domain, resource, hard, allocated } = self;
         json!({
-            "level": level.text(), "cluster": domain, "resource": resource, "hard": hard, "allocated": allocated,
+            "level": level.told(), "cluster": domain, "resource": resource, "hard": hard, "allocated": allocated,
             "left": self.left(),
         })
     }

@@ -111,7 +111,7 @@ impl Raise {
             RaiseAnswer::AfterThoseAbove => ("AfterThoseAbove", None),
             RaiseAnswer::Refused(why) => ("Refused", Some(why)),
         };
-        json!({"level": self.level.text(), "limits": limits, "answer": answer, "why": why, "patch": self.patch()})
+        json!({"level": self.level.told(), "limits": limits, "answer": answer, "why": why, "patch": self.patch()})
     }
 }
 

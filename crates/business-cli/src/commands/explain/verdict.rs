@@ -125,7 +125,7 @@ impl Verdict {
             .as_ref()
             .map(|status| json!({"code": status.code, "reason": status.reason, "message": status.message}));
         json!({
-            "kind": self.wanted.kind.word(),
+            "kind": self.wanted.kind.kind(),
             "name": self.wanted.name,
             "project": self.wanted.payer,
             "fits": self.fits(),
@@ -141,7 +141,7 @@ fn told_shortage(one: &Shortage) -> Value {
     let Shortage { level, domain, resource, requested, hard, allocated, remaining, fits, held, is_below } =
         one;
     json!({
-        "level": level.text(), "cluster": domain, "resource": resource, "requested": requested, "hard": hard,
+        "level": level.told(), "cluster": domain, "resource": resource, "requested": requested, "hard": hard,
         "allocated": allocated, "remaining": remaining, "fits": fits, "held": held,
         "reason": if *is_below { "BelowAllocated" } else { "QuotaExceeded" },
     })

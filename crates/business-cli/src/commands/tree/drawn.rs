@@ -1,4 +1,4 @@
-use super::forest::{Entry, Forest, Node, NodeKind, Selection};
+use super::forest::{Entry, Forest, Node, NodeKind, Selection, Shown};
 use crate::amount::{self, Bar};
 use crate::screen::{Screen, Tone, harmless};
 use meta::quantity::Quantity;
@@ -7,7 +7,6 @@ use std::fmt::Write as _;
 /// Letters of a bar on a wide terminal, and on a narrow one.
 const BAR_MAX: usize = 24;
 const BAR_MIN: usize = 8;
-const PERCENT: usize = 6;
 /// What is kept for phase and name for people.
 const PEOPLE: usize = 32;
 const GAP: &str = "  ";
@@ -16,20 +15,33 @@ const GAP: &str = "  ";
 struct DrawnLine<'a> {
     /// What stands before the name: lines that lead to it.
     lead: String,
-    kind: NodeKind,
     /// The node, on its first line.
     node: Option<&'a Node>,
-    entry: Option<Entry<'a>>,
+    figures: Option<Figures<'a>>,
 }
 
-/// Widths of the columns.
-#[derive(Clone, Copy, Debug, Default)]
+/// A share as it is read.
+struct Figures<'a> {
+    entry: Entry<'a>,
+    bar: Option<Bar>,
+    tone: Tone,
+    percent: String,
+    used: String,
+    allocated: String,
+    hard: String,
+}
+
+/// Widths of the columns; nothing of a column that the terminal has no room for.
+#[derive(Clone, Copy, Debug)]
 struct Widths {
     name: usize,
     cluster: usize,
     resource: usize,
-    amount: usize,
     bar: usize,
+    percent: usize,
+    used: usize,
+    allocated: usize,
+    hard: usize,
 }
 
 /// How a node hangs on the tree.
@@ -39,7 +51,6 @@ struct Branch<'a> {
     own: String,
     /// Before everything below it.
     below: String,
-    level: usize,
     selection: &'a Selection<'a>,
 }
 
@@ -59,27 +70,26 @@ pub(super) fn lines(
     forest: &Forest,
     roots: &[usize],
     selection: &Selection<'_>,
+    shown: &Shown,
     screen: Screen,
     wide: bool,
 ) -> String {
     let twigs = if screen.unicode { DRAWN } else { PLAIN };
     let mut lines: Vec<DrawnLine<'_>> = Vec::with_capacity(forest.nodes.len());
     let mut waiting: Vec<Branch<'_>> = Vec::new();
-    let begin =
-        |at: &usize| Branch { at: *at, own: String::new(), below: String::new(), level: 1, selection };
+    let begin = |at: &usize| Branch { at: *at, own: String::new(), below: String::new(), selection };
     waiting.extend(roots.iter().rev().map(begin));
     while let Some(branch) = waiting.pop() {
         let Some(node) = forest.nodes.get(branch.at) else { continue };
-        let shown = |child: &&usize| branch.level < selection.depth && forest.shows(**child, selection);
-        let children: Vec<usize> = node.children.iter().filter(shown).copied().collect();
-        take(&mut lines, node, &branch, !children.is_empty(), &twigs);
+        let children: Vec<usize> = node.children.iter().filter(|child| shown.has(**child)).copied().collect();
+        let on = format!("{}{}", branch.below, if children.is_empty() { EMPTY } else { twigs.through });
+        take(&mut lines, node, &branch, &on, wide);
         for (back, child) in children.iter().rev().enumerate() {
             let (twig, on) = if back == 0 { (twigs.last, EMPTY) } else { (twigs.middle, twigs.through) };
             waiting.push(Branch {
                 at: *child,
                 own: format!("{}{twig}", branch.below),
                 below: format!("{}{on}", branch.below),
-                level: branch.level + 1,
                 selection,
             });
         }
@@ -87,51 +97,34 @@ pub(super) fn lines(
     written(&lines, screen, wide)
 }
 
-/// The lines of one node.
-fn take<'a>(
-    lines: &mut Vec<DrawnLine<'a>>,
-    node: &'a Node,
-    branch: &Branch<'a>,
-    has_children: bool,
-    twigs: &Twigs,
-) {
+/// The lines of one node; `on` leads to those behind the first.
+fn take<'a>(lines: &mut Vec<DrawnLine<'a>>, node: &'a Node, branch: &Branch<'a>, on: &str, wide: bool) {
     let first = lines.len();
-    lines.extend(branch.selection.of(node).map(|entry| DrawnLine {
-        lead: String::new(),
-        kind: node.kind,
-        node: None,
-        entry: Some(entry),
-    }));
+    let figures = branch.selection.of(node).map(|entry| Some(Figures::of(entry, node.kind, wide)));
+    lines.extend(figures.map(|figures| DrawnLine { lead: on.to_owned(), node: None, figures }));
     if lines.len() == first {
-        lines.push(DrawnLine { lead: String::new(), kind: node.kind, node: None, entry: None });
+        lines.push(DrawnLine { lead: String::new(), node: None, figures: None });
     }
-    let on = format!("{}{}", branch.below, if has_children { twigs.through } else { EMPTY });
-    for (number, line) in lines.iter_mut().skip(first).enumerate() {
-        if number == 0 {
-            line.lead.clone_from(&branch.own);
-            line.node = Some(node);
-        } else {
-            line.lead.clone_from(&on);
-        }
+    if let Some(line) = lines.get_mut(first) {
+        line.lead.clone_from(&branch.own);
+        line.node = Some(node);
     }
 }
 
 fn written(lines: &[DrawnLine<'_>], screen: Screen, wide: bool) -> String {
     let widths = Widths::of(lines, screen, wide);
-    let mut text = String::with_capacity(lines.len() * (widths.name + widths.bar + 80));
-    let Widths { name, cluster, resource, amount, bar } = widths;
-    let title = format!(
-        "{:name$}{GAP}{:cluster$}{GAP}{:resource$}{GAP}{:bar$}{:>PERCENT$}{GAP}{:>amount$}{GAP}{:>amount$}{GAP}{:>amount$}{}",
-        "NAME",
-        "CLUSTER",
-        "RESOURCE",
-        "",
-        "%",
-        "USED",
-        "ALLOCATED",
-        "HARD",
-        if wide { "  PHASE  FOR PEOPLE" } else { "" }
-    );
+    let mut text = String::with_capacity(lines.len() * (widths.total() + PEOPLE));
+    let mut title = String::new();
+    let Widths { name, cluster, resource, bar, percent, used, allocated, hard } = widths;
+    for (word, width) in [("NAME", name), ("WHERE", cluster), ("RESOURCE", resource), ("", bar)] {
+        push(&mut title, word, width, false);
+    }
+    for (word, width) in [("%", percent), ("USED", used), ("ALLOCATED", allocated), ("HARD", hard)] {
+        push(&mut title, word, width, true);
+    }
+    if wide {
+        title.push_str("  PHASE  FOR PEOPLE");
+    }
     text.push_str(&screen.paint(Tone::Faint, title.trim_end()));
     text.push('\n');
     for line in lines {
@@ -144,33 +137,99 @@ fn written(lines: &[DrawnLine<'_>], screen: Screen, wide: bool) -> String {
     text
 }
 
+/// One column behind those before it; nothing where it has no room.
+fn push(line: &mut String, text: &str, width: usize, right: bool) {
+    if width == 0 {
+        return;
+    }
+    if !line.is_empty() {
+        line.push_str(GAP);
+    }
+    let pad = width.saturating_sub(text.chars().count());
+    let (before, behind) = if right { (pad, 0) } else { (0, pad) };
+    line.extend(std::iter::repeat_n(' ', before));
+    line.push_str(text);
+    line.extend(std::iter::repeat_n(' ', behind));
+}
+
+impl<'a> Figures<'a> {
+    fn of(entry: Entry<'a>, kind: NodeKind, wide: bool) -> Self {
+        let share = *entry.share;
+        let percent = share.percent(kind);
+        let shown = |one: Quantity| if wide { one.to_string() } else { amount::brief(one) };
+        Self {
+            bar: share.hard.map(|hard| Bar { hard, allocated: share.taken(kind), used: share.used.0 }),
+            tone: amount::tone(percent),
+            percent: percent
+                .map_or_else(String::new, |percent| format!("{percent}{:2}", amount::mark(Some(percent)))),
+            used: shown(share.used.0),
+            allocated: shown(share.allocated.0),
+            hard: share.hard.map_or_else(|| "-".to_owned(), shown),
+            entry,
+        }
+    }
+}
+
 impl Widths {
     fn of(lines: &[DrawnLine<'_>], screen: Screen, wide: bool) -> Self {
-        let mut widths = Self { name: 4, cluster: 7, resource: 8, amount: 9, bar: 0 };
+        let mut widths = Self {
+            name: 4,
+            cluster: 5,
+            resource: 8,
+            bar: BAR_MIN,
+            percent: 1,
+            used: 4,
+            allocated: 9,
+            hard: 4,
+        };
         for line in lines {
             let name = line.node.map_or(0, |node| label(node).chars().count());
             widths.name = widths.name.max(line.lead.chars().count() + name);
-            let Some(entry) = &line.entry else { continue };
-            widths.cluster = widths.cluster.max(entry.cluster.chars().count());
-            widths.resource = widths.resource.max(entry.resource.chars().count());
-            if wide {
-                let amounts =
-                    [entry.share.used.0, entry.share.allocated.0, entry.share.hard.unwrap_or(Quantity::ZERO)];
-                let longest = amounts.map(|one| one.to_string().len()).into_iter().max().unwrap_or_default();
-                widths.amount = widths.amount.max(longest);
-            }
+            let Some(figures) = &line.figures else { continue };
+            widths.cluster = widths.cluster.max(figures.entry.cluster.chars().count());
+            widths.resource = widths.resource.max(figures.entry.resource.chars().count());
+            widths.percent = widths.percent.max(figures.percent.len());
+            widths.used = widths.used.max(figures.used.len());
+            widths.allocated = widths.allocated.max(figures.allocated.len());
+            widths.hard = widths.hard.max(figures.hard.len());
         }
-        let Self { name, cluster, resource, amount, .. } = widths;
-        let others =
-            name + cluster + resource + 3 * amount + PERCENT + 6 * GAP.len() + if wide { PEOPLE } else { 0 };
-        widths.bar = screen.width.saturating_sub(others).clamp(BAR_MIN, BAR_MAX);
+        let room = screen.width.saturating_sub(if wide { PEOPLE } else { 0 });
+        // Whoever wants everything, or reads it by a program, gets every column.
+        if screen.wraps && !wide {
+            widths.leave_out(room);
+        }
+        if widths.bar > 0 {
+            let others = widths.total().saturating_sub(widths.bar);
+            widths.bar = room.saturating_sub(others).clamp(BAR_MIN, BAR_MAX);
+        }
         widths
+    }
+
+    /// What says least goes first: who is given something stands below, and the bar says what the percentage says.
+    fn leave_out(&mut self, room: usize) {
+        if self.total() > room {
+            self.allocated = 0;
+        }
+        if self.total() > room {
+            self.bar = 0;
+        }
+        if self.total() > room {
+            self.used = 0;
+        }
+    }
+
+    /// Of a line, with what stands between its columns.
+    fn total(self) -> usize {
+        let Self { name, cluster, resource, bar, percent, used, allocated, hard } = self;
+        let all = [name, cluster, resource, bar, percent, used, allocated, hard];
+        let shown = all.iter().filter(|width| **width > 0).count();
+        all.iter().sum::<usize>() + GAP.len() * shown.saturating_sub(1)
     }
 }
 
 impl DrawnLine<'_> {
     fn write(&self, text: &mut String, screen: Screen, widths: Widths, wide: bool) {
-        let Widths { name, cluster, resource, amount, bar } = widths;
+        let Widths { name, cluster, resource, bar, percent, used, allocated, hard } = widths;
         let (label, tone) = self.node.map_or((String::new(), Tone::Plain), |node| {
             (label(node), if node.kind == NodeKind::Namespace { Tone::Plain } else { Tone::Head })
         });
@@ -178,26 +237,19 @@ impl DrawnLine<'_> {
         text.push_str(&screen.paint(Tone::Faint, &self.lead));
         text.push_str(&screen.paint(tone, &label));
         text.extend(std::iter::repeat_n(' ', pad));
-        if let Some(entry) = &self.entry {
-            let share = entry.share;
-            let percent = share.percent(self.kind);
-            let shown = |one: Quantity| if wide { one.to_string() } else { amount::brief(one) };
-            let hard = share.hard.map_or_else(|| "-".to_owned(), shown);
-            let _infallible =
-                write!(text, "{GAP}{:cluster$}{GAP}{:resource$}{GAP}", entry.cluster, entry.resource);
-            match share.hard {
-                Some(hard) => {
-                    let filled = Bar { hard, allocated: share.taken(self.kind), used: share.used.0 };
-                    text.push_str(&filled.shown(screen, bar));
-                }
-                None => text.extend(std::iter::repeat_n(' ', bar)),
+        if let Some(figures) = &self.figures {
+            push(text, figures.entry.cluster, cluster, false);
+            push(text, figures.entry.resource, resource, false);
+            if bar > 0 {
+                text.push_str(GAP);
+                let filled = figures.bar.map(|filled| filled.shown(screen, bar));
+                text.push_str(&filled.unwrap_or_else(|| " ".repeat(bar)));
             }
-            let share_text = percent
-                .map_or_else(String::new, |percent| format!("{percent}{:2}", amount::mark(Some(percent))));
-            text.push_str(&screen.paint(amount::tone(percent), &format!("{share_text:>PERCENT$}")));
-            let (used, allocated) = (shown(share.used.0), shown(share.allocated.0));
-            let _infallible =
-                write!(text, "{GAP}{used:>amount$}{GAP}{allocated:>amount$}{GAP}{hard:>amount$}");
+            text.push_str(GAP);
+            text.push_str(&screen.paint(figures.tone, &format!("{:>percent$}", figures.percent)));
+            push(text, &figures.used, used, true);
+            push(text, &figures.allocated, allocated, true);
+            push(text, &figures.hard, hard, true);
         }
         if let Some(node) = self.node.filter(|_| wide) {
             let _infallible = write!(text, "{GAP}{}{GAP}{}", node.phase, harmless(&node.display_name));
@@ -222,22 +274,49 @@ mod tests {
     #[test]
     fn a_tree_is_drawn_with_bars() {
         let forest = forest();
-        let drawn = lines(&forest, &forest.roots, &ALL, Screen::plain(true), false);
+        let shown = forest.shown(&forest.roots, &ALL);
+        let drawn = |screen, wide| lines(&forest, &forest.roots, &ALL, &shown, screen, wide);
         let expected = "\
-NAME                 CLUSTER  RESOURCE                            %       USED  ALLOCATED       HARD
-tenant acme          east     requests.cpu  █▒▒▒▒▒▒▒·········  50            2         10         20
-└─ shop              east     pods          ▒▒▒··············  20            0         20        100
-   │                 east     requests.cpu  ███▒▒▒▒▒▒▒▒▒▒····  80!           2          8         10
-   └─ web            east     pods          ▒▒▒··············  20            0         20        100
-      │              east     requests.cpu  ████▒▒▒▒▒▒▒▒▒····  81!           2      6500m          8
-      ├─ east/back   east     requests.cpu  ████·············  25         500m          3          2
-      └─ east/front  east     requests.cpu  ████████████·····  75        1500m          3          2
-lone                 east     pods          ▒▒▒··············  20            0         20        100
-                     east     requests.cpu  ▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒ 100!!          0          1          1
+NAME                 WHERE  RESOURCE                                    %   USED  ALLOCATED  HARD
+tenant acme          east   requests.cpu  ██▒▒▒▒▒▒▒▒▒▒············   50        2         10    20
+└─ shop              east   pods          ▒▒▒▒····················   20        0         20   100
+   │                 east   requests.cpu  ████▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒·····   80!       2          8    10
+   └─ web            east   pods          ▒▒▒▒····················   20        0         20   100
+      │              east   requests.cpu  ██████▒▒▒▒▒▒▒▒▒▒▒▒▒·····   81!       2      6500m     8
+      ├─ east/back   east   requests.cpu  ██████··················   25     500m          3     2
+      └─ east/front  east   requests.cpu  ██████████████████······   75    1500m          3     2
+lone                 east   pods          ▒▒▒▒····················   20        0         20   100
+                     east   requests.cpu  ▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒  100!!      0          1     1
 ";
-        assert_eq!(drawn, expected);
-        let plain = lines(&forest, &forest.roots, &ALL, Screen::plain(false), true);
+        assert_eq!(drawn(Screen::plain(true), false), expected);
+        let plain = drawn(Screen::plain(false), true);
         assert!(plain.is_ascii(), "{plain}");
         assert!(plain.contains("`- east/front") && plain.contains("1500m"), "{plain}");
+    }
+
+    #[test]
+    fn a_narrow_terminal_gets_the_columns_that_say_most() {
+        let forest = forest();
+        let shown = forest.shown(&forest.roots, &ALL);
+        let drawn = |screen, wide| lines(&forest, &forest.roots, &ALL, &shown, screen, wide);
+        let title = |columns| drawn(Screen::narrow(columns), false).lines().next().unwrap().to_owned();
+        for (columns, words) in [
+            (110, "NAME WHERE RESOURCE % USED ALLOCATED HARD"),
+            (80, "NAME WHERE RESOURCE % USED HARD"),
+            (60, "NAME WHERE RESOURCE % USED HARD"),
+            (53, "NAME WHERE RESOURCE % HARD"),
+        ] {
+            let title = title(columns);
+            assert_eq!(title.split_whitespace().collect::<Vec<_>>().join(" "), words, "{columns}");
+            let drawn = drawn(Screen::narrow(columns), false);
+            assert!(drawn.lines().all(|line| line.chars().count() <= columns), "{columns}:\n{drawn}");
+            assert_eq!(drawn.contains('\u{2592}'), columns > 60, "{columns}:\n{drawn}");
+        }
+        let wide = drawn(Screen::narrow(60), true);
+        assert!(wide.contains("ALLOCATED") && wide.contains("FOR PEOPLE"), "all is asked for: {wide}");
+        let mut pipe = Screen::plain(true);
+        pipe.width = 60;
+        let piped = drawn(pipe, false);
+        assert!(piped.contains("ALLOCATED"), "a pipe has every column: {piped}");
     }
 }

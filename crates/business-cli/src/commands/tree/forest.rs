@@ -87,6 +87,17 @@ pub(crate) struct ToldForest<'a> {
     roots: Vec<ToldNode<'a>>,
 }
 
+/// Which nodes of a forest are shown.
+#[derive(Clone, Debug)]
+pub(crate) struct Shown(Vec<bool>);
+
+/// A node on the way through a forest.
+struct Visit {
+    at: usize,
+    above: Option<usize>,
+    level: usize,
+}
+
 /// A line of the tree: a share of a node, or a node without any.
 pub(crate) struct Entry<'a> {
     pub(crate) cluster: &'a str,
@@ -112,7 +123,28 @@ impl Share {
     }
 }
 
+impl Shown {
+    pub(crate) fn has(&self, at: usize) -> bool {
+        self.0.get(at).copied().unwrap_or_default()
+    }
+
+    fn put(&mut self, at: usize) {
+        if let Some(is_shown) = self.0.get_mut(at) {
+            *is_shown = true;
+        }
+    }
+}
+
 impl Selection<'_> {
+    /// Whether only some amounts are asked for.
+    pub(crate) fn chooses(&self) -> bool {
+        !self.clusters.is_empty() || !self.resources.is_empty() || self.percent.is_some()
+    }
+
+    fn takes_kind(&self, kind: NodeKind) -> bool {
+        self.namespaces || kind != NodeKind::Namespace
+    }
+
     fn takes(&self, kind: NodeKind, cluster: &str, resource: &str, share: &Share) -> bool {
         let listed = |list: &[String], name: &str| list.is_empty() || list.iter().any(|one| one == name);
         listed(self.clusters, cluster)
@@ -224,18 +256,42 @@ impl Forest {
         self.tenants.get(name).copied()
     }
 
-    /// Whether a node is shown below another one.
-    pub(crate) fn shows(&self, at: usize, selection: &Selection<'_>) -> bool {
-        self.nodes.get(at).is_some_and(|node| selection.namespaces || node.kind != NodeKind::Namespace)
+    /// What is shown of these trees. Where only some amounts are asked for: a node that has one of them, and what stands above
+    /// it.
+    pub(crate) fn shown(&self, roots: &[usize], selection: &Selection<'_>) -> Shown {
+        let mut order = Vec::new();
+        let mut waiting: Vec<Visit> =
+            roots.iter().map(|at| Visit { at: *at, above: None, level: 1 }).collect();
+        while let Some(visit) = waiting.pop() {
+            let below = self.nodes.get(visit.at).filter(|_| visit.level < selection.depth);
+            for child in below.into_iter().flat_map(|node| &node.children) {
+                if self.nodes.get(*child).is_some_and(|node| selection.takes_kind(node.kind)) {
+                    waiting.push(Visit { at: *child, above: Some(visit.at), level: visit.level + 1 });
+                }
+            }
+            order.push(visit);
+        }
+        let mut shown = Shown(vec![false; self.nodes.len()]);
+        for Visit { at, above, level: _ } in order.into_iter().rev() {
+            let Some(node) = self.nodes.get(at) else { continue };
+            if shown.has(at) || !selection.chooses() || selection.of(node).next().is_some() {
+                shown.put(at);
+                if let Some(above) = above {
+                    shown.put(above);
+                }
+            }
+        }
+        shown
     }
 
     /// As programs read it.
-    pub(crate) fn told(&self, roots: &[usize], selection: &Selection<'_>) -> ToldForest<'_> {
-        ToldForest { roots: roots.iter().filter_map(|at| self.told_node(*at, selection, 1)).collect() }
+    pub(crate) fn told(&self, roots: &[usize], selection: &Selection<'_>, shown: &Shown) -> ToldForest<'_> {
+        let roots = roots.iter().filter_map(|at| self.told_node(*at, selection, shown));
+        ToldForest { roots: roots.collect() }
     }
 
-    fn told_node(&self, at: usize, selection: &Selection<'_>, level: usize) -> Option<ToldNode<'_>> {
-        let node = self.nodes.get(at)?;
+    fn told_node(&self, at: usize, selection: &Selection<'_>, shown: &Shown) -> Option<ToldNode<'_>> {
+        let node = self.nodes.get(at).filter(|_| shown.has(at))?;
         let mut clusters: BTreeMap<&str, BTreeMap<&str, &Share>> = BTreeMap::new();
         for (cluster, shares) in &node.shares {
             for (resource, share) in
@@ -244,15 +300,17 @@ impl Forest {
                 clusters.entry(cluster).or_default().insert(resource, share);
             }
         }
-        let below =
-            node.children.iter().filter(|child| level < selection.depth && self.shows(**child, selection));
         Some(ToldNode {
             kind: node.kind,
             name: &node.name,
             display_name: &node.display_name,
             phase: &node.phase,
             clusters,
-            children: below.filter_map(|child| self.told_node(*child, selection, level + 1)).collect(),
+            children: node
+                .children
+                .iter()
+                .filter_map(|child| self.told_node(*child, selection, shown))
+                .collect(),
         })
     }
 }
@@ -401,8 +459,7 @@ pub(crate) mod tests {
         let web = forest.project("web").unwrap();
         let entries: Vec<&str> = full.of(&forest.nodes[web]).map(|entry| entry.resource).collect();
         assert_eq!(entries, ["requests.cpu"]);
-        let shallow =
-            serde_json::to_value(forest.told(&forest.roots, &Selection { depth: 2, ..ALL })).unwrap();
+        let shallow = told(&forest, &Selection { depth: 2, ..ALL });
         assert_eq!(shallow["roots"][0]["children"][0]["name"], "shop");
         assert!(shallow["roots"][0]["children"][0].get("children").is_none());
         assert_eq!(
@@ -411,6 +468,32 @@ pub(crate) mod tests {
                 "hard": "20", "allocated": "10", "used": "2"
             })
         );
+    }
+
+    fn told(forest: &Forest, selection: &Selection<'_>) -> Value {
+        let shown = forest.shown(&forest.roots, selection);
+        serde_json::to_value(forest.told(&forest.roots, selection, &shown)).unwrap()
+    }
+
+    #[test]
+    fn a_node_without_what_is_asked_for_is_shown_above_one_that_has_it_alone() {
+        let forest = forest();
+        let full = told(&forest, &Selection { percent: Some(81), ..ALL });
+        assert_eq!((&full["roots"][0]["name"], &full["roots"][0]["clusters"]), (&json!("acme"), &json!({})));
+        let web = &full["roots"][0]["children"][0]["children"][0];
+        assert_eq!((&web["name"], web.get("children")), (&json!("web"), None), "no namespace is that full");
+        assert_eq!(full["roots"][1]["name"], "lone");
+        let shallow = told(&forest, &Selection { percent: Some(81), depth: 2, ..ALL });
+        assert_eq!(shallow["roots"].as_array().unwrap().len(), 1, "what is not shown keeps nothing");
+        let west = ["west".to_owned()];
+        let none = [
+            Selection { percent: Some(101), ..ALL },
+            Selection { clusters: &west, ..ALL },
+            Selection { resources: &west, ..ALL },
+        ];
+        for selection in none {
+            assert_eq!(told(&forest, &selection), json!({"roots": []}), "{selection:?}");
+        }
     }
 
     #[test]

@@ -57,10 +57,10 @@ fn is_planned(operator: &Kubectl, cluster: &str) -> Result<()> {
     let plan = json_of(operator, &["leave", cluster, "--plan", "-o", "json"], NO)?;
     ensure!(plan.get("cordoned") == Some(&json!(false)), "a plan has cordoned it: {plan}");
     let ties = plan.get("ties").and_then(Value::as_array).context("no ties")?;
-    for (what, owner) in [("Namespace", demo::PROJECT), ("Budget", demo::PROJECT), ("Ceiling", demo::TENANT)]
-    {
-        let is_it =
-            |tie: &&Value| tie.get("what") == Some(&json!(what)) && tie.get("owner") == Some(&json!(owner));
+    let owner = |kind: &str, name: &str| json!({"kind": kind, "name": name});
+    let (project, tenant) = (owner("Project", demo::PROJECT), owner("Tenant", demo::TENANT));
+    for (what, owner) in [("Namespace", &project), ("Budget", &project), ("Ceiling", &tenant)] {
+        let is_it = |tie: &&Value| tie.get("what") == Some(&json!(what)) && tie.get("owner") == Some(owner);
         ensure!(ties.iter().any(|tie| is_it(&tie)), "no {what} of {owner}: {plan}");
     }
     contains(&operator.run(&["describe", "cluster", cluster])?, &["open"])
