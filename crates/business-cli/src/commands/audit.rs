@@ -194,7 +194,7 @@ impl Report {
                 Some(time) => format!("nobody has compared it since {time}: is there a controller that can?"),
                 None => "nobody has compared it yet: is there a controller that can?".to_owned(),
             };
-            self.find("cluster", name, why);
+            self.find(names::MEMBER_CLUSTER_KIND, name, why);
         }
         self.compared.push(Compared { cluster: name.to_owned(), time: time.map(str::to_owned) });
     }
