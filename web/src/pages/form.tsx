@@ -9,6 +9,7 @@ import { offering } from "../budget/offering";
 import { inOrder } from "../budget/shares";
 import { t } from "../i18n/messages";
 import { AskingForm, type Outgoing, checked } from "../ui/asking";
+import { FieldState, MADE } from "../ui/awaited";
 import { type ClusterLimits, LimitsFields, filledIn } from "../ui/limits";
 import { Head, Problem } from "../ui/parts";
 
@@ -68,7 +69,7 @@ export function Create() {
   const verdict = checked(sent);
   const done = () => {
     const name = params.what === "project" ? draft.name : `${limits()[0]?.cluster}-${draft.name}`;
-    navigate(params.what === "project" ? `/projects/${name}` : `/projects/${draft.parent}/namespaces/${name}`);
+    navigate(params.what === "project" ? `/projects/${name}` : `/projects/${draft.parent}/namespaces/${name}`, MADE);
   };
   return (
     <>
@@ -77,7 +78,7 @@ export function Create() {
         cancel={draft.parent ? `/projects/${draft.parent}` : "/"}>
         <label class="field">
           <span>{t("form.name")}</span>
-          <input required maxlength="63" pattern="[a-z0-9]([-a-z0-9]*[a-z0-9])?" value={draft.name} autocomplete="off"
+          <input required maxlength="63" pattern="[a-z0-9]([\-a-z0-9]*[a-z0-9])?" value={draft.name} autocomplete="off"
             onInput={(event) => change("name", event.currentTarget.value)} />
           <small>{t("form.name.help")}</small>
         </label>
@@ -187,6 +188,7 @@ function ParentField(props: { what: What; value: string; onChange: (value: strin
         <option value="">{props.what === "project" ? t("form.parent.none") : ""}</option>
         <For each={names()}>{(name) => <option value={name} selected={name === props.value}>{name}</option>}</For>
       </select>
+      <FieldState state={all.state()} />
     </label>
   );
 }

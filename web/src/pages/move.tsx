@@ -6,6 +6,7 @@ import type { Namespace, Project } from "../api/types";
 import { inOrder } from "../budget/shares";
 import { t } from "../i18n/messages";
 import { AskingForm, type Outgoing, checked } from "../ui/asking";
+import { FieldState, MADE } from "../ui/awaited";
 import { Head, Problem } from "../ui/parts";
 
 type Moved = { is: "namespace"; object: Namespace; project: string } | { is: "project"; object: Project };
@@ -55,7 +56,7 @@ function MoveForm(props: { moved: Moved }) {
     return target === undefined ? undefined : outgoing(props.moved, target, reason());
   });
   const verdict = checked(sent);
-  const done = () => navigate(isProject ? `/projects/${name}` : `/projects/${to()}/namespaces/${name}`);
+  const done = () => navigate(isProject ? `/projects/${name}` : `/projects/${to()}/namespaces/${name}`, MADE);
   return (
     <>
       <Head title={t("move.title", { name })} under={from ? t("project.parent", { name: from }) : t("form.parent.none")} />
@@ -68,6 +69,8 @@ function MoveForm(props: { moved: Moved }) {
             <Show when={isProject && from !== ""}><option value="">{t("form.parent.none")}</option></Show>
             <For each={names()}>{(one) => <option value={one}>{one}</option>}</For>
           </select>
+          <FieldState state={all.state()} />
+          <Show when={all.state().at === "live" && names().length === 0}><small>{t("move.nowhere")}</small></Show>
         </label>
         <Show when={!isProject}>
           <label class="field">

@@ -8,7 +8,8 @@ import { chargeOf, inOrder, useKey } from "../budget/shares";
 import { percent, t } from "../i18n/messages";
 import { Access } from "../ui/access";
 import { DeleteButton, ReasonedAct, ReviewLink } from "../ui/acts";
-import { AmountText, Conditions, Head, Legend, Living, Problem, Shares, missing } from "../ui/parts";
+import { Missing } from "../ui/awaited";
+import { AmountText, Conditions, Head, Legend, Living, Shares } from "../ui/parts";
 import { Recent } from "../ui/recent";
 import { Releasing } from "../ui/releasing";
 import { Table } from "../ui/table";
@@ -21,7 +22,7 @@ export function Project() {
   const node = createMemo(() => find(forest(all.objects().values(), inside.objects().values()), params.name));
   return (
     <Living states={[all.state(), inside.state()]}>
-      <Show when={node()} fallback={<Problem error={missing(params.name)} />}>
+      <Show when={node()} fallback={<Missing name={params.name} />}>
         {(found) => <Shown node={found()} all={all.objects()} />}
       </Show>
     </Living>

@@ -5,6 +5,7 @@ import { pathOf } from "../api/collections";
 import type { Condition } from "../api/types";
 import { moment, t } from "../i18n/messages";
 import type { Resource } from "../live/feed";
+import { CopyButton } from "../ui/copy";
 import { Conditions, Head, Problem } from "../ui/parts";
 
 type Reviewed = Resource & { status?: { conditions?: Condition[] } };
@@ -34,7 +35,7 @@ function Shown(props: { object: Reviewed }) {
   return (
     <>
       <Head title={t("review.title", { name: props.object.metadata.name })} under={props.object.kind ?? ""}>
-        <button class="button" type="button" onClick={() => void navigator.clipboard.writeText(yaml() ?? "")}>{t("review.copy")}</button>
+        <CopyButton text={yaml() ?? ""} />
       </Head>
       <div class="cards">
         <section class="card" aria-label={t("review.conditions")}>

@@ -5,6 +5,7 @@ import type { Condition, Platform, Tenant as TenantObject } from "../api/types";
 import { type TreeNode, add, forest } from "../budget/forest";
 import { fullness, tenantShares, worst } from "../budget/shares";
 import { t } from "../i18n/messages";
+import { seen } from "../live/states";
 import { PeopleLink } from "../ui/access";
 import { ReviewLink } from "../ui/acts";
 import { Conditions, Fullness, Head, Living, Problem, Shares, missing } from "../ui/parts";
@@ -56,7 +57,7 @@ export function Tenant() {
   const named = platforms();
   const own = () => [...named.objects().values()].filter(({ spec }) => spec?.tenantID === params.name);
   return (
-    <Living states={[all.state(), inside.state(), used.state()]}>
+    <Living states={[all.state(), inside.state(), used.state(), ...seen(named.state())]}>
       <Show when={all.objects().get(params.name)} fallback={<Problem error={missing(params.name)} />}>
         {(tenant) => <Shown tenant={tenant()} roots={forest(inside.objects().values(), used.objects().values())} platforms={own()} />}
       </Show>
