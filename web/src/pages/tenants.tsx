@@ -71,7 +71,10 @@ function Shown(props: { tenant: TenantObject; roots: TreeNode[]; platforms: Plat
   const own = () => props.roots.filter((root) => root.project.spec?.tenantID === name());
   return (
     <>
-      <Head title={props.tenant.spec?.displayName || name()} under={name()}><ReviewLink plural="tenants" name={name()} /></Head>
+      <Head title={props.tenant.spec?.displayName || name()} under={name()}>
+        <Show when={isOperator()}><A class="button" href={`/change/tenants/${name()}`}>{t("project.change")}</A></Show>
+        <ReviewLink plural="tenants" name={name()} />
+      </Head>
       <div class="cards">
         <Show when={shares().length > 0} fallback={<p class="card quiet">{t("tenant.noceilings")}</p>}><Shares shares={shares()} /></Show>
       </div>
