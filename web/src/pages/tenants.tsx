@@ -8,6 +8,7 @@ import { t } from "../i18n/messages";
 import { seen } from "../live/states";
 import { PeopleLink } from "../ui/access";
 import { ReviewLink } from "../ui/acts";
+import { MoreObjects } from "../ui/more";
 import { Conditions, Fullness, Head, Living, Problem, Shares, missing } from "../ui/parts";
 import { Table } from "../ui/table";
 
@@ -43,6 +44,7 @@ export function Tenants() {
             )}
           </Table>
         </Show>
+        <MoreObjects kinds={["platforms", "namespacetemplates"]} />
       </Living>
     </>
   );
@@ -75,6 +77,9 @@ function Shown(props: { tenant: TenantObject; roots: TreeNode[]; platforms: Plat
         <Show when={isOperator()}><A class="button" href={`/change/tenants/${name()}`}>{t("project.change")}</A></Show>
         <ReviewLink plural="tenants" name={name()} />
       </Head>
+      <Show when={props.tenant.spec?.template}>
+        {(template) => <p>{t("form.template")}: <A href={`/review/namespacetemplates/${template()}`}>{template()}</A></p>}
+      </Show>
       <div class="cards">
         <Show when={shares().length > 0} fallback={<p class="card quiet">{t("tenant.noceilings")}</p>}><Shares shares={shares()} /></Show>
       </div>
@@ -97,6 +102,7 @@ function Shown(props: { tenant: TenantObject; roots: TreeNode[]; platforms: Plat
           <h2>{t("project.conditions")}</h2>
           <Conditions all={props.tenant.status?.conditions as Condition[] | undefined} />
         </section>
+        <MoreObjects kinds={["platforms", "namespacetemplates"]} tenant={name()} />
       </div>
     </>
   );
