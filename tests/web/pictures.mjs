@@ -1,4 +1,4 @@
-/** Makes the pictures of docs/console.md anew, from the stand-in. Needs a built page. */
+/** Makes the pictures of docs/tasks anew, from the stand-in. Needs a built page. */
 
 import { mkdirSync, statSync } from "node:fs";
 import { chromium } from "@playwright/test";

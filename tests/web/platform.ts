@@ -79,12 +79,17 @@ class SimulatedPlatform implements Platform {
   }
 }
 
+/** Says at the provider's page who one is. */
+export async function fillIn(page: Page, name: string): Promise<void> {
+  await page.getByLabel("Name").fill(name);
+  await page.getByLabel("Password").fill(process.env["CONSOLE_PASSWORD"] ?? "any");
+  await page.getByRole("button", { name: "Log in" }).click();
+}
+
 /** At the provider's page, as a person does. */
 export async function login(page: Page, platform: Platform, name: string, path = "/console/"): Promise<void> {
   await page.goto(platform.origin + path);
   await page.getByRole("main").getByRole("button").first().click();
-  await page.getByLabel("Name").fill(name);
-  await page.getByLabel("Password").fill(process.env["CONSOLE_PASSWORD"] ?? "any");
-  await page.getByRole("button", { name: "Log in" }).click();
+  await fillIn(page, name);
   await page.waitForURL((url) => url.origin === platform.origin && url.pathname.startsWith("/console/") && url.pathname !== "/console/callback");
 }

@@ -1,7 +1,11 @@
-/** What people type, as whoever has logged in at the provider: CONSOLE_PEOPLE has a kubeconfig for each of them. */
+/** What people type, each in a terminal of his own. CONSOLE_PEOPLE is the platform's directory, which says where they log in, and at which server. */
 
-import { spawnSync } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
+import { mkdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import { createInterface } from "node:readline";
+import type { Page } from "@playwright/test";
+import { fillIn } from "./platform";
 
 export interface Said {
   code: number | null;
@@ -9,22 +13,79 @@ export interface Said {
   text: string;
 }
 
-const DEADLINE_MILLISECONDS = 60_000;
-
-function run(program: string, args: readonly string[], kubeconfig: string, input?: string): Said {
-  const env = { ...process.env, KUBECONFIG: kubeconfig, NO_COLOR: "1" };
-  const { status, stdout, stderr, error } = spawnSync(program, args, { env, encoding: "utf8", timeout: DEADLINE_MILLISECONDS, ...(input !== undefined && { input }) });
-  if (error) throw error;
-  return { code: status, text: stdout + stderr };
+interface Door {
+  server: string;
+  authority: string;
 }
 
-const of = (name: string) => join(process.env["CONSOLE_PEOPLE"] ?? "", `${name}.kubeconfig`);
+const DEADLINE_MILLISECONDS = 60_000;
+const PROGRAM = "kubectl-business";
+/** Where the provider sends a browser back to. */
+const LISTENER = /^http:\/\/127\.0\.0\.1:\d+\/callback\?/;
 
-/** `kubectl business`, as somebody. */
-export const business = (name: string, ...args: string[]): Said => run("kubectl-business", args, of(name));
+function provided<T>(file: string): T {
+  return JSON.parse(readFileSync(join(process.env["CONSOLE_PEOPLE"] ?? "", "oidc", file), "utf8")) as T;
+}
 
-/** `kubectl`, as somebody. */
-export const kubectl = (name: string, args: readonly string[], input?: string): Said => run("kubectl", args, of(name), input);
+/** What an operator tells people to type. */
+function loginArgs(): string[] {
+  const { issuer, authority } = provided<{ issuer: string; authority: string }>("config.json");
+  const [door] = provided<Door[]>("doors.json");
+  if (!door) throw new Error("people come to no server");
+  return [
+    "login", "--print-url", "--scope=profile", "--client-id=kubernetes", `--issuer=${issuer}`, `--issuer-ca=${authority}`,
+    `--server=${door.server}`, `--certificate-authority=${door.authority}`,
+  ];
+}
 
-/** `kubectl` with a file that somebody was given. */
-export const kubectlWith = (file: string, ...args: string[]): Said => run("kubectl", args, file);
+export class Terminal {
+  private readonly env: NodeJS.ProcessEnv;
+
+  /** `home` is somebody's: kubeconfig and session are kept in it. */
+  constructor(home: string) {
+    mkdirSync(home, { recursive: true });
+    this.env = { ...process.env, HOME: home, KUBECONFIG: join(home, ".kube", "config"), NO_COLOR: "1" };
+  }
+
+  /** `kubectl business login`: it prints an address, which is opened in a browser, and ends when the browser has come back. */
+  async logsIn(page: Page, name: string): Promise<Said> {
+    const child = spawn(PROGRAM, loginArgs(), { env: this.env, stdio: ["ignore", "ignore", "pipe"], timeout: DEADLINE_MILLISECONDS });
+    const told: string[] = [];
+    const ended = new Promise<number | null>((resolve, reject) => child.on("error", reject).on("close", resolve));
+    const printed = new Promise<string>((resolve, reject) => {
+      createInterface(child.stderr).on("line", (line) => {
+        told.push(line);
+        if (line.trim().startsWith("https://")) resolve(line.trim());
+      });
+      ended.then(() => reject(new Error(`no address: ${told.join("\n")}`)), reject);
+    });
+    try {
+      await page.goto(await printed);
+      await fillIn(page, name);
+      await page.waitForURL(LISTENER);
+      return { code: await ended, text: told.join("\n") };
+    } finally {
+      child.kill();
+    }
+  }
+
+  /** `kubectl business` */
+  business(...args: string[]): Said {
+    return this.run(PROGRAM, args);
+  }
+
+  kubectl(...args: string[]): Said {
+    return this.run("kubectl", args);
+  }
+
+  /** `kubectl` with a file that he was given. */
+  kubectlWith(file: string, ...args: string[]): Said {
+    return this.run("kubectl", ["--kubeconfig", file, ...args]);
+  }
+
+  private run(program: string, args: readonly string[]): Said {
+    const { status, stdout, stderr, error } = spawnSync(program, args, { env: this.env, encoding: "utf8", timeout: DEADLINE_MILLISECONDS });
+    if (error) throw error;
+    return { code: status, text: stdout + stderr };
+  }
+}

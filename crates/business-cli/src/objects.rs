@@ -30,6 +30,7 @@ pub(crate) struct ServedMeta {
     pub(crate) namespace: String,
     pub(crate) uid: String,
     pub(crate) resource_version: String,
+    pub(crate) creation_timestamp: String,
     pub(crate) deletion_timestamp: Option<String>,
     pub(crate) annotations: BTreeMap<String, String>,
 }

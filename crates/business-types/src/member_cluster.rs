@@ -157,6 +157,9 @@ pub struct ClusterComparison {
     /// Why it was not compared the last time.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub missing: String,
+    /// When that was found, RFC 3339.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub time: String,
     /// Orphans that stand in no project's status: their project does not exist, or there are too many.
     pub unreported: u64,
     /// Of these, the ones whose project does not exist.

@@ -64,7 +64,9 @@ const EXIT_CODES: &str = "Exit codes: 0 everything worked, 1 something did not, 
 
 fn command() -> Command {
     let wipe = Arg::new("wipe").long("wipe").action(ArgAction::SetTrue).help("Delete all data, too.");
-    let accept = Command::new("accept").about("Try what the platform promises on real parts.");
+    let accept = Command::new("accept").about(
+        "Try what the platform promises on real parts, by kubectl. In a browser, `test web` does; `test` runs both.",
+    );
     Command::new("xtask")
         .bin_name("cargo xtask")
         .about("Developer and CI commands.")

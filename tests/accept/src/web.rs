@@ -101,9 +101,6 @@ fn real(instance: &Instance) -> Result<Command> {
         .env("CONSOLE_RESTART", restart)
         .env("CONSOLE_PEOPLE", &instance.layout.dir)
         .env("KUBECONFIG", instance.kubectl.kubeconfig());
-    for person in identity::PEOPLE {
-        identity::login(&instance.layout, person.name)?;
-    }
     Ok(command)
 }
 

@@ -1,16 +1,7 @@
-import type { Page } from "@playwright/test";
 import { words } from "../words";
+import { act } from "./acting";
 import { expect, test } from "./fixtures";
 import { PAGES } from "./routes";
-
-/** Clicks an act, gives its reason, and confirms. */
-async function act(page: Page, label: string, reason?: string): Promise<void> {
-  await page.getByRole("button", { name: label, exact: true }).first().click();
-  const dialog = page.getByRole("dialog");
-  if (reason !== undefined) await dialog.getByLabel(words("act.reason")).fill(reason);
-  await dialog.getByRole("button", { name: words("act.confirm") }).click();
-  await expect(dialog).toHaveCount(0);
-}
 
 test.describe("an operator", () => {
   test("locks a project with a reason, which everybody reads, and unlocks it", async ({ console }) => {
@@ -19,24 +10,18 @@ test.describe("an operator", () => {
     await expect(page.getByRole("dialog")).toBeVisible();
     await console.isWellMade(page, "dialog-lock");
     await page.keyboard.press("Escape");
-    await act(page, words("act.lock"), "unpaid since May");
+    await act(page, words("act.lock"), { reason: "unpaid since May" });
     await expect(page.getByText(words("project.locked"))).toContainText("unpaid since May");
-    await act(page, words("act.unlock"), "paid");
+    await act(page, words("act.unlock"), { reason: "paid" });
     await expect(page.getByText(words("project.locked"))).toHaveCount(0);
   });
 
   test("cordons a cluster and takes that back", async ({ console }) => {
     const page = await console.as("oscar", PAGES.clusters);
     const card = page.getByRole("region", { name: "local", exact: true });
-    const confirm = async (label: string) => {
-      await card.getByRole("button", { name: label, exact: true }).click();
-      await page.getByRole("dialog").getByRole("button", { name: words("act.confirm") }).click();
-      // It is there until the server has answered, and hides what is behind it.
-      await expect(page.getByRole("dialog")).toHaveCount(0);
-    };
-    await confirm(words("cluster.cordon"));
+    await act(page, words("cluster.cordon"), { within: card });
     await expect(card.getByText(words("cluster.cordoned"))).toBeVisible();
-    await confirm(words("cluster.uncordon"));
+    await act(page, words("cluster.uncordon"), { within: card });
     await expect(card.getByRole("button", { name: words("cluster.cordon"), exact: true })).toBeVisible();
     await expect(card.getByText(words("cluster.cordoned"))).toHaveCount(0);
   });

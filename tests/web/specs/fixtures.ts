@@ -1,12 +1,14 @@
 import { AxeBuilder } from "@axe-core/playwright";
-import { test as base, type Cookie, expect, type Locator, type Page } from "@playwright/test";
+import { test as base, type BrowserContext, type Cookie, expect, type Locator, type Page } from "@playwright/test";
 import { login, openPlatform, type Platform } from "../platform";
 
 interface Console {
   /** Somebody who has logged in, in this test or lately, and looks at a place. */
   as(name: string, path?: string): Promise<Page>;
   /** The same, who comes from the provider's page; what he does to his session is nobody else's. */
-  logsIn(name: string, path?: string): Promise<Page>;
+  logsIn(name: string, path?: string, his?: Page): Promise<Page>;
+  /** The page of another browser, for whoever looks at the same time. */
+  besides(): Promise<Page>;
   /** A project's row among all. */
   row(page: Page, name: string): Locator;
   /** In both themes and at every width: keeps nobody out, does not scroll sideways, and is kept as a picture. */
@@ -35,8 +37,7 @@ const CONTRAST = "color-contrast";
 const HERE = ["127.0.0.1", "localhost"];
 
 /** A page that breaks its own content security policy, or a script of it that fails, fails the test. */
-function watchFaults(page: Page): string[] {
-  const faults: string[] = [];
+function watchFaults(page: Page, faults: string[]): void {
   page.on("pageerror", (error) => faults.push(`error: ${error.message}`));
   page.on("console", (message) => {
     if (/Content Security Policy/i.test(message.text())) faults.push(message.text());
@@ -45,7 +46,6 @@ function watchFaults(page: Page): string[] {
     const { hostname, protocol } = new URL(request.url());
     if (protocol.startsWith("http") && !HERE.includes(hostname) && !hostname.endsWith(".test")) faults.push(`a third party: ${request.url()}`);
   });
-  return faults;
 }
 
 export const test = base.extend<{ console: Console; faults: string[] }, { platform: Platform; sessions: Map<string, Kept> }>({
@@ -60,13 +60,15 @@ export const test = base.extend<{ console: Console; faults: string[] }, { platfo
   sessions: [async ({}, use) => use(new Map()), { scope: "worker" }],
   faults: [
     async ({ page }, use) => {
-      const faults = watchFaults(page);
+      const faults: string[] = [];
+      watchFaults(page, faults);
       await use(faults);
       expect(faults).toEqual([]);
     },
     { auto: true },
   ],
-  console: async ({ page, platform, sessions }, use) => {
+  console: async ({ browser, faults, page, platform, sessions }, use) => {
+    const others: BrowserContext[] = [];
     const isAccessible: Console["isAccessible"] = async (page, looked = "all") => {
       const builder = new AxeBuilder({ page });
       if (looked === "colours") builder.withRules(CONTRAST);
@@ -88,8 +90,15 @@ export const test = base.extend<{ console: Console; faults: string[] }, { platfo
         }
         return page;
       },
-      async logsIn(name, path) {
-        await login(page, platform, name, path);
+      async logsIn(name, path, his = page) {
+        await login(his, platform, name, path);
+        return his;
+      },
+      async besides() {
+        const other = await browser.newContext();
+        others.push(other);
+        const page = await other.newPage();
+        watchFaults(page, faults);
         return page;
       },
       isAccessible,
@@ -109,6 +118,7 @@ export const test = base.extend<{ console: Console; faults: string[] }, { platfo
       },
       row: (page, name) => page.getByRole("treeitem").filter({ has: page.locator(`a[href$="/projects/${name}"]`) }),
     });
+    for (const other of others) await other.close();
   },
 });
 

@@ -1,5 +1,6 @@
 use super::describe::held_lines;
 use crate::api::Api;
+use crate::connection::duration;
 use crate::failure::{Failure, Outcome};
 use crate::objects::{self, MemberCluster, Namespace, Project, Tenant};
 use crate::output::{self, View};
@@ -7,15 +8,18 @@ use crate::screen::{Cell, Screen, Table, Tone, harmless, left, note, print};
 use business_types::condition::{self, BOUNDED, FALSE, QUOTA_CONSISTENT, REPLACED};
 use business_types::{Condition, HeldAmount, names};
 use clap::Args;
+use jiff::Timestamp;
 use serde::Serialize;
+use std::time::Duration;
 
 const EXAMPLES: &str = "\
 Examples:
   kubectl business audit
   kubectl business audit -o json | jq '.held[].uid'
+  kubectl business audit --compared-within 15m
 
 It shows what the audits of the server and the controller have last found, as far as you see it, and ends with 3 when
-something is wrong. What is held is no fault: it is told, and an operator ends it with `business-api audit --write-off UID`.";
+something is wrong, or when nobody has compared a cluster for long. What is held is no fault: it is told, and an operator ends it with `business-api audit --write-off UID`.";
 
 /// Show what the audits have found: differences, strangers, and amounts that are held without an object
 #[derive(Debug, Args)]
@@ -24,6 +28,9 @@ pub(crate) struct Audit {
     /// How to show it
     #[arg(long, short, value_enum, default_value_t)]
     output: View,
+    /// How long ago a cluster may have been compared with the objects; the controller does so every five minutes
+    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "1h")]
+    compared_within: Duration,
 }
 
 /// Something that is not as it should be.
@@ -42,10 +49,20 @@ struct HeldOf {
     held: HeldAmount,
 }
 
+/// When a cluster was last compared with the objects.
+#[derive(Debug, Serialize)]
+struct Compared {
+    cluster: String,
+    /// RFC 3339; absent while it was not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    time: Option<String>,
+}
+
 #[derive(Debug, Default, Serialize)]
 struct Report {
     consistent: bool,
     findings: Vec<Finding>,
+    compared: Vec<Compared>,
     held: Vec<HeldOf>,
 }
 
@@ -82,8 +99,11 @@ impl Audit {
                 why: told.message.clone(),
             }));
         }
+        let within = i64::try_from(self.compared_within.as_secs()).unwrap_or(i64::MAX);
+        let oldest = Timestamp::now().as_second().saturating_sub(within);
         for cluster in &clusters {
             report.take_cluster(cluster);
+            report.take_age(cluster, oldest);
         }
         report.consistent = report.findings.is_empty();
         match self.output {
@@ -149,6 +169,22 @@ impl Report {
         }
     }
 
+    /// A cluster that nobody has compared since `oldest`, in Unix seconds, while it was there.
+    fn take_age(&mut self, cluster: &MemberCluster, oldest: i64) {
+        let name = cluster.name();
+        let told = cluster.status.comparison.as_ref().map(|comparison| comparison.time.as_str());
+        let time = told.filter(|time| !time.is_empty());
+        let since = time.unwrap_or(&cluster.metadata.creation_timestamp);
+        if since.parse::<Timestamp>().is_ok_and(|since| since.as_second() < oldest) {
+            let why = match time {
+                Some(time) => format!("nobody has compared it since {time}: is there a controller that can?"),
+                None => "nobody has compared it yet: is there a controller that can?".to_owned(),
+            };
+            self.find("cluster", name, why);
+        }
+        self.compared.push(Compared { cluster: name.to_owned(), time: time.map(str::to_owned) });
+    }
+
     fn shown(&self, screen: Screen) -> String {
         let mut text = String::new();
         if self.findings.is_empty() {
@@ -163,6 +199,13 @@ impl Report {
                 table.row([Cell::from(*what), name.as_str().into(), Cell::toned(Tone::High, why)]);
             }
             text.push_str(&table.shown(screen, ""));
+        }
+        if let Some(first) = self.compared.iter().min_by(|a, b| a.time.cmp(&b.time)) {
+            let told = match &first.time {
+                Some(time) => format!("each cluster was compared with the objects at {time} or later\n"),
+                None => format!("cluster {} was not compared with the objects yet\n", first.cluster),
+            };
+            text.push_str(&screen.paint(Tone::Faint, &told));
         }
         let projects: std::collections::BTreeSet<&str> =
             self.held.iter().map(|held| held.project.as_str()).collect();

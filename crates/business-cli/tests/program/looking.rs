@@ -178,6 +178,21 @@ async fn findings_are_told_and_end_with_three() {
 }
 
 #[tokio::test]
+async fn a_cluster_that_nobody_compares_any_more_is_a_finding() {
+    let world = World::with_projects().await;
+    let young = world.run("operator", &["audit"]).expect(0);
+    assert!(young.contains("cluster east was not compared with the objects yet"), "{young}");
+    let compared = |time: &str| json!({"status": {"comparison": {"revision": 1, "time": time}}});
+    world.patch("/memberclusters/east/status", &compared("2026-01-02T03:04:05Z")).await;
+    let told = world.run("operator", &["audit", "-o", "json"]).json(3);
+    assert_eq!(told["findings"][0]["name"], "east");
+    assert!(told["findings"][0]["why"].as_str().unwrap().contains("since 2026-01-02T03:04:05Z"), "{told:#}");
+    world.patch("/memberclusters/east/status", &compared("2999-01-02T03:04:05Z")).await;
+    let told = world.run("operator", &["audit", "-o", "json"]).json(0);
+    assert_eq!(told["compared"][0], json!({"cluster": "east", "time": "2999-01-02T03:04:05Z"}));
+}
+
+#[tokio::test]
 async fn a_cluster_that_leaves_says_what_ties_it_and_what_goes_first() {
     let world = World::with_projects().await;
     let seen = world.on_terminal("operator", &["leave", "east", "--plan"], &[]);

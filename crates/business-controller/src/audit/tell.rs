@@ -73,7 +73,7 @@ pub async fn tell(
     comparison: &Comparison,
 ) -> Result<BTreeMap<String, ClusterComparison>, Error> {
     let Findings { orphans: mut wanted, mut homeless, mut strangers } = findings;
-    let mut parts = Parts::of(comparison);
+    let mut parts = Parts::of(comparison, &cx.now());
     // Those that are named are the same each time.
     homeless.sort_unstable();
     strangers.sort_unstable();
@@ -128,13 +128,17 @@ pub async fn tell(
 struct Parts(BTreeMap<String, ClusterComparison>);
 
 impl Parts {
-    fn of(comparison: &Comparison) -> Self {
-        let compared = comparison.clusters.iter().map(|(cluster, at)| {
-            (cluster.clone(), ClusterComparison { revision: *at, ..ClusterComparison::default() })
-        });
-        let missing = comparison.missing.iter().map(|(cluster, why)| {
-            (cluster.clone(), ClusterComparison { missing: why.clone(), ..ClusterComparison::default() })
-        });
+    /// `now` is RFC 3339.
+    fn of(comparison: &Comparison, now: &str) -> Self {
+        let found = || ClusterComparison { time: now.to_owned(), ..ClusterComparison::default() };
+        let compared = comparison
+            .clusters
+            .iter()
+            .map(|(cluster, at)| (cluster.clone(), ClusterComparison { revision: *at, ..found() }));
+        let missing = comparison
+            .missing
+            .iter()
+            .map(|(cluster, why)| (cluster.clone(), ClusterComparison { missing: why.clone(), ..found() }));
         Self(compared.chain(missing).collect())
     }
 

@@ -97,6 +97,7 @@ async fn its_status_says_what_is_seen_and_how_far_it_was_compared() {
     pass(&world).await;
     let told = world.stored(CLUSTER)["status"]["comparison"].clone();
     assert_eq!(told["revision"], json!(comparison.clusters["c1"]));
+    assert_eq!(told["time"], json!(world.cx.now()));
 }
 
 #[tokio::test(start_paused = true)]

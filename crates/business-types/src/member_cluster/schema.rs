@@ -239,6 +239,7 @@ fn comparison() -> Schema {
                 .optional(),
             ),
             ("missing", Schema::string("Why it was not compared the last time.").optional()),
+            ("time", Schema::string("When that was found, RFC 3339.").optional()),
             (
                 "unreported",
                 Schema::integer(
