@@ -71,8 +71,8 @@ function Shown(props: { node: TreeNode; all: ReadonlyMap<string, ProjectObject> 
           <Shares shares={props.node.shares} />
         </Show>
       </div>
-      <Members node={props.node} />
       <Holders node={props.node} />
+      <Members node={props.node} />
       <Releasing node={props.node} />
       <div class="cards">
         <Access of={props.node.name} all={props.all} isChanged />
