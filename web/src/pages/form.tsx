@@ -5,6 +5,7 @@ import type { QuantityText } from "../amounts/quantity";
 import { GROUP, request } from "../api/client";
 import { pathOf, projects } from "../api/collections";
 import type { Namespace, Project } from "../api/types";
+import { isSame } from "../api/writing";
 import { type Limits, inForm, limitChanges, rebased } from "../budget/changing";
 import { leftIn } from "../budget/left";
 import { offering } from "../budget/offering";
@@ -167,6 +168,8 @@ function limitsOf(plural: Changeable, { spec }: Changed): Limits {
   return Object.fromEntries(Object.entries(spec?.clusters ?? {}).map(([cluster, { hard = {} }]) => [cluster, hard]));
 }
 
+const asked = (limits: readonly ClusterLimits[]) => Object.fromEntries(limits.map(({ cluster, amounts }) => [cluster, filledIn(amounts)]));
+
 /** What counts above for it already. */
 function chargedFor(plural: Changeable, object: Changed): Limits {
   if (plural === "namespaces") return { [object.spec?.clusterName ?? ""]: chargeOf(object as Namespace) ?? {} };
@@ -201,7 +204,9 @@ function ChangeForm(props: { object: Changed; plural: Changeable; path: string }
       ...Object.keys(old).filter((cluster) => !limits().some((entry) => entry.cluster === cluster)).map((cluster) => [cluster, null] as const),
     ]);
     const texts = NAMES.filter((key) => named()[key] !== namedOf(base())[key]).map((key) => [key, named()[key] || null] as const);
-    const spec = isSeveral() ? { clusters: patches, ...Object.fromEntries(texts) } : patches[Object.keys(old)[0] ?? ""];
+    // Who changes a name alone does not touch the limits, which others may change meanwhile.
+    const isNameAlone = texts.length > 0 && isSame(asked(limits()), asked(inForm(old)));
+    const spec = isSeveral() ? { ...(!isNameAlone && { clusters: patches }), ...Object.fromEntries(texts) } : patches[Object.keys(old)[0] ?? ""];
     return { method: "PATCH", path: props.path, body: { metadata: { resourceVersion: base().metadata.resourceVersion }, spec }, base: base() };
   });
   const meanwhile: Meanwhile = {
@@ -269,6 +274,7 @@ function ParentField(props: { what: What; value: string; onChange: (value: strin
         <For each={names()}>{(name) => <option value={name} selected={name === props.value}>{name}</option>}</For>
       </select>
       <FieldState state={all.state()} />
+      <Show when={props.what === "namespace" && all.state().at === "live" && names().length === 0}><small>{t("projects.none.text")}</small></Show>
     </label>
   );
 }
