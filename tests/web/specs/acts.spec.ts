@@ -71,6 +71,7 @@ test("who asks for deletion is told what that means", async ({ console }) => {
   const page = await console.as("alice", PAGES.namespace);
   await page.getByRole("button", { name: words("act.delete"), exact: true }).click();
   await expect(page.getByRole("dialog").getByText(words("act.delete.namespace"))).toBeVisible();
+  await expect(page.getByRole("dialog").getByRole("button", { name: words("act.delete"), exact: true })).toBeDisabled();
   await console.isWellMade(page, "dialog-delete");
   await page.keyboard.press("Escape");
   await expect(page.getByRole("dialog")).toHaveCount(0);

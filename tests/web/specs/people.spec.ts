@@ -71,11 +71,3 @@ test("a service account says where it is", async ({ console }) => {
   await expect(page.getByText(words("people.given", { who: "gitops:argocd", role: "view" }))).toBeVisible();
   await expect(page.getByText(words("people.fits"))).toBeVisible();
 });
-
-test("somebody else has changed the people meanwhile: nothing of his is lost", async ({ console, platform }) => {
-  const page = await console.as("alice", PAGES.people);
-  await expect(page.getByText(words("people.unchanged"))).toBeVisible();
-  platform.change("projects", undefined, "shop", { spec: { displayName: `Shop ${Date.now()}` } });
-  await add(page, "late", "view");
-  await expect(page.getByText(/the object has been modified/).first()).toBeVisible();
-});

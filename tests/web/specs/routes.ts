@@ -7,6 +7,7 @@ export const PAGES = {
   newProject: "/console/create/project",
   newNamespace: "/console/create/namespace?project=shop",
   change: "/console/change/projects/shop",
+  changeTenant: "/console/change/tenants/acme",
   people: "/console/people/projects/shop",
   tenantPeople: "/console/people/platforms/acme-platform",
   move: "/console/move/namespaces/shop/local-batch",
@@ -23,4 +24,4 @@ export const PAGES = {
 export type PageName = keyof typeof PAGES;
 
 /** Pages of operators. */
-export const OPERATORS: ReadonlySet<PageName> = new Set(["clusters", "findings"]);
+export const OPERATORS: ReadonlySet<PageName> = new Set(["changeTenant", "clusters", "findings"]);

@@ -30,6 +30,11 @@ export function moment(when: string | number): string {
   return new Intl.DateTimeFormat(language(), { dateStyle: "medium", timeStyle: "short" }).format(new Date(when));
 }
 
+/** The same to the second, today. */
+export function instant(when: number): string {
+  return new Intl.DateTimeFormat(language(), { timeStyle: "medium" }).format(new Date(when));
+}
+
 /** Thousandths as percent. */
 export function percent(thousandths: number): string {
   return `${Math.floor(thousandths / 10)} %`;

@@ -1,12 +1,18 @@
 import { A } from "@solidjs/router";
 import { For, Show, createMemo } from "solid-js";
-import { clusters, namespaces, pathOf, projects } from "../api/collections";
 import { amountOf } from "../amounts/quantity";
-import type { Condition, Project } from "../api/types";
+import { clusters, namespaces, pathOf, projects, tenants } from "../api/collections";
+import { gradeOf, wrongOf } from "../api/conditions";
+import type { Project } from "../api/types";
 import { t } from "../i18n/messages";
+import { seen } from "../live/states";
 import { ReasonedAct } from "../ui/acts";
+import { Runnable } from "../ui/copy";
 import { AmountText, Head, Living } from "../ui/parts";
 import { Table } from "../ui/table";
+
+/** Acts at the database are run in a pod of the server, as the runbooks say. */
+const AUDIT = "kubectl -n tke-business exec deployment/business-api -- /business-api audit";
 
 type FoundState = "orphaned" | "abandoned" | "released" | "Lost" | "Ahead" | "Released" | "Unused" | "Stranger";
 
@@ -38,18 +44,18 @@ export function Findings() {
   const all = projects();
   const inside = namespaces();
   const fleet = clusters();
+  const ruled = tenants();
   const found = createMemo(() => [
     ...[...all.objects().values()].flatMap(withoutObject),
     ...[...fleet.objects().values()].flatMap(({ status }) => (status?.comparison?.strangers ?? []).map((stranger) =>
       ({ place: `${stranger.clusterName}/${stranger.namespace}`, state: "Stranger" as const, project: stranger.project, hard: stranger.hard }))),
   ]);
   const troubled = createMemo(() => [
+    ...[...fleet.objects().values()].map((object) => ({ object, link: "/clusters" })),
+    ...[...ruled.objects().values()].map((object) => ({ object, link: `/tenants/${object.metadata.name}` })),
     ...[...all.objects().values()].map((object) => ({ object, link: `/projects/${object.metadata.name}` })),
     ...[...inside.objects().values()].map((object) => ({ object, link: `/projects/${object.metadata.namespace}/namespaces/${object.metadata.name}` })),
-  ].flatMap(({ object, link }) => {
-    const wrong = ((object.status?.conditions ?? []) as Condition[]).find((one) => one.type === "Ready" && one.status === "False");
-    return wrong ? [{ name: object.metadata.name, link, wrong }] : [];
-  }));
+  ].flatMap(({ object, link }) => wrongOf(object).map((wrong) => ({ name: object.metadata.name, link, wrong }))));
   const differing = createMemo(() => [...all.objects().values()].flatMap(({ metadata: { name }, status }) =>
     (status?.ledger?.differences ?? []).map((difference) => ({ name, difference }))));
   const waiting = createMemo(() => [...fleet.objects().values()].flatMap(({ metadata: { name }, status }) => {
@@ -58,11 +64,12 @@ export function Findings() {
     return unreported > 0 ? [{ name, why: t("cluster.unreported", { count: unreported }) }] : [];
   }));
   const locked = createMemo(() => [...all.objects().values()].filter(({ status }) => status?.locked));
+  const none = () => t(fleet.objects().size > 0 ? "findings.none" : "findings.none.own");
   return (
     <>
       <Head title={t("findings.title")} under={t("findings.about")} />
-      <Living states={[all.state(), inside.state()]}>
-        <Show when={found().length + troubled().length + locked().length + differing().length + waiting().length > 0} fallback={<p class="card empty">{t("findings.none")}</p>}>
+      <Living states={[all.state(), inside.state(), ...seen(fleet.state(), ruled.state())]}>
+        <Show when={found().length + troubled().length + locked().length + differing().length + waiting().length > 0} fallback={<p class="card empty">{none()}</p>}>
           <Show when={waiting().length > 0}>
             <section class="card" aria-label={t("findings.growth")}>
               <h2>{t("findings.growth")}</h2>
@@ -70,7 +77,9 @@ export function Findings() {
               <ul class="stairs">
                 <For each={waiting()}>{({ name, why }) => <li><A href="/clusters">{name}</A>{" "}<span class="tag noted">{t("findings.growth.waits")}</span>{" "}{why}</li>}</For>
               </ul>
-              <p class="quiet">{t("findings.growth.ends")}{" "}<code>business-api audit --go-on</code></p>
+              <p class="quiet">{t("findings.growth.ends")}</p>
+              <p class="notice">{t("findings.growth.danger")}</p>
+              <Runnable line={`${AUDIT} --go-on`} />
             </section>
           </Show>
           <Show when={differing().length > 0}>
@@ -79,7 +88,9 @@ export function Findings() {
               <ul class="stairs">
                 <For each={differing()}>{({ name, difference }) => <li><A href={`/projects/${name}`}>{name}</A>{" "}{difference}</li>}</For>
               </ul>
-              <p class="quiet">{t("findings.differences.ends")}{" "}<code>business-api audit --repair</code></p>
+              <p class="quiet">{t("findings.differences.ends")}</p>
+              <p class="notice">{t("findings.differences.danger")}</p>
+              <Runnable line={`${AUDIT} --repair`} />
             </section>
           </Show>
           <Show when={found().length > 0}><Held found={found()} /></Show>
@@ -88,7 +99,7 @@ export function Findings() {
               <h2>{t("findings.conditions")}</h2>
               <ul class="stairs">
                 <For each={troubled()}>
-                  {({ name, link, wrong }) => <li><A href={link}>{name}</A>{" "}<span class="tag urgent">{wrong.reason}</span>{" "}{wrong.message}</li>}
+                  {({ name, link, wrong }) => <li><A href={link}>{name}</A>{" "}<span class={`tag ${gradeOf(wrong)}`}>{wrong.type}: {wrong.status}</span>{" "}{wrong.message || wrong.reason}</li>}
                 </For>
               </ul>
             </section>
@@ -127,8 +138,17 @@ function Held(props: { found: readonly Found[] }) {
               </For>
             </td>
             <td>
-              <div>{reason ?? "–"}</div>
-              <Show when={uid}>{(is) => <div class="quiet">{t("findings.ends")}{" "}<code>business-api audit --write-off {is()}</code></div>}</Show>
+              <Show when={reason}><div>{reason}</div></Show>
+              <Show when={state} fallback={reason ? "" : "–"}>{(is) => <div class="quiet">{t(`todo.${is()}`)}</div>}</Show>
+              <Show when={uid}>
+                {(is) => (
+                  <details>
+                    <summary>{t("findings.writeoff")}</summary>
+                    <p class="notice">{t("findings.writeoff.danger")}</p>
+                    <Runnable line={`${AUDIT} --write-off ${is()}`} />
+                  </details>
+                )}
+              </Show>
             </td>
           </tr>
         )}

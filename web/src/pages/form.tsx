@@ -1,16 +1,23 @@
 import { useNavigate, useParams, useSearchParams } from "@solidjs/router";
-import { For, Show, createEffect, createMemo, createResource, createSignal, untrack } from "solid-js";
+import { For, Show, batch, createEffect, createMemo, createResource, createSignal, untrack } from "solid-js";
 import { createStore } from "solid-js/store";
 import type { QuantityText } from "../amounts/quantity";
 import { GROUP, request } from "../api/client";
 import { pathOf, projects } from "../api/collections";
 import type { Namespace, Project } from "../api/types";
+import { isSame } from "../api/writing";
+import { type Limits, inForm, limitChanges, rebased } from "../budget/changing";
+import { leftIn } from "../budget/left";
 import { offering } from "../budget/offering";
-import { inOrder } from "../budget/shares";
+import { chargeOf, inOrder } from "../budget/shares";
 import { t } from "../i18n/messages";
+import type { Resource } from "../live/feed";
 import { AskingForm, type Outgoing, checked } from "../ui/asking";
+import { FieldState, MADE } from "../ui/awaited";
 import { type ClusterLimits, LimitsFields, filledIn } from "../ui/limits";
+import { type Meanwhile, fromTo } from "../ui/meanwhile";
 import { Head, Problem } from "../ui/parts";
+import { said } from "../ui/precision";
 
 type What = "project" | "namespace";
 
@@ -62,13 +69,15 @@ export function Create() {
   const [draft, change] = createStore<Draft>({ name: "", displayName: "", parent: query.project ?? query.parent ?? "", tenant: "" });
   const [limits, setLimits] = createSignal<readonly ClusterLimits[]>([emptyLimits("")]);
   const choices = clusterChoices(() => draft.parent, () => params.what);
+  const all = projects();
+  const left = (cluster: string, resource: string) => told("form.left", all.objects().get(draft.parent), cluster, resource);
   const navigate = useNavigate();
   offerLimited(() => draft.parent, choices, limits, setLimits);
   const sent = createMemo(() => outgoing(params.what, draft, limits()));
   const verdict = checked(sent);
   const done = () => {
     const name = params.what === "project" ? draft.name : `${limits()[0]?.cluster}-${draft.name}`;
-    navigate(params.what === "project" ? `/projects/${name}` : `/projects/${draft.parent}/namespaces/${name}`);
+    navigate(params.what === "project" ? `/projects/${name}` : `/projects/${draft.parent}/namespaces/${name}`, MADE);
   };
   return (
     <>
@@ -77,7 +86,7 @@ export function Create() {
         cancel={draft.parent ? `/projects/${draft.parent}` : "/"}>
         <label class="field">
           <span>{t("form.name")}</span>
-          <input required maxlength="63" pattern="[a-z0-9]([-a-z0-9]*[a-z0-9])?" value={draft.name} autocomplete="off"
+          <input required maxlength="63" pattern="[a-z0-9]([\-a-z0-9]*[a-z0-9])?" value={draft.name} autocomplete="off"
             onInput={(event) => change("name", event.currentTarget.value)} />
           <small>{t("form.name.help")}</small>
         </label>
@@ -94,7 +103,7 @@ export function Create() {
             <input value={draft.tenant} onInput={(event) => change("tenant", event.currentTarget.value)} />
           </label>
         </Show>
-        <LimitsFields limits={limits()} choices={choices()} isSeveral={params.what === "project"} set={setLimits} empty={emptyLimits} />
+        <LimitsFields limits={limits()} choices={choices()} isSeveral={params.what === "project"} set={setLimits} empty={emptyLimits} left={left} />
       </AskingForm>
     </>
   );
@@ -124,12 +133,26 @@ function offerLimited(
   });
 }
 
-/** Another amount for what is there. */
+type Changeable = "projects" | "namespaces" | "tenants";
+
+/** What forms read and write of what they change. */
+interface Changed extends Resource {
+  spec?: {
+    displayName?: string;
+    template?: string;
+    parentProjectName?: string;
+    clusters?: Record<string, { hard?: Record<string, QuantityText> }>;
+    clusterName?: string;
+    hard?: Record<string, QuantityText>;
+  };
+}
+
+/** Other amounts, and another name, for what is there. */
 export function Change() {
-  const params = useParams<{ plural: "projects" | "namespaces"; place: string }>();
+  const params = useParams<{ plural: Changeable; place: string }>();
   const at = () => params.place.split("/");
-  const path = () => (params.plural === "projects" ? pathOf("projects", at()[0] ?? "") : pathOf("namespaces", at()[1] ?? "", at()[0]));
-  const [found] = createResource(path, (path) => request<Project & Namespace>(path));
+  const path = () => (params.plural === "namespaces" ? pathOf("namespaces", at()[1] ?? "", at()[0]) : pathOf(params.plural, at()[0] ?? ""));
+  const [found] = createResource(path, (path) => request<Changed>(path));
   return (
     <Show when={found.error === undefined} fallback={<Problem error={found.error} />}>
       <Show when={found()} fallback={<p class="empty" role="status">{t("state.loading")}</p>}>
@@ -139,36 +162,99 @@ export function Change() {
   );
 }
 
-function ChangeForm(props: { object: Project & Namespace; plural: string; path: string }) {
-  const isProject = () => props.plural === "projects";
-  const { name, namespace, resourceVersion } = props.object.metadata;
-  const spec = props.object.spec;
-  const before: Record<string, Record<string, QuantityText>> = isProject()
-    ? Object.fromEntries(Object.entries(spec?.clusters ?? {}).map(([cluster, { hard = {} }]) => [cluster, hard]))
-    : { [spec?.clusterName ?? ""]: spec?.hard ?? {} };
-  const [limits, setLimits] = createSignal<readonly ClusterLimits[]>(Object.entries(before).map(([cluster, hard]) =>
-    ({ cluster, amounts: Object.entries(hard).map(([resource, amount]) => ({ resource, amount: String(amount) })) })));
-  const offered = clusterChoices(() => spec?.parentProjectName ?? "", () => "project");
-  const choices = () => (isProject() ? [...new Set([...Object.keys(before), ...offered()])].sort(inOrder) : Object.keys(before));
+/** The limits of an object: of each cluster, or, of a namespace, of its own. */
+function limitsOf(plural: Changeable, { spec }: Changed): Limits {
+  if (plural === "namespaces") return { [spec?.clusterName ?? ""]: spec?.hard ?? {} };
+  return Object.fromEntries(Object.entries(spec?.clusters ?? {}).map(([cluster, { hard = {} }]) => [cluster, hard]));
+}
+
+const asked = (limits: readonly ClusterLimits[]) => Object.fromEntries(limits.map(({ cluster, amounts }) => [cluster, filledIn(amounts)]));
+
+/** What counts above for it already. */
+function chargedFor(plural: Changeable, object: Changed): Limits {
+  if (plural === "namespaces") return { [object.spec?.clusterName ?? ""]: chargeOf(object as Namespace) ?? {} };
+  return limitsOf(plural, object);
+}
+
+/** What people read of it, beside its limits. */
+const NAMED = { displayName: "form.display", template: "form.template" } as const;
+type Named = Record<keyof typeof NAMED, string>;
+const namedOf = ({ spec }: Changed): Named => ({ displayName: spec?.displayName ?? "", template: spec?.template ?? "" });
+const NAMES = Object.keys(NAMED) as (keyof Named)[];
+
+function ChangeForm(props: { object: Changed; plural: Changeable; path: string }) {
+  const isSeveral = () => props.plural !== "namespaces";
+  const { name, namespace } = props.object.metadata;
+  const [base, setBase] = createSignal(props.object);
+  const before = createMemo(() => limitsOf(props.plural, base()));
+  const [limits, setLimits] = createSignal<readonly ClusterLimits[]>(inForm(before()));
+  const [named, setNamed] = createSignal(namedOf(props.object));
+  const all = projects();
+  const above = () => (isSeveral() ? (base().spec?.parentProjectName ?? "") : (namespace ?? ""));
+  const offered = clusterChoices(() => base().spec?.parentProjectName ?? "", () => "project");
+  const choices = () => (isSeveral() ? [...new Set([...Object.keys(before()), ...offered()])].sort(inOrder) : Object.keys(before()));
+  const charged = createMemo(() => chargedFor(props.plural, base()));
+  const left = (cluster: string, resource: string) => told("form.most", all.objects().get(above()), cluster, resource, charged());
   const navigate = useNavigate();
-  const back = () => (isProject() ? `/projects/${name}` : `/projects/${namespace}/namespaces/${name}`);
+  const back = () => (props.plural === "namespaces" ? `/projects/${namespace}/namespaces/${name}` : `/${props.plural}/${name}`);
   const sent = createMemo((): Outgoing => {
+    const old = before();
     const patches = Object.fromEntries([
-      ...limits().map(({ cluster, amounts }) => [cluster, { hard: withNulls(before[cluster] ?? {}, filledIn(amounts)) }] as const),
-      ...Object.keys(before).filter((cluster) => !limits().some((entry) => entry.cluster === cluster)).map((cluster) => [cluster, null] as const),
+      ...limits().map(({ cluster, amounts }) => [cluster, { hard: withNulls(old[cluster] ?? {}, filledIn(amounts)) }] as const),
+      ...Object.keys(old).filter((cluster) => !limits().some((entry) => entry.cluster === cluster)).map((cluster) => [cluster, null] as const),
     ]);
-    const spec = isProject() ? { clusters: patches } : patches[Object.keys(before)[0] ?? ""];
-    return { method: "PATCH", path: props.path, body: { metadata: { resourceVersion }, spec } };
+    const texts = NAMES.filter((key) => named()[key] !== namedOf(base())[key]).map((key) => [key, named()[key] || null] as const);
+    // Who changes a name alone does not touch the limits, which others may change meanwhile.
+    const isNameAlone = texts.length > 0 && isSame(asked(limits()), asked(inForm(old)));
+    const spec = isSeveral() ? { ...(!isNameAlone && { clusters: patches }), ...Object.fromEntries(texts) } : patches[Object.keys(old)[0] ?? ""];
+    return { method: "PATCH", path: props.path, body: { metadata: { resourceVersion: base().metadata.resourceVersion }, spec }, base: base() };
   });
+  const meanwhile: Meanwhile = {
+    told: (fresh) => [
+      ...limitChanges(before(), limitsOf(props.plural, fresh as Changed)).map((one) => fromTo(`${one.cluster} · ${one.resource}`, one.before, one.after)),
+      ...NAMES.filter((key) => namedOf(base())[key] !== namedOf(fresh as Changed)[key]).map((key) => fromTo(t(NAMED[key]), namedOf(base())[key], namedOf(fresh as Changed)[key])),
+    ],
+    take: (fresh) => batch(() => {
+      const [old, now] = [namedOf(base()), namedOf(fresh as Changed)];
+      setLimits(rebased(before(), limits(), limitsOf(props.plural, fresh as Changed)));
+      setNamed({ ...now, ...Object.fromEntries(NAMES.filter((key) => named()[key] !== old[key]).map((key) => [key, named()[key]])) });
+      setBase(fresh as Changed);
+    }),
+  };
   const verdict = checked(sent);
   return (
     <>
       <Head title={t("form.change", { name })} under={namespace ?? ""} />
-      <AskingForm sent={sent()} verdict={verdict()} label={t("form.save")} incomplete={t("form.incomplete")} done={() => navigate(back())} cancel={back()}>
-        <LimitsFields limits={limits()} choices={choices()} isSeveral={isProject()} set={setLimits} empty={emptyLimits} />
+      <AskingForm sent={sent()} verdict={verdict()} label={t("form.save")} incomplete={t("form.incomplete")} done={() => navigate(back())} cancel={back()} meanwhile={meanwhile}>
+        <Show when={isSeveral()}><NamedFields named={named()} set={setNamed} /></Show>
+        <LimitsFields limits={limits()} choices={choices()} isSeveral={isSeveral()} set={setLimits} empty={emptyLimits} left={left} />
       </AskingForm>
     </>
   );
+}
+
+function NamedFields(props: { named: Named; set: (named: Named) => void }) {
+  const [templates] = createResource(() => request<{ items: Resource[] }>(`${GROUP}/namespacetemplates`).catch(() => ({ items: [] })));
+  return (
+    <>
+      <label class="field">
+        <span>{t("form.display")}</span>
+        <input value={props.named.displayName} onInput={(event) => props.set({ ...props.named, displayName: event.currentTarget.value })} />
+      </label>
+      <label class="field">
+        <span>{t("form.template")}</span>
+        <input list="templates" autocomplete="off" value={props.named.template} onInput={(event) => props.set({ ...props.named, template: event.currentTarget.value })} />
+        <small>{t("form.template.help")}</small>
+      </label>
+      <datalist id="templates"><For each={templates.latest?.items}>{({ metadata }) => <option value={metadata.name} />}</For></datalist>
+    </>
+  );
+}
+
+/** What a project has left, in words. */
+function told(key: "form.left" | "form.most", project: Project | undefined, cluster: string, resource: string, own?: Limits): string | undefined {
+  const left = leftIn(project, cluster, resource, own);
+  return left === undefined ? undefined : t(key, { amount: said(left, resource), project: project?.metadata.name ?? "" });
 }
 
 /** For a merge patch: what is not wanted any more is null. */
@@ -187,6 +273,8 @@ function ParentField(props: { what: What; value: string; onChange: (value: strin
         <option value="">{props.what === "project" ? t("form.parent.none") : ""}</option>
         <For each={names()}>{(name) => <option value={name} selected={name === props.value}>{name}</option>}</For>
       </select>
+      <FieldState state={all.state()} />
+      <Show when={props.what === "namespace" && all.state().at === "live" && names().length === 0}><small>{t("projects.none.text")}</small></Show>
     </label>
   );
 }

@@ -6,6 +6,8 @@ import type { Namespace, Project } from "../api/types";
 import { inOrder } from "../budget/shares";
 import { t } from "../i18n/messages";
 import { AskingForm, type Outgoing, checked } from "../ui/asking";
+import { FieldState, MADE } from "../ui/awaited";
+import { type Meanwhile, fromTo } from "../ui/meanwhile";
 import { Head, Problem } from "../ui/parts";
 
 type Moved = { is: "namespace"; object: Namespace; project: string } | { is: "project"; object: Project };
@@ -16,7 +18,7 @@ const place = (moved: Moved) =>
 /** A namespace or a project goes elsewhere, with what it is charged. The server says which level has no room for it. */
 export function Move() {
   const params = useParams<{ plural: "projects" | "namespaces"; place: string }>();
-  const [moved] = createResource(() => params.place, async (at): Promise<Moved> => {
+  const [moved, { mutate }] = createResource(() => params.place, async (at): Promise<Moved> => {
     const [first = "", second = ""] = at.split("/");
     return params.plural === "projects"
       ? { is: "project", object: await request<Project>(pathOf("projects", first)) }
@@ -25,7 +27,7 @@ export function Move() {
   return (
     <Show when={moved.error === undefined} fallback={<Problem error={moved.error} />}>
       <Show when={moved()} fallback={<p class="empty" role="status">{t("state.loading")}</p>}>
-        {(found) => <MoveForm moved={found()} />}
+        {(found) => <MoveForm moved={found()} take={(fresh) => mutate(fresh)} />}
       </Show>
     </Show>
   );
@@ -35,39 +37,46 @@ function outgoing(moved: Moved, to: string, reason: string): Outgoing {
   const { uid, resourceVersion } = moved.object.metadata;
   return moved.is === "namespace"
     ? { method: "POST", path: `${place(moved)}/transfer`, body: { project: to, uid, ...(reason && { reason }) } }
-    : { method: "PATCH", path: place(moved), body: { metadata: { resourceVersion }, spec: { parentProjectName: to || null } } };
+    : { method: "PATCH", path: place(moved), body: { metadata: { resourceVersion }, spec: { parentProjectName: to || null } }, base: moved.object };
 }
 
-function MoveForm(props: { moved: Moved }) {
+function MoveForm(props: { moved: Moved; take: (fresh: Moved) => void }) {
   const all = projects();
   const [to, setTo] = createSignal<string>();
   const [reason, setReason] = createSignal("");
   const navigate = useNavigate();
   const { name } = props.moved.object.metadata;
   const isProject = props.moved.is === "project";
-  const from = props.moved.is === "project" ? (props.moved.object.spec?.parentProjectName ?? "") : props.moved.project;
+  const parentOf = (object: Project) => object.spec?.parentProjectName ?? "";
+  const from = () => (props.moved.is === "project" ? parentOf(props.moved.object) : props.moved.project);
+  const meanwhile: Meanwhile = {
+    told: (fresh) => [fromTo(t("form.parent"), from(), parentOf(fresh as Project))],
+    take: (fresh) => props.take({ is: "project", object: fresh as Project }),
+  };
   const names = createMemo(() => [...all.objects().values()]
-    .filter(({ metadata, spec }) => metadata.name !== from && !(isProject && metadata.name === name) && spec?.tenantID === props.moved.object.spec?.tenantID)
+    .filter(({ metadata, spec }) => metadata.name !== from() && !(isProject && metadata.name === name) && spec?.tenantID === props.moved.object.spec?.tenantID)
     .map(({ metadata }) => metadata.name).sort(inOrder));
-  const back = isProject ? `/projects/${name}` : `/projects/${from}/namespaces/${name}`;
+  const back = props.moved.is === "project" ? `/projects/${name}` : `/projects/${props.moved.project}/namespaces/${name}`;
   const sent = createMemo(() => {
     const target = to();
     return target === undefined ? undefined : outgoing(props.moved, target, reason());
   });
   const verdict = checked(sent);
-  const done = () => navigate(isProject ? `/projects/${name}` : `/projects/${to()}/namespaces/${name}`);
+  const done = () => navigate(isProject ? `/projects/${name}` : `/projects/${to()}/namespaces/${name}`, MADE);
   return (
     <>
-      <Head title={t("move.title", { name })} under={from ? t("project.parent", { name: from }) : t("form.parent.none")} />
-      <AskingForm sent={sent()} verdict={verdict()} label={t("act.move")} incomplete={t("move.incomplete")} done={done} cancel={back}>
+      <Head title={t("move.title", { name })} under={from() ? t("project.parent", { name: from() }) : t("form.parent.none")} />
+      <AskingForm sent={sent()} verdict={verdict()} label={t("act.move")} incomplete={t("move.incomplete")} done={done} cancel={back} meanwhile={meanwhile}>
         <p class="quiet">{t(isProject ? "move.project" : "move.namespace")}</p>
         <label class="field">
           <span>{t("move.to")}</span>
           <select required onChange={(event) => setTo(event.currentTarget.value === "-" ? undefined : event.currentTarget.value)}>
             <option value="-">{t("move.choose")}</option>
-            <Show when={isProject && from !== ""}><option value="">{t("form.parent.none")}</option></Show>
+            <Show when={isProject && from() !== ""}><option value="">{t("form.parent.none")}</option></Show>
             <For each={names()}>{(one) => <option value={one}>{one}</option>}</For>
           </select>
+          <FieldState state={all.state()} />
+          <Show when={all.state().at === "live" && names().length === 0}><small>{t("move.nowhere")}</small></Show>
         </label>
         <Show when={!isProject}>
           <label class="field">

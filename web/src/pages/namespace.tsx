@@ -9,7 +9,8 @@ import { chargeOf, fullness, namespaceShares } from "../budget/shares";
 import { moment, t } from "../i18n/messages";
 import { Access } from "../ui/access";
 import { DeleteButton, ReasonedAct, ReviewLink, messageOf } from "../ui/acts";
-import { AmountText, Conditions, Fullness, Head, Living, Problem, missing } from "../ui/parts";
+import { Missing } from "../ui/awaited";
+import { AmountText, Conditions, Fullness, Head, Living } from "../ui/parts";
 import { Recent } from "../ui/recent";
 import { Table } from "../ui/table";
 
@@ -20,8 +21,8 @@ export function Namespace() {
   const above = projects();
   const found = createMemo(() => all.objects().get(`${params.project}/${params.name}`));
   return (
-    <Living states={[all.state()]}>
-      <Show when={found()} fallback={<Problem error={missing(params.name)} />}>
+    <Living states={[all.state(), above.state()]}>
+      <Show when={found()} fallback={<Missing name={params.name} />}>
         {(namespace) => <Shown namespace={namespace()} projects={above.objects()} />}
       </Show>
     </Living>
@@ -44,9 +45,11 @@ function Shown(props: { namespace: NamespaceObject; projects: ReadonlyMap<string
   return (
     <>
       <Head title={meta().name} under={`${project()} · ${props.namespace.status?.phase ?? ""}`}>
-        <button class="button main" type="button" onClick={() => void download()}>{t("namespace.kubeconfig")}</button>
-        <A class="button" href={`/change/namespaces/${project()}/${meta().name}`}>{t("namespace.edit")}</A>
-        <A class="button" href={`/move/namespaces/${project()}/${meta().name}`}>{t("act.move")}</A>
+        <Show when={!meta().deletionTimestamp}>
+          <button class="button main" type="button" onClick={() => void download()}>{t("namespace.kubeconfig")}</button>
+          <A class="button" href={`/change/namespaces/${project()}/${meta().name}`}>{t("namespace.edit")}</A>
+          <A class="button" href={`/move/namespaces/${project()}/${meta().name}`}>{t("act.move")}</A>
+        </Show>
         <ReviewLink plural="namespaces" name={meta().name} namespace={project()} />
         <Show when={meta().deletionTimestamp} fallback={
           <DeleteButton plural="namespaces" name={meta().name} namespace={project()} text={t("act.delete.namespace")} after={`/projects/${project()}`} />
@@ -83,7 +86,8 @@ function Shown(props: { namespace: NamespaceObject; projects: ReadonlyMap<string
           <dl class="facts">
             <dt>{t("namespace.cluster")}</dt><dd>{props.namespace.spec?.clusterDisplayName || props.namespace.spec?.clusterName}</dd>
             <dt>{t("namespace.version")}</dt><dd>{props.namespace.spec?.clusterVersion || "–"}</dd>
-            <dt>{t("namespace.template")}</dt><dd>{props.namespace.status?.template?.name ?? "–"}</dd>
+            <dt>{t("namespace.template")}</dt>
+            <dd><Show when={props.namespace.status?.template?.name} fallback="–">{(name) => <A href={`/review/namespacetemplates/${name()}`}>{name()}</A>}</Show></dd>
           </dl>
         </section>
         <section class="card" aria-label={t("project.conditions")}>

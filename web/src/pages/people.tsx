@@ -1,11 +1,12 @@
 import { useNavigate, useParams } from "@solidjs/router";
-import { For, Show, createMemo, createResource, createSignal } from "solid-js";
+import { For, Show, batch, createMemo, createResource, createSignal } from "solid-js";
 import { request } from "../api/client";
 import { pathOf } from "../api/collections";
 import type { Platform, Project, Tenant } from "../api/types";
 import { t } from "../i18n/messages";
-import { type Person, PERSON_KINDS, type PersonKind, ROLES, type Role, changesOf, isWhole, nameOf, namedBy, user, written } from "../people/person";
+import { type PeopleChange, type Person, PERSON_KINDS, type PersonKind, ROLES, type Role, changesOf, isWhole, nameOf, namedBy, rebased, user, written } from "../people/person";
 import { AskingForm, type Outgoing, checked } from "../ui/asking";
+import type { Meanwhile } from "../ui/meanwhile";
 import { Head, Problem, missing } from "../ui/parts";
 
 type Held = Project | Tenant | Platform;
@@ -71,15 +72,24 @@ export function People() {
 }
 
 function PeopleForm(props: { object: Held; of: PeopleOf; path: string }) {
-  const before = props.of.read(props.object);
-  const [people, setPeople] = createSignal<readonly Person[]>(before);
-  const changes = createMemo(() => changesOf(before, people()));
+  const [base, setBase] = createSignal(props.object);
+  const before = createMemo(() => props.of.read(base()));
+  const [people, setPeople] = createSignal<readonly Person[]>(before());
+  const changes = createMemo(() => changesOf(before(), people()));
+  const say = ({ is, who, role }: PeopleChange) => t(`people.${is}`, { who, role: props.of.hasRoles ? role : "admin" });
+  const meanwhile: Meanwhile = {
+    told: (fresh) => changesOf(before(), props.of.read(fresh as Held)).map(say),
+    take: (fresh) => batch(() => {
+      setPeople(rebased(before(), people(), props.of.read(fresh as Held)));
+      setBase(() => fresh as Held);
+    }),
+  };
   const navigate = useNavigate();
   const back = () => props.of.back(props.object);
   const sent = createMemo((): Outgoing | undefined => {
     if (changes().length === 0 || !people().every(isWhole)) return undefined;
-    const { resourceVersion } = props.object.metadata;
-    return { method: "PATCH", path: props.path, body: { metadata: { resourceVersion }, spec: props.of.write(people(), before) } };
+    const { resourceVersion } = base().metadata;
+    return { method: "PATCH", path: props.path, body: { metadata: { resourceVersion }, spec: props.of.write(people(), before()) }, base: base() };
   });
   const verdict = checked(sent);
   const put = (at: number, change: Partial<Person>) => setPeople(people().map((one, index) => (index === at ? { ...one, ...change } : one)));
@@ -88,7 +98,7 @@ function PeopleForm(props: { object: Held; of: PeopleOf; path: string }) {
     <>
       <Head title={props.of.title(props.object.metadata.name)} />
       <AskingForm sent={sent()} verdict={verdict()} label={t("form.save")} incomplete={t(changes().length === 0 ? "people.unchanged" : "people.incomplete")}
-        fits={t("people.fits")} done={() => navigate(back())} cancel={back()}>
+        fits={t("people.fits")} done={() => navigate(back())} cancel={back()} meanwhile={meanwhile}>
         <div class="people">
           <For each={people().map((_, index) => index)} fallback={<p class="quiet">{t("people.nobody")}</p>}>
             {(index) => (
@@ -102,7 +112,7 @@ function PeopleForm(props: { object: Held; of: PeopleOf; path: string }) {
           <section class="stairs" aria-label={t("people.changes")}>
             <h2>{t("people.changes")}</h2>
             <ul class="stairs">
-              <For each={changes()}>{({ is, who, role }) => <li>{t(`people.${is}`, { who, role: props.of.hasRoles ? role : "admin" })}</li>}</For>
+              <For each={changes()}>{(change) => <li>{say(change)}</li>}</For>
             </ul>
           </section>
         </Show>

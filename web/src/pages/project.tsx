@@ -1,14 +1,15 @@
 import { A, useParams } from "@solidjs/router";
-import { Show, createMemo } from "solid-js";
-import { amountOf, permille } from "../amounts/quantity";
+import { Show, createMemo, createSignal } from "solid-js";
 import { isOperator, namespaces, pathOf, projects } from "../api/collections";
 import type { Condition, Project as ProjectObject } from "../api/types";
 import { type TreeNode, forest } from "../budget/forest";
-import { chargeOf, inOrder, useKey } from "../budget/shares";
+import { below, holders, membersOf } from "../budget/holders";
 import { percent, t } from "../i18n/messages";
 import { Access } from "../ui/access";
 import { DeleteButton, ReasonedAct, ReviewLink } from "../ui/acts";
-import { AmountText, Conditions, Head, Legend, Living, Problem, Shares, missing } from "../ui/parts";
+import { Missing } from "../ui/awaited";
+import { AmountText, Conditions, Head, Legend, Living, Shares } from "../ui/parts";
+import { MoreObjects } from "../ui/more";
 import { Recent } from "../ui/recent";
 import { Releasing } from "../ui/releasing";
 import { Table } from "../ui/table";
@@ -21,7 +22,7 @@ export function Project() {
   const node = createMemo(() => find(forest(all.objects().values(), inside.objects().values()), params.name));
   return (
     <Living states={[all.state(), inside.state()]}>
-      <Show when={node()} fallback={<Problem error={missing(params.name)} />}>
+      <Show when={node()} fallback={<Missing name={params.name} />}>
         {(found) => <Shown node={found()} all={all.objects()} />}
       </Show>
     </Living>
@@ -53,10 +54,13 @@ function Shown(props: { node: TreeNode; all: ReadonlyMap<string, ProjectObject> 
             title={t(locked() ? "act.unlock.title" : "act.lock.title", { name: props.node.name })} text={t(locked() ? "act.unlock.text" : "act.lock.text")}
             path={`${pathOf("projects", props.node.name)}/${locked() ? "unlock" : "lock"}`} />
         </Show>
-        <DeleteButton plural="projects" name={props.node.name} text={t("act.delete.project")} after="/" />
+        <DeleteButton plural="projects" name={props.node.name} text={t("act.delete.project", below(props.node))} after="/" />
       </Head>
       <Show when={spec()?.parentProjectName}>
         {(parent) => <p><A href={`/projects/${parent()}`}>{t("project.parent", { name: parent() })}</A></p>}
+      </Show>
+      <Show when={spec()?.template}>
+        {(template) => <p>{t("form.template")}: <A href={`/review/namespacetemplates/${template()}`}>{template()}</A></p>}
       </Show>
       <Show when={locked()}>
         <p class="notice bad">{t("project.locked")} {project().metadata.annotations?.["business.tkestack.io/lock-reason"]}</p>
@@ -68,6 +72,7 @@ function Shown(props: { node: TreeNode; all: ReadonlyMap<string, ProjectObject> 
         </Show>
       </div>
       <Holders node={props.node} />
+      <Members node={props.node} />
       <Releasing node={props.node} />
       <div class="cards">
         <Access of={props.node.name} all={props.all} isChanged />
@@ -76,60 +81,48 @@ function Shown(props: { node: TreeNode; all: ReadonlyMap<string, ProjectObject> 
           <Conditions all={project().status?.conditions as Condition[] | undefined} />
         </section>
         <Recent object={project()} />
+        <MoreObjects kinds={["imagenamespaces", "chartgroups", "registrycredentials"]} project={props.node.name} />
       </div>
     </>
   );
 }
 
-interface Holder {
-  name: string;
-  link: string;
-  phase: string;
-  cluster: string;
-  resource: string;
-  hard: bigint;
-  used: bigint;
-  share: number;
-  idle: number;
-}
-
-/** Each child's part of each limit, the largest first. */
-function holders({ children, namespaces, shares }: TreeNode): Holder[] {
-  const all: Holder[] = [];
-  const add = (holder: Omit<Holder, "share" | "idle">) => {
-    const limit = shares.find(({ cluster, resource }) => cluster === holder.cluster && resource === holder.resource);
-    if (limit?.hard === undefined || holder.hard === 0n) return;
-    all.push({ ...holder, share: permille(holder.hard, limit.hard), idle: 1000 - Math.min(1000, permille(holder.used, holder.hard)) });
-  };
-  for (const { name, project, uses } of children) {
-    for (const [cluster, { hard = {} }] of Object.entries(project.spec?.clusters ?? {})) {
-      for (const [resource, amount] of Object.entries(hard)) {
-        const used = uses.get(useKey(cluster, resource)) ?? 0n;
-        add({ name, link: `/projects/${name}`, phase: project.status?.phase ?? "", cluster, resource, hard: amountOf(amount), used });
-      }
-    }
-  }
-  for (const namespace of namespaces) {
-    const { metadata, spec, status } = namespace;
-    for (const [resource, amount] of Object.entries(chargeOf(namespace) ?? {})) {
-      add({
-        name: metadata.name, link: `/projects/${metadata.namespace}/namespaces/${metadata.name}`, phase: status?.phase ?? "",
-        cluster: spec?.clusterName ?? "", resource, hard: amountOf(amount), used: amountOf(status?.used?.[resource]),
-      });
-    }
-  }
-  return all.sort((a, b) => b.share - a.share || inOrder(a.name, b.name));
-}
-
+/** So many rows at once: whoever wants more asks for them. */
 const SHOWN = 500;
+
+/** All that lies directly in it: each has a way to it, whether it holds something or not. */
+function Members(props: { node: TreeNode }) {
+  const all = createMemo(() => membersOf(props.node));
+  const [most, setMost] = createSignal(SHOWN);
+  return (
+    <section class="card" aria-label={t("project.members")}>
+      <h2>{t("project.members")}</h2>
+      <Show when={all().length > 0} fallback={<p class="quiet">{t("project.nomembers")}</p>}>
+        <Table label={t("project.members")} rows={all().slice(0, most())} columns={["column.name", "column.kind", "column.phase", "form.cluster", "column.most"]}>
+          {(member) => (
+            <tr>
+              <td><A href={member.link}>{member.name}</A></td>
+              <td>{t(`member.${member.is}`)}</td>
+              <td>{member.phase}</td>
+              <td>{member.clusters.join(", ")}</td>
+              <td class="number">{member.share > 0 ? percent(member.share) : "–"}</td>
+            </tr>
+          )}
+        </Table>
+        <More shown={most()} of={all().length} show={() => setMost(most() + SHOWN)} />
+      </Show>
+    </section>
+  );
+}
 
 function Holders(props: { node: TreeNode }) {
   const all = createMemo(() => holders(props.node));
+  const [most, setMost] = createSignal(SHOWN);
   return (
     <section class="card" aria-label={t("project.holders")}>
       <h2>{t("project.holders")}</h2>
       <Show when={all().length > 0} fallback={<p class="quiet">{t("project.noholders")}</p>}>
-        <Table label={t("project.holders")} rows={all().slice(0, SHOWN)}
+        <Table label={t("project.holders")} rows={all().slice(0, most())}
           columns={["column.name", "column.phase", "column.resource", "column.allocated", "column.share", "column.idle"]}>
           {(holder) => (
             <tr>
@@ -142,7 +135,17 @@ function Holders(props: { node: TreeNode }) {
             </tr>
           )}
         </Table>
+        <More shown={most()} of={all().length} show={() => setMost(most() + SHOWN)} />
       </Show>
     </section>
+  );
+}
+
+/** Says that there is more than what is shown. */
+function More(props: { shown: number; of: number; show: () => void }) {
+  return (
+    <Show when={props.of > props.shown}>
+      <div class="row"><span class="quiet">{t("table.part", { shown: props.shown, count: props.of })}</span><button class="button" type="button" onClick={props.show}>{t("table.more")}</button></div>
+    </Show>
   );
 }

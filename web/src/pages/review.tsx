@@ -1,10 +1,12 @@
 import { useParams } from "@solidjs/router";
-import { For, Show, createResource } from "solid-js";
+import { For, Show, batch, createEffect, createResource, createSignal, on, untrack } from "solid-js";
 import { request } from "../api/client";
 import { pathOf } from "../api/collections";
 import type { Condition } from "../api/types";
-import { moment, t } from "../i18n/messages";
-import type { Resource } from "../live/feed";
+import { instant, moment, t } from "../i18n/messages";
+import type { ManagedFields, Resource } from "../live/feed";
+import { partsOf } from "../live/recent";
+import { CopyButton } from "../ui/copy";
 import { Conditions, Head, Problem } from "../ui/parts";
 
 type Reviewed = Resource & { status?: { conditions?: Condition[] } };
@@ -16,17 +18,51 @@ export function Review() {
     const [first = "", second] = params.place.split("/");
     return second === undefined ? pathOf(params.plural, first) : pathOf(params.plural, second, first);
   };
-  const [object] = createResource(path, (path) => request<Reviewed>(path));
+  // No resource of Solid's: when it is read again, the page would give way to "Loading".
+  const [object, setObject] = createSignal<{ found: Reviewed; read: number }>();
+  const [problem, setProblem] = createSignal<unknown>();
+  const read = async (path: string) => {
+    const isWanted = () => path === here();
+    try {
+      const found = await request<Reviewed>(path);
+      if (isWanted()) setObject({ found, read: Date.now() });
+    } catch (error) {
+      if (isWanted()) setProblem(error);
+    }
+  };
+  const here = () => untrack(path);
+  createEffect(on(path, (path) => {
+    batch(() => {
+      setObject(undefined);
+      setProblem(undefined);
+    });
+    void read(path);
+  }));
   return (
-    <Show when={object.error === undefined} fallback={<Problem error={object.error} />}>
+    <Show when={problem() === undefined} fallback={<Problem error={problem()} />}>
       <Show when={object()} fallback={<p class="empty" role="status">{t("state.loading")}</p>}>
-        {(found) => <Shown object={found()} />}
+        {(one) => <Shown object={one().found} read={one().read} again={() => void read(here())} />}
       </Show>
     </Show>
   );
 }
 
-function Shown(props: { object: Reviewed }) {
+/** So many parts stand beside a manager; more of them open. */
+const PARTS = 6;
+
+function Parts(props: { fields: ManagedFields }) {
+  const all = () => partsOf(props.fields);
+  const text = () => <code class="line">{all().join(", ")}</code>;
+  return (
+    <Show when={all().length > 0}>
+      <Show when={all().length > PARTS} fallback={<div>{text()}</div>}>
+        <details><summary>{t("review.parts", { count: all().length })}</summary>{text()}</details>
+      </Show>
+    </Show>
+  );
+}
+
+function Shown(props: { object: Reviewed; read: number; again: () => void }) {
   const [yaml] = createResource(() => props.object, async (object) => {
     const { managedFields: _, ...metadata } = object.metadata;
     return (await import("yaml")).stringify({ ...object, metadata });
@@ -34,8 +70,10 @@ function Shown(props: { object: Reviewed }) {
   return (
     <>
       <Head title={t("review.title", { name: props.object.metadata.name })} under={props.object.kind ?? ""}>
-        <button class="button" type="button" onClick={() => void navigator.clipboard.writeText(yaml() ?? "")}>{t("review.copy")}</button>
+        <CopyButton text={yaml.latest ?? ""} />
+        <button class="button" type="button" onClick={() => props.again()}>{t("review.again")}</button>
       </Head>
+      <p class="quiet" role="status">{t("review.read", { time: instant(props.read) })}</p>
       <div class="cards">
         <section class="card" aria-label={t("review.conditions")}>
           <h2>{t("review.conditions")}</h2>
@@ -45,10 +83,11 @@ function Shown(props: { object: Reviewed }) {
           <h2>{t("review.managers")}</h2>
           <ul class="stairs">
             <For each={props.object.metadata.managedFields}>
-              {({ manager, operation, time, subresource }) => (
+              {(fields) => (
                 <li>
-                  <span class="tag">{operation}</span>{" "}{manager}{subresource ? ` · ${subresource}` : ""}{" "}
-                  <span class="quiet">{time ? moment(time) : ""}</span>
+                  <span class="tag">{fields.operation}</span>{" "}{fields.manager}{fields.subresource ? ` · ${fields.subresource}` : ""}{" "}
+                  <span class="quiet">{fields.time ? moment(fields.time) : ""}</span>
+                  <Parts fields={fields} />
                 </li>
               )}
             </For>
@@ -57,7 +96,7 @@ function Shown(props: { object: Reviewed }) {
       </div>
       <section class="card" aria-label={t("review.yaml")}>
         <h2>{t("review.yaml")}</h2>
-        <pre tabindex="0">{yaml()}</pre>
+        <pre tabindex="0">{yaml.latest}</pre>
       </section>
     </>
   );

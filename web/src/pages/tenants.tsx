@@ -5,8 +5,10 @@ import type { Condition, Platform, Tenant as TenantObject } from "../api/types";
 import { type TreeNode, add, forest } from "../budget/forest";
 import { fullness, tenantShares, worst } from "../budget/shares";
 import { t } from "../i18n/messages";
+import { seen } from "../live/states";
 import { PeopleLink } from "../ui/access";
 import { ReviewLink } from "../ui/acts";
+import { MoreObjects } from "../ui/more";
 import { Conditions, Fullness, Head, Living, Problem, Shares, missing } from "../ui/parts";
 import { Table } from "../ui/table";
 
@@ -42,6 +44,7 @@ export function Tenants() {
             )}
           </Table>
         </Show>
+        <MoreObjects kinds={["platforms", "namespacetemplates"]} />
       </Living>
     </>
   );
@@ -56,7 +59,7 @@ export function Tenant() {
   const named = platforms();
   const own = () => [...named.objects().values()].filter(({ spec }) => spec?.tenantID === params.name);
   return (
-    <Living states={[all.state(), inside.state(), used.state()]}>
+    <Living states={[all.state(), inside.state(), used.state(), ...seen(named.state())]}>
       <Show when={all.objects().get(params.name)} fallback={<Problem error={missing(params.name)} />}>
         {(tenant) => <Shown tenant={tenant()} roots={forest(inside.objects().values(), used.objects().values())} platforms={own()} />}
       </Show>
@@ -70,7 +73,13 @@ function Shown(props: { tenant: TenantObject; roots: TreeNode[]; platforms: Plat
   const own = () => props.roots.filter((root) => root.project.spec?.tenantID === name());
   return (
     <>
-      <Head title={props.tenant.spec?.displayName || name()} under={name()}><ReviewLink plural="tenants" name={name()} /></Head>
+      <Head title={props.tenant.spec?.displayName || name()} under={name()}>
+        <Show when={isOperator()}><A class="button" href={`/change/tenants/${name()}`}>{t("project.change")}</A></Show>
+        <ReviewLink plural="tenants" name={name()} />
+      </Head>
+      <Show when={props.tenant.spec?.template}>
+        {(template) => <p>{t("form.template")}: <A href={`/review/namespacetemplates/${template()}`}>{template()}</A></p>}
+      </Show>
       <div class="cards">
         <Show when={shares().length > 0} fallback={<p class="card quiet">{t("tenant.noceilings")}</p>}><Shares shares={shares()} /></Show>
       </div>
@@ -93,6 +102,7 @@ function Shown(props: { tenant: TenantObject; roots: TreeNode[]; platforms: Plat
           <h2>{t("project.conditions")}</h2>
           <Conditions all={props.tenant.status?.conditions as Condition[] | undefined} />
         </section>
+        <MoreObjects kinds={["platforms", "namespacetemplates"]} tenant={name()} />
       </div>
     </>
   );

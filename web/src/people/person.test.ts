@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import type { Project } from "../api/types";
-import { type Person, accessTo, changesOf, isWhole, written } from "./person";
+import { type Person, accessTo, changesOf, isWhole, rebased, written } from "./person";
 
 const person = (name: string, more: Partial<Person> = {}): Person => ({ kind: "User", name, namespace: "", cluster: "", role: "edit", member: false, ...more });
 
@@ -36,4 +36,11 @@ it("tells who has a role in a project, and which project gives it", () => {
     ["web: ci:deployer (east) edit", "web: bob edit", "shop: developers view"]);
   expect(accessTo("round", all)).toHaveLength(1);
   expect(accessTo("unseen", all)).toEqual([]);
+});
+
+it("keeps what was changed, and takes everybody else as he is now", () => {
+  const before = [person("ann"), person("bob"), person("cyd"), person("dan")];
+  const mine = [person("ann", { role: "admin" }), person("bob"), person("dan"), person("new")];
+  const after = [person("ann"), person("bob", { role: "view" }), person("cyd"), person("eve"), person("new", { role: "admin" })];
+  expect(rebased(before, mine, after)).toEqual([person("ann", { role: "admin" }), person("bob", { role: "view" }), person("new"), person("eve")]);
 });

@@ -80,3 +80,16 @@ export function changesOf(before: readonly Person[], after: readonly Person[]): 
 export function written({ kind, name, namespace, cluster, role }: Person, hasRole: boolean): object {
   return { kind, name, ...(kind === "ServiceAccount" && { namespace, ...(cluster && { cluster }) }), ...(hasRole && { role }) };
 }
+
+/** Who has changed people keeps that; whom he has not touched is as he is now. */
+export function rebased(before: readonly Person[], mine: readonly Person[], after: readonly Person[]): Person[] {
+  const byKey = (all: readonly Person[]) => new Map(all.map((one) => [keyOf(one), one]));
+  const [old, now, named] = [byKey(before), byKey(after), byKey(mine)];
+  const kept = mine.flatMap((one) => {
+    const key = keyOf(one);
+    if (old.get(key)?.role !== one.role) return [one];
+    const fresh = now.get(key);
+    return fresh ? [fresh] : [];
+  });
+  return [...kept, ...after.filter((one) => !old.has(keyOf(one)) && !named.has(keyOf(one)))];
+}

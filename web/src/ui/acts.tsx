@@ -81,6 +81,7 @@ export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
+/** What goes cannot be had back: its name is typed first. */
 export function DeleteButton(props: { plural: string; name: string; namespace?: string; text: string; after: string }) {
   const navigate = useNavigate();
   const act = async () => {
@@ -89,7 +90,7 @@ export function DeleteButton(props: { plural: string; name: string; namespace?: 
     await request(pathOf(props.plural, props.name, props.namespace), { method: "DELETE" });
     navigate(after);
   };
-  return <Confirmed grave label={t("act.delete")} title={t("act.delete.title", { name: props.name })} text={props.text} act={act} />;
+  return <Confirmed grave label={t("act.delete")} title={t("act.delete.title", { name: props.name })} text={props.text} typed={props.name} act={act} />;
 }
 
 interface ReasonedActProps {

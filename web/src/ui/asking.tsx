@@ -2,22 +2,18 @@
 
 import { A } from "@solidjs/router";
 import { For, type ParentProps, Show, createEffect, createResource, createSignal, on, onCleanup } from "solid-js";
-import { type Method, request } from "../api/client";
 import { ApiError, type LevelCause, levelsOf } from "../api/status";
+import { ChangedMeanwhile, type Outgoing, write } from "../api/writing";
 import { t } from "../i18n/messages";
 import { messageOf } from "./acts";
+import { ChangedNotice, type Meanwhile } from "./meanwhile";
 import { Bar } from "./parts";
 import { said } from "./precision";
 
 /** So long nobody types before the server is asked. */
 const PAUSE_MS = 350;
 
-/** What would be sent. */
-export interface Outgoing {
-  method: Method;
-  path: string;
-  body: unknown;
-}
+export type { Outgoing };
 
 export type Verdict = { is: "incomplete" } | { is: "checking" } | { is: "fits" } | { is: "refused"; error: unknown };
 
@@ -32,7 +28,7 @@ export function checked(sent: () => Outgoing | undefined): () => Verdict {
     tell({ is: "checking" });
     const abort = new AbortController();
     const timer = setTimeout(() => {
-      request(`${wanted.path}?dryRun=All`, { method: wanted.method, body: wanted.body, signal: abort.signal }).then(
+      write(wanted, { isDry: true, signal: abort.signal }).then(
         () => tell({ is: "fits" }),
         (error: unknown) => {
           if (!abort.signal.aborted) tell({ is: "refused", error });
@@ -56,6 +52,8 @@ interface AskingFormProps {
   incomplete: string;
   fits?: string;
   done: () => void;
+  /** Of a form that changes what others change, too. */
+  meanwhile?: Meanwhile;
 }
 
 export function AskingForm(props: ParentProps<AskingFormProps>) {
@@ -68,7 +66,7 @@ export function AskingForm(props: ParentProps<AskingFormProps>) {
     if (!props.sent) return;
     setBusy(true);
     try {
-      await request(props.sent.path, { method: props.sent.method, body: props.sent.body });
+      await write(props.sent);
       props.done();
     } catch (failure) {
       setError(failure);
@@ -88,7 +86,7 @@ export function AskingForm(props: ParentProps<AskingFormProps>) {
       </form>
       <div class="stairs">
         <div aria-live="polite">
-          <Show when={refusal()} fallback={<Answer verdict={props.verdict} incomplete={props.incomplete} fits={props.fits ?? t("form.fits")} />}>{(refused) => <Refusal error={refused()} />}</Show>
+          <Show when={refusal()} fallback={<Answer verdict={props.verdict} incomplete={props.incomplete} fits={props.fits ?? t("form.fits")} />}>{(refused) => <Refusal error={refused()} meanwhile={props.meanwhile} />}</Show>
         </div>
         <section class="card" aria-label={t("form.yaml")}>
           <h2>{t("form.yaml")}</h2>
@@ -108,15 +106,22 @@ function Answer(props: { verdict: Verdict; incomplete: string; fits: string }) {
 }
 
 /** The levels that said no, as bars: what is given away, and what was asked beyond. */
-function Refusal(props: { error: unknown }) {
+function Refusal(props: { error: unknown; meanwhile: Meanwhile | undefined }) {
   const told = () => levelsOf(props.error instanceof ApiError ? props.error.causes : []);
+  const changed = () => (props.error instanceof ChangedMeanwhile && props.meanwhile ? { fresh: props.error.fresh, of: props.meanwhile } : undefined);
+  return (
+    <Show when={changed()} fallback={<Refused error={props.error} told={told()} />}>{(by) => <ChangedNotice fresh={by().fresh} of={by().of} />}</Show>
+  );
+}
+
+function Refused(props: { error: unknown; told: ReturnType<typeof levelsOf> }) {
   return (
     <section class="stairs" role="alert" aria-label={t("form.refused")}>
       <h2>{t("form.refused")}</h2>
-      <For each={told().levels} fallback={<p class="notice bad">{messageOf(props.error)}</p>}>{(level) => <Stair level={level} />}</For>
-      <Show when={told().levels.length > 0}>
+      <For each={props.told.levels} fallback={<p class="notice bad">{messageOf(props.error)}</p>}>{(level) => <Stair level={level} />}</For>
+      <Show when={props.told.levels.length > 0}>
         <p class="quiet">{messageOf(props.error)}</p>
-        <For each={told().others}>{(cause) => <p class="notice">{cause.field}: {cause.message}</p>}</For>
+        <For each={props.told.others}>{(cause) => <p class="notice">{cause.field}: {cause.message}</p>}</For>
       </Show>
     </section>
   );

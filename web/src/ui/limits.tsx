@@ -28,6 +28,8 @@ interface LimitsFieldsProps {
   set: (limits: readonly ClusterLimits[]) => void;
   /** What a cluster that is added begins with. */
   empty: (cluster: string) => ClusterLimits;
+  /** What may be asked for at most, as far as that is known. */
+  left?: ((cluster: string, resource: string) => string | undefined) | undefined;
 }
 
 export function LimitsFields(props: LimitsFieldsProps) {
@@ -54,7 +56,7 @@ export function LimitsFields(props: LimitsFieldsProps) {
                     onClick={() => props.set(props.limits.filter((_, at) => at !== index))}>−</button>
                 </Show>
               </div>
-              <Amounts rows={entry().amounts} set={(amounts) => put(index, { amounts })} />
+              <Amounts rows={entry().amounts} set={(amounts) => put(index, { amounts })} left={(resource) => props.left?.(entry().cluster, resource)} />
             </fieldset>
           );
         }}
@@ -67,7 +69,7 @@ export function LimitsFields(props: LimitsFieldsProps) {
   );
 }
 
-function Amounts(props: { rows: readonly AmountRow[]; set: (rows: AmountRow[]) => void }) {
+function Amounts(props: { rows: readonly AmountRow[]; set: (rows: AmountRow[]) => void; left: (resource: string) => string | undefined }) {
   const put = (index: number, row: Partial<AmountRow>) => props.set(props.rows.map((old, at) => (at === index ? { ...old, ...row } : old)));
   return (
     <fieldset class="amounts">
@@ -84,6 +86,7 @@ function Amounts(props: { rows: readonly AmountRow[]; set: (rows: AmountRow[]) =
                 onInput={(event) => put(index, { amount: event.currentTarget.value })} />
               <button class="button" type="button" aria-label={t("form.amount.remove", { resource: row().resource })}
                 onClick={() => props.set(props.rows.filter((_, at) => at !== index))}>−</button>
+              <Show when={props.left(row().resource)}>{(left) => <small class="quiet">{left()}</small>}</Show>
             </div>
           );
         }}

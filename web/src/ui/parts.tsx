@@ -5,6 +5,7 @@ import { For, Match, type ParentProps, Show, Switch } from "solid-js";
 import { exact } from "../amounts/people";
 import type { Amount } from "../amounts/quantity";
 import { permille } from "../amounts/quantity";
+import { gradeOf } from "../api/conditions";
 import { ApiError } from "../api/status";
 import type { Condition } from "../api/types";
 import { NOTED, type Share, URGENT, fullness } from "../budget/shares";
@@ -139,14 +140,6 @@ export function Living(props: ParentProps<{ states: FeedState[] }>) {
       </Match>
     </Switch>
   );
-}
-
-/** Those that are told when something is unusual. */
-const TROUBLES = new Set(["Terminating", "Replaced", "OtherAccess"]);
-
-function gradeOf({ type, status }: Condition): "good" | "noted" | "urgent" {
-  if (TROUBLES.has(type)) return status === "True" ? "noted" : "good";
-  return status === "True" ? "good" : status === "False" ? "urgent" : "noted";
 }
 
 /** Conditions in plain words: what is not as it should be comes first. */

@@ -1,0 +1,138 @@
+/** Two who write the same, forms that know what is left, and what is asked before something goes. */
+
+import type { Page } from "@playwright/test";
+import { words } from "../words";
+import { expect, test } from "./fixtures";
+import { PAGES } from "./routes";
+
+const ACCESS = [{ kind: "Group", name: "shop-developers", role: "edit" }, { kind: "User", name: "dave", role: "view" }];
+const CPU = words("form.amount.of", { resource: "requests.cpu" });
+
+/** The beginning of a text, before its first place. */
+const begins = (key: string) => words(key).split("{")[0] ?? "";
+
+/** Somebody writes what no form of ours touches, as the controller does with statuses. */
+const note = () => ({ metadata: { annotations: { "example.org/note": `${Date.now()}` } } });
+
+async function addLate(page: Page): Promise<void> {
+  await page.getByRole("button", { name: words("people.add") }).click();
+  await page.getByRole("group").last().getByLabel(words("column.name")).fill("late");
+}
+
+test("a budget that was read a while ago is changed all the same when only its status has moved", async ({ console, platform }) => {
+  const page = await console.as("alice", PAGES.change);
+  const local = page.getByRole("group", { name: "local", exact: true });
+  await expect(page.getByText(words("form.fits"))).toBeVisible();
+  platform.change("projects", undefined, "shop", note());
+  const lost = page.waitForResponse((response) => response.request().method() === "PATCH" && response.status() === 409);
+  await local.getByLabel(CPU, { exact: true }).fill("10.0");
+  await lost;
+  await expect(page.getByText(words("form.fits"))).toBeVisible();
+  await expect(page.getByText(/has been modified/)).toHaveCount(0);
+});
+
+test("whoever was slower is told what the other one has changed, and goes on with what he has typed", async ({ console, platform }) => {
+  const page = await console.as("alice", PAGES.people);
+  await expect(page.getByText(words("people.unchanged"))).toBeVisible();
+  try {
+    platform.change("projects", undefined, "shop", { spec: { access: [...ACCESS, { kind: "User", name: "quick", role: "view" }] } });
+    await addLate(page);
+    const told = page.getByRole("alert", { name: words("meanwhile.title") });
+    await expect(told.getByText(words("people.given", { who: "quick", role: "view" }))).toBeVisible();
+    await console.isWellMade(page, "changed-meanwhile");
+    await told.getByRole("button", { name: words("meanwhile.take") }).click();
+    await expect(page.getByText(words("people.fits"))).toBeVisible();
+    for (const who of ["quick", "late"]) await expect(page.getByRole("group", { name: who })).toBeVisible();
+    await expect(page.getByText(words("people.given", { who: "quick", role: "view" }))).toHaveCount(0);
+  } finally {
+    platform.change("projects", undefined, "shop", { spec: { access: ACCESS } });
+  }
+});
+
+test("a form says beside each amount what the project above has left", async ({ console }) => {
+  const page = await console.as("bob", PAGES.newNamespace);
+  await expect(page.getByText(/ left in shop$/).first()).toBeVisible();
+  await expect(page.getByLabel(CPU, { exact: true })).toBeVisible();
+});
+
+test("an operator may change a tenant", async ({ console }) => {
+  const page = await console.as("oscar", PAGES.tenant);
+  await page.getByRole("link", { name: words("project.change"), exact: true }).click();
+  await expect(page).toHaveURL(/change\/tenants\/acme$/);
+  await page.getByLabel(words("form.display")).fill("Acme Corporation");
+  await expect(page.getByText(words("form.fits"))).toBeVisible();
+});
+
+test("who is no operator finds no way to a tenant's ceilings", async ({ console }) => {
+  const page = await console.as("alice", PAGES.tenant);
+  await expect(page.getByRole("heading", { name: words("tenant.administrators") })).toBeVisible();
+  await expect(page.getByRole("link", { name: words("project.change"), exact: true })).toHaveCount(0);
+});
+
+test("a project goes only after its name is typed, and one knows what goes with it", async ({ console }) => {
+  const page = await console.as("alice", PAGES.project);
+  await page.getByRole("button", { name: words("act.delete"), exact: true }).click();
+  const dialog = page.getByRole("dialog");
+  await expect(dialog.getByText(/^With it go [1-9]\d* projects below it and [1-9]\d* namespaces/)).toBeVisible();
+  const sure = dialog.getByRole("button", { name: words("act.delete"), exact: true });
+  await expect(sure).toBeDisabled();
+  await dialog.getByLabel(words("act.typed", { name: "shop" })).fill("shop");
+  await expect(sure).toBeEnabled();
+  await console.isWellMade(page, "dialog-delete-project");
+  await page.keyboard.press("Escape");
+  await expect(dialog).toHaveCount(0);
+});
+
+test("all that lies in a project has a way to it", async ({ console }) => {
+  const page = await console.as("alice", PAGES.project);
+  const inside = page.getByRole("region", { name: words("project.members") }).first();
+  await expect(inside.getByRole("link", { name: "local-web", exact: true })).toBeVisible();
+  await expect(inside.getByRole("link", { name: "shop-eu", exact: true })).toBeVisible();
+});
+
+test("a namespace that is being deleted offers neither a certificate nor a change", async ({ console }) => {
+  const page = await console.as("alice", PAGES.leaving);
+  await expect(page.getByText(begins("namespace.leaving"))).toBeVisible();
+  await expect(page.getByRole("button", { name: words("namespace.kubeconfig") })).toHaveCount(0);
+  for (const key of ["namespace.edit", "act.move"]) await expect(page.getByRole("link", { name: words(key), exact: true })).toHaveCount(0);
+});
+
+test("a review says who wrote which fields and when it was read, and leads to what has no page", async ({ console, platform }) => {
+  const page = await console.as("alice", PAGES.review);
+  await expect(page.getByRole("region", { name: words("review.managers") }).getByText(/spec\./).first()).toBeVisible();
+  await expect(page.getByText(begins("review.read"))).toBeVisible();
+  const fresh = `Shop ${Date.now()}`;
+  platform.change("projects", undefined, "shop", { spec: { displayName: fresh } });
+  await page.getByRole("button", { name: words("review.again") }).click();
+  await expect(page.getByRole("region", { name: words("review.yaml") }).getByText(fresh)).toBeVisible();
+  await page.goto(platform.origin + PAGES.tenant);
+  await page.getByText(new RegExp(`^${words("more.title")}`)).click();
+  await page.getByRole("region", { name: words("more.title") }).getByRole("link").first().click();
+  await expect(page).toHaveURL(/review\/(platforms|namespacetemplates)\/[^/]+$/);
+});
+
+test("findings name a cluster that does not answer", async ({ console }) => {
+  const page = await console.as("oscar", PAGES.findings);
+  const wrong = page.getByRole("region", { name: words("findings.conditions") });
+  const lost = wrong.getByRole("listitem").filter({ has: page.getByRole("link", { name: "member-2", exact: true }) });
+  await expect(lost.getByText(/^(Ready|Reachable): (False|Unknown)$/).first()).toBeVisible();
+});
+
+test("an act at the database is copied as it is run", { tag: "@simulated" }, async ({ console }) => {
+  const page = await console.as("oscar", PAGES.findings);
+  await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
+  const row = page.getByRole("row", { name: /member-1\/old-etl/ });
+  await expect(row.getByText(words("todo.orphaned"))).toBeVisible();
+  await row.getByText(words("findings.writeoff"), { exact: true }).click();
+  await expect(row.getByText(words("findings.writeoff.danger"))).toBeVisible();
+  const line = "kubectl -n tke-business exec deployment/business-api -- /business-api audit --write-off o-1";
+  await row.getByRole("button", { name: words("copy.of", { what: line }) }).click();
+  await expect(row.getByText(words("copy.done"), { exact: true })).toBeVisible();
+  expect(await page.evaluate(() => navigator.clipboard.readText())).toBe(line);
+});
+
+test("whoever sees no clusters is not told that they agree", { tag: "@simulated" }, async ({ console }) => {
+  const page = await console.as("carol", PAGES.findings);
+  await expect(page.getByText(words("findings.none.own"))).toBeVisible();
+  await expect(page.getByText(words("findings.none"))).toHaveCount(0);
+});

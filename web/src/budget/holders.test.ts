@@ -1,0 +1,35 @@
+import { expect, it } from "vitest";
+import type { Namespace, Project } from "../api/types";
+import { type TreeNode, forest } from "./forest";
+import { below, holders, membersOf } from "./holders";
+
+const project = (name: string, parent: string, hard: Record<string, string>): Project => ({
+  metadata: { name, uid: name, resourceVersion: "1" }, spec: { parentProjectName: parent, clusters: { c: { hard } } }, status: { phase: "Active" },
+} as unknown as Project);
+const namespace = (name: string, of: string, hard: Record<string, string>, used: Record<string, string> = {}): Namespace => ({
+  metadata: { name, namespace: of, uid: name, resourceVersion: "1" }, spec: { clusterName: "c", hard }, status: { used },
+} as unknown as Namespace);
+
+const top = (): TreeNode => {
+  const [node] = forest(
+    [project("top", "", { pods: "10" }), project("child", "top", { pods: "4" }), project("grandchild", "child", {})],
+    [namespace("busy", "top", { pods: "5", cpu: "9" }, { pods: "1" }), namespace("free", "top", { cpu: "1" }), namespace("zero", "top", { pods: "0" }), namespace("deep", "grandchild", {})],
+  );
+  if (!node) throw new Error("no tree");
+  return node;
+};
+
+it("tells who holds how much of each limit, the largest first", () => {
+  expect(holders(top()).map(({ name, resource, share, idle }) => [name, resource, share, idle])).toEqual([["busy", "pods", 500, 800], ["child", "pods", 400, 1000]]);
+});
+
+it("names all that lies in it, also what holds nothing of what is limited", () => {
+  expect(membersOf(top()).map(({ name, is, share, link }) => [name, is, share, link])).toEqual([
+    ["busy", "namespace", 500, "/projects/top/namespaces/busy"], ["child", "project", 400, "/projects/child"],
+    ["free", "namespace", 0, "/projects/top/namespaces/free"], ["zero", "namespace", 0, "/projects/top/namespaces/zero"],
+  ]);
+});
+
+it("counts what goes with it at every depth", () => {
+  expect(below(top())).toEqual({ projects: 2, namespaces: 4 });
+});

@@ -1,0 +1,17 @@
+import { expect, it } from "vitest";
+import { UNIT } from "../amounts/quantity";
+import type { Project } from "../api/types";
+import { leftIn } from "./left";
+
+const project = { metadata: { name: "p" }, spec: { clusters: { c: { hard: { pods: "10" } } } }, status: { clusters: { c: { used: { pods: "7", cpu: "1" } } } } } as unknown as Project;
+
+it("tells what is left of a limit, and of none nothing", () => {
+  expect(leftIn(project, "c", "pods")).toBe(3n * UNIT);
+  expect(leftIn(project, "c", "pods", { c: { pods: "2" } })).toBe(5n * UNIT);
+  expect([leftIn(project, "c", "cpu"), leftIn(project, "d", "pods"), leftIn(undefined, "c", "pods")]).toEqual([undefined, undefined, undefined]);
+});
+
+it("does not owe anything where more is given than there is", () => {
+  const over = { ...project, spec: { clusters: { c: { hard: { pods: "5" } } } } } as unknown as Project;
+  expect(leftIn(over, "c", "pods")).toBe(0n);
+});
