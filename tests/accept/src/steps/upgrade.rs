@@ -469,3 +469,14 @@ fn early(instance: &Instance, api: &Api, kubectl: &Kubectl) -> Result<()> {
     ensure!(supervisor.pid(&api.name) == Some(process), "the replica was started again");
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_step_of_every_round_has_a_name_of_its_own() {
+        let names: Vec<String> = (0..6).map(name_of).collect();
+        assert_eq!(names, ["before", "old", "new", "back", "old-2", "new-2"]);
+    }
+}
