@@ -1,5 +1,5 @@
-//! The releases before and after this one, for the test of an upgrade and its rollback. The one before is the last that has a tag;
-//! the one after is these sources with one more migration, and functions of its own in the database.
+//! The releases before and after this one, for the test of an upgrade and its rollback. The one before is the last that has a tag,
+//! or whatever commit is named; the one after is these sources with one more migration, and functions of its own in the database.
 
 use crate::workspace;
 use crate::{cargo, tree};
@@ -16,6 +16,10 @@ const MIGRATION: (&str, &str) = (
 );
 /// Tags of releases.
 const TAGS: &str = "v*";
+/// Names the commit that is tried as the release before this one.
+const FORMER: &str = "XTASK_FORMER";
+/// What a release runs.
+const PROGRAMS: [&str; 2] = ["business-api", "business-controller"];
 /// Another text gives all functions of the store other names.
 const FUNCTION: (&str, &str) = ("crates/store/sql/apply_batch.sql", "-- release after this one\n");
 const COPIED: [&str; 6] = ["Cargo.toml", "Cargo.lock", "crates", "deploy", "migrations", "tests"];
@@ -23,19 +27,25 @@ const COPIED: [&str; 6] = ["Cargo.toml", "Cargo.lock", "crates", "deploy", "migr
 /// Files of a tree by their paths in it.
 type Sources = BTreeMap<PathBuf, Vec<u8>>;
 
-/// Builds the business-api of both; acceptance finds them as `.dev/newer/business-api` and `.dev/former/business-api`.
+/// Builds the programs of both; acceptance finds them in `.dev/newer` and `.dev/former`.
 pub(crate) fn build() -> Result<()> {
     say::step("the release after this one built", || release("newer", "99.0.0", next()?))?;
-    let Some(tag) = last_tag()? else {
+    let root = workspace::root();
+    if let Some(revision) = former(&root, &std::env::var(FORMER).unwrap_or_default())? {
+        return say::step(&format!("{revision} built, as the release before this one"), || {
+            release("former", "0.0.1", committed(&root, &revision)?)
+        });
+    }
+    say::step("no release before this one", || {
         // What an earlier build left would be tried.
-        let program = workspace::dev().join("former/business-api");
-        if program.exists() {
-            std::fs::remove_file(program)?;
+        for program in PROGRAMS.map(|program| workspace::dev().join("former").join(program)) {
+            if program.exists() {
+                std::fs::remove_file(program)?;
+            }
         }
-        say::skipped("no release has a tag yet: only the release after this one is tried beside it");
-        return Ok(());
-    };
-    say::step(&format!("{tag} built"), || release("former", "0.0.1", tagged(&tag)?))
+        say::skipped(why_none(&root));
+        Ok(())
+    })
 }
 
 /// Builds a release. Cargo takes packages of the same version for the same, wherever they lie: it gets one of its own.
@@ -57,8 +67,10 @@ fn release(name: &str, version: &str, mut sources: Sources) -> Result<()> {
         .stdout(say::lines())
         .status()?;
     ensure!(built.success(), "the {name} release does not build");
-    // The next build of this release puts its own program into this place.
-    std::fs::copy(target.join("business-api"), dir.join("business-api"))?;
+    // The next build of this release puts its own programs into this place.
+    for program in PROGRAMS {
+        std::fs::copy(target.join(program), dir.join(program)).with_context(|| format!("copy {program}"))?;
+    }
     Ok(())
 }
 
@@ -67,34 +79,45 @@ fn renumbered(manifest: &str, version: &str) -> Result<String> {
     Ok(manifest.replacen(line, &format!("version = {version:?}"), 1))
 }
 
-/// The newest release that this one comes after; `None` where there is none, or no history.
-fn last_tag() -> Result<Option<String>> {
-    let git = Command::new("git")
-        .current_dir(workspace::root())
-        // A tag of these sources is no release before them.
-        .args(["tag", "--list", TAGS, "--merged", "HEAD", "--no-contains", "HEAD"])
-        .arg("--sort=-version:refname")
-        .output();
-    let Ok(output) = git else { return Ok(None) };
-    Ok(String::from_utf8(output.stdout)?.lines().next().map(str::to_owned))
+/// The commit that is named, or the newest release that this one comes after; `None` where there is none, or no history.
+fn former(root: &Path, named: &str) -> Result<Option<String>> {
+    if !named.is_empty() {
+        git(root, &["rev-parse", "--verify", &format!("{named}^{{commit}}")])
+            .with_context(|| format!("{FORMER}={named} names no commit"))?;
+        return Ok(Some(named.to_owned()));
+    }
+    // A tag of these sources is no release before them.
+    let of_others = ["--merged", "HEAD", "--no-contains", "HEAD", "--sort=-version:refname"];
+    let Ok(tags) = git(root, &[&["tag", "--list", TAGS][..], &of_others].concat()) else { return Ok(None) };
+    Ok(String::from_utf8(tags)?.lines().next().map(str::to_owned))
 }
 
-/// The sources of a tag.
-fn tagged(tag: &str) -> Result<Sources> {
-    let git = |args: &[&str]| -> Result<Vec<u8>> {
-        let output = Command::new("git").current_dir(workspace::root()).args(args).output()?;
-        ensure!(
-            output.status.success(),
-            "git {}: {}",
-            args.join(" "),
-            String::from_utf8_lossy(&output.stderr)
-        );
-        Ok(output.stdout)
-    };
+/// Why there is none.
+fn why_none(root: &Path) -> &'static str {
+    match git(root, &["rev-parse", "--is-shallow-repository"]).as_deref() {
+        Ok(b"true\n") => {
+            "this clone is shallow, so no release's tag can be seen: nothing is tried that came before. \
+             `git fetch --unshallow --tags` brings the tags, and XTASK_FORMER=REV names any other commit"
+        }
+        Ok(_) => "no release has a tag yet; XTASK_FORMER=REV names a commit to be tried as one",
+        Err(_) => "there is no history here, so nothing is tried that came before",
+    }
+}
+
+fn git(root: &Path, args: &[&str]) -> Result<Vec<u8>> {
+    let output = Command::new("git").current_dir(root).args(args).output().context("start git")?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "git {}: {}", args.join(" "), said.trim());
+    Ok(output.stdout)
+}
+
+/// The sources of a commit.
+fn committed(root: &Path, revision: &str) -> Result<Sources> {
     let mut sources = Sources::new();
-    for name in String::from_utf8(git(&["ls-tree", "-r", "--name-only", tag])?)?.lines() {
+    let names = String::from_utf8(git(root, &["ls-tree", "-r", "-z", "--name-only", revision])?)?;
+    for name in names.split_terminator('\0') {
         if COPIED.iter().any(|copied| Path::new(name).starts_with(copied)) {
-            sources.insert(name.into(), git(&["show", &format!("{tag}:{name}")])?);
+            sources.insert(name.into(), git(root, &["show", &format!("{revision}:{name}")])?);
         }
     }
     Ok(sources)
@@ -135,4 +158,43 @@ fn write(dir: &Path, sources: &Sources) -> Result<()> {
         std::fs::write(&file, bytes).with_context(|| format!("write {}", file.display()))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(root: &Path, args: &[&str]) {
+        let who = ["-c", "user.name=test", "-c", "user.email=test@example.org", "-c", "commit.gpgsign=false"];
+        git(root, &[&who[..], args].concat()).unwrap();
+    }
+
+    #[test]
+    fn the_release_before_is_the_last_tag_or_what_is_named_and_a_shallow_clone_says_that_it_sees_none() {
+        let root = std::env::temp_dir().join(format!("xtask-releases-{}", std::process::id()));
+        let (whole, shallow) = (root.join("whole"), root.join("shallow"));
+        std::fs::create_dir_all(whole.join("crates")).unwrap();
+        run(&whole, &["init", "--quiet"]);
+        for (text, tag) in [("one", Some("v0.9.0")), ("two", Some("v0.10.0")), ("three", None)] {
+            std::fs::write(whole.join("crates/text"), text).unwrap();
+            run(&whole, &["add", "--all"]);
+            run(&whole, &["commit", "--quiet", "--message", text]);
+            if let Some(tag) = tag {
+                run(&whole, &["tag", tag]);
+            }
+        }
+        assert_eq!(former(&whole, "").unwrap().as_deref(), Some("v0.10.0"));
+        let named = former(&whole, "HEAD~2").unwrap().unwrap();
+        let sources = committed(&whole, &named).unwrap();
+        assert_eq!(sources, Sources::from([(PathBuf::from("crates/text"), b"one".to_vec())]));
+        let unknown = format!("{:#}", former(&whole, "v7").unwrap_err());
+        assert!(unknown.starts_with("XTASK_FORMER=v7 names no commit"), "{unknown}");
+
+        let from = format!("file://{}", whole.display());
+        run(&root, &["clone", "--quiet", "--depth=1", "--no-tags", &from, "shallow"]);
+        assert_eq!(former(&shallow, "").unwrap(), None);
+        assert!(why_none(&shallow).contains("shallow"), "{}", why_none(&shallow));
+        assert!(why_none(&whole).contains("XTASK_FORMER"), "{}", why_none(&whole));
+        std::fs::remove_dir_all(root).unwrap();
+    }
 }

@@ -13,7 +13,7 @@ mod report;
 
 use crate::table::progress;
 use crate::{Servers, objects, process, rival};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
 use http::Method;
 use kit::Endpoint;
@@ -72,7 +72,7 @@ pub(crate) struct Settings {
 }
 
 impl Soak {
-    /// Runs, prints, and compares.
+    /// Runs, prints, and compares. The error: something grows, or is worse than before.
     pub(crate) async fn run(self, target: &Servers) -> Result<()> {
         let before = self.against.as_deref().map(Report::read).transpose()?;
         let settings = before.as_ref().map_or(&self.settings, |report| &report.settings).clone();
@@ -81,7 +81,10 @@ impl Soak {
         if let Some(file) = &self.save {
             report.write(file)?;
         }
-        before.map_or(Ok(()), |before| report.compare(&before))
+        let worse = before.map(|before| report.compare(&before)).unwrap_or_default();
+        let wrong: Vec<String> = worse.into_iter().chain(report.grown()).collect();
+        ensure!(wrong.is_empty(), "{}", wrong.join(", "));
+        Ok(())
     }
 }
 

@@ -235,11 +235,35 @@ impl Supervisor {
         inner.save()
     }
 
+    /// What a child is.
+    pub fn spec(&self, name: &str) -> Result<Spec> {
+        Ok(self.lock().find(name)?.spec.clone())
+    }
+
+    /// Goes on with what a child is changed into.
+    pub fn change(&self, name: &str, change: impl FnOnce(&mut Spec)) -> Result<()> {
+        self.pause(name)?;
+        {
+            let mut inner = self.lock();
+            let running = inner.find(name)?;
+            change(&mut running.spec);
+            // It has not died yet.
+            running.deaths = 0;
+        }
+        self.resume(name)
+    }
+
     /// Goes on with another program in the place of a child's.
     pub fn replace(&self, name: &str, program: &Path) -> Result<()> {
-        self.pause(name)?;
-        program.clone_into(&mut self.lock().find(name)?.spec.program);
-        self.resume(name)
+        self.change(name, |spec| program.clone_into(&mut spec.program))
+    }
+
+    /// Stops a child for good.
+    pub fn remove(&self, name: &str) -> Result<()> {
+        let mut inner = self.lock();
+        inner.find(name)?.stop()?;
+        inner.running.retain(|running| running.spec.name != name);
+        inner.save()
     }
 
     /// The process of a running child.
@@ -446,6 +470,23 @@ mod tests {
         supervisor.stop().unwrap();
         assert!(!second.alive());
         assert!(InstanceState::load(&dir.join("state.json")).unwrap().children.is_empty());
+        std::fs::remove_dir_all(dir).unwrap();
+    }
+
+    #[test]
+    fn a_child_is_changed_into_another_one_and_one_that_is_removed_is_not_started_again() {
+        let dir = directory("change");
+        let supervisor = Supervisor::open(&dir).unwrap();
+        supervisor.start(Spec::new("sleeper", Path::new("/bin/sleep")).args(["600"])).unwrap();
+        let first = ProcessIdentity::of(supervisor.pid("sleeper").unwrap()).unwrap();
+        supervisor.change("sleeper", |spec| spec.args = vec!["700".to_owned()]).unwrap();
+        let second = ProcessIdentity::of(supervisor.pid("sleeper").unwrap()).unwrap();
+        assert!(!first.alive() && second.alive());
+        assert_eq!(supervisor.spec("sleeper").unwrap().args, ["700"]);
+        supervisor.remove("sleeper").unwrap();
+        assert!(!second.alive());
+        assert!(supervisor.spec("sleeper").is_err());
+        supervisor.stop().unwrap();
         std::fs::remove_dir_all(dir).unwrap();
     }
 

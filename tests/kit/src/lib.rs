@@ -234,3 +234,30 @@ impl Connection {
         Ok(())
     }
 }
+
+/// The lines of an answer, as they come. Its connection has to stay.
+#[derive(Debug)]
+pub struct Lines {
+    body: Incoming,
+    buffer: Vec<u8>,
+}
+
+impl Lines {
+    /// Those of this answer.
+    pub fn of(response: http::Response<Incoming>) -> Self {
+        Self { body: response.into_body(), buffer: Vec::new() }
+    }
+
+    /// The next one, its end included; `None` at the end of the answer. A line without an end is none.
+    pub async fn line(&mut self) -> Result<Option<Vec<u8>>> {
+        loop {
+            if let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') {
+                return Ok(Some(self.buffer.drain(..=end).collect()));
+            }
+            let Some(frame) = self.body.frame().await else { return Ok(None) };
+            if let Ok(data) = frame?.into_data() {
+                self.buffer.extend_from_slice(&data);
+            }
+        }
+    }
+}

@@ -3,9 +3,7 @@
 use anyhow::{Context, Result, bail};
 use bytes::Bytes;
 use http::Method;
-use http_body_util::BodyExt as _;
-use hyper::body::Incoming;
-use kit::Endpoint;
+use kit::{Endpoint, Lines};
 use serde_json::Value;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -129,10 +127,10 @@ impl Watcher {
             410 => return Ok(Ended::Gone),
             code => bail!("watch: {code}"),
         }
-        let mut body = response.into_body();
-        let mut buffer = Vec::new();
+        let mut lines = Lines::of(response);
         while !stop.load(Ordering::Relaxed) {
-            let Some(line) = next_line(&mut body, &mut buffer).await? else { return Ok(Ended::Cut) };
+            let line = tokio::time::timeout(SILENCE_MAX, lines.line()).await??;
+            let Some(line) = line else { return Ok(Ended::Cut) };
             if let Some(ended) = self.hear(&line)? {
                 return Ok(ended);
             }
@@ -151,19 +149,6 @@ impl Watcher {
             "BOOKMARK" => Ok(None),
             _ if event.pointer("/object/code") == Some(&Value::from(410)) => Ok(Some(Ended::Gone)),
             _ => Ok(Some(Ended::Cut)),
-        }
-    }
-}
-
-/// The next line of a body; `None` at its end.
-async fn next_line(body: &mut Incoming, buffer: &mut Vec<u8>) -> Result<Option<Vec<u8>>> {
-    loop {
-        if let Some(end) = buffer.iter().position(|byte| *byte == b'\n') {
-            return Ok(Some(buffer.drain(..=end).collect()));
-        }
-        let Some(frame) = tokio::time::timeout(SILENCE_MAX, body.frame()).await? else { return Ok(None) };
-        if let Ok(data) = frame?.into_data() {
-            buffer.extend_from_slice(&data);
         }
     }
 }

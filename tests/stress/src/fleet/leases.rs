@@ -5,8 +5,7 @@ use super::tenures::Takeover;
 use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
 use http::Method;
-use http_body_util::BodyExt as _;
-use kit::Endpoint;
+use kit::{Endpoint, Lines};
 use meta::time::parse_micro;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -47,14 +46,9 @@ impl Leases {
             let mut connection = endpoint.connect().await?;
             let response = connection.open(Method::GET, LEASES, Bytes::new()).await?;
             ensure!(response.status().is_success(), "leases: {}", response.status());
-            let (mut body, mut buffer) = (response.into_body(), Vec::new());
-            while let Some(frame) = body.frame().await {
-                let Ok(data) = frame?.into_data() else { continue };
-                buffer.extend_from_slice(&data);
-                while let Some(end) = buffer.iter().position(|byte| *byte == b'\n') {
-                    let line: Vec<u8> = buffer.drain(..=end).collect();
-                    self.hear(&serde_json::from_slice(&line)?);
-                }
+            let mut lines = Lines::of(response);
+            while let Some(line) = lines.line().await? {
+                self.hear(&serde_json::from_slice(&line)?);
             }
         }
     }

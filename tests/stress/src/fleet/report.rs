@@ -27,7 +27,7 @@ impl Wrong {
     fn words(self) -> &'static str {
         match self {
             Self::Writers => "clusters with two writers at once",
-            Self::Orphaned => "clusters without a writer for too long",
+            Self::Orphaned => "clusters and shares without a writer for too long",
             Self::Sum => "namespaces that are not in their cluster as they should be",
             Self::Ledger => "differences between ledger and objects",
         }
@@ -41,6 +41,15 @@ impl Wrong {
             Self::Ledger => "ledger",
         }
     }
+}
+
+/// By how much the goal may be missed before that is wrong.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Patience {
+    /// For each cluster: all of a share are listed before the last one is written to.
+    pub(crate) clusters: Duration,
+    /// For a share, which is what the goal is meant for.
+    pub(crate) shares: Duration,
 }
 
 /// One fault, from its beginning until it was over.
@@ -97,7 +106,21 @@ impl Row {
         all.get(all.len() / 2).copied()
     }
 
-    pub(crate) fn longest(&self) -> Option<(&String, Duration)> {
+    /// What was without a writer for too long.
+    pub(crate) fn late(&self, patience: Patience) -> Vec<String> {
+        let Some(goal) = self.goal else { return Vec::new() };
+        let told =
+            |name: &str, gap: Duration| format!("{name}: {:.2} s after {}", gap.as_secs_f64(), self.fault);
+        let mut late = Vec::new();
+        if let Some((cluster, gap)) = self.longest().filter(|(_, gap)| *gap > goal + patience.clusters) {
+            late.push(told(cluster, gap));
+        }
+        let shares = self.shares.iter().filter(|(_, gap)| **gap > goal + patience.shares);
+        late.extend(shares.map(|(share, gap)| told(share, *gap)));
+        late
+    }
+
+    fn longest(&self) -> Option<(&String, Duration)> {
         self.moved.iter().map(|(cluster, gap)| (cluster, *gap)).max_by_key(|(_, gap)| *gap)
     }
 
@@ -216,5 +239,36 @@ impl Report {
             "conflicts": conflicts, "unanswered": unanswered, "tenures": self.tenures,
             "namespacesInTheEnd": self.namespaces, "settledSeconds": self.settled.as_secs_f64(), "wrong": wrong,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(share: u64, cluster: u64, goal: Option<u64>) -> Row {
+        let times = |name: &str, millis| BTreeMap::from([(name.to_owned(), Duration::from_millis(millis))]);
+        Row {
+            fault: "kill -9",
+            controller: "business-controller".to_owned(),
+            moved: times("member-1", cluster),
+            shares: times("business-controller-00", share),
+            goal: goal.map(Duration::from_millis),
+            counts: Counts::default(),
+        }
+    }
+
+    #[test]
+    fn a_share_keeps_to_the_goal_and_a_cluster_of_it_may_be_a_little_later() {
+        let strict = Patience { clusters: Duration::from_secs(5), shares: Duration::from_millis(50) };
+        assert_eq!(row(17_040, 21_900, Some(17_000)).late(strict), Vec::<String>::new());
+        assert_eq!(
+            row(17_060, 17_060, Some(17_000)).late(strict),
+            ["business-controller-00: 17.06 s after kill -9"]
+        );
+        assert_eq!(row(16_000, 22_100, Some(17_000)).late(strict), ["member-1: 22.10 s after kill -9"]);
+        let busy = Patience { shares: Duration::from_secs(5), ..strict };
+        assert_eq!(row(21_900, 21_900, Some(17_000)).late(busy), Vec::<String>::new());
+        assert_eq!(row(60_000, 60_000, None).late(strict), Vec::<String>::new());
     }
 }

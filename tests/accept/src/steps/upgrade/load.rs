@@ -1,100 +1,144 @@
-//! Creates, patches and deletes that go on while releases change, by every way at once.
+//! Creates, patches and deletes in every cluster that go on while releases change, by every way at once.
 
 use anyhow::{Context, Result, bail, ensure};
 use http::{Method, StatusCode};
-use instance::HOST_CLUSTER;
 use instance::job::{Hard, namespace};
 use kit::{Connection, Endpoint};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::task::JoinSet;
 
-const SMALL: Hard<'_> = &[("cpu", "10m"), ("memory", "1Mi")];
+pub(super) const SMALL: Hard<'_> = &[("cpu", "10m"), ("memory", "1Mi")];
 /// Writers a way.
 const WRITERS: usize = 2;
 /// Between two requests of a writer, and after one that failed.
-const PAUSE: Duration = Duration::from_millis(50);
+const PAUSE: Duration = Duration::from_millis(200);
 /// Longest wait for an answer: kube-apiserver gives up earlier.
 const DEADLINE: Duration = Duration::from_secs(90);
+/// One of so many stays: those that do are looked at in the end, and take time to go. In each of two clusters some do.
+const STAYS: u64 = 3;
 /// A client tries again after these.
-const RETRIABLE: [StatusCode; 3] =
+pub(super) const RETRIABLE: [StatusCode; 3] =
     [StatusCode::BAD_GATEWAY, StatusCode::SERVICE_UNAVAILABLE, StatusCode::GATEWAY_TIMEOUT];
+
+/// What is written.
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    pub(super) project: &'static str,
+    pub(super) clusters: Vec<String>,
+    /// Loads of one project are told apart by it.
+    pub(super) turn: usize,
+}
+
+impl Plan {
+    pub(super) fn name(&self, rest: &str) -> String {
+        format!("load-{}-{rest}", self.turn)
+    }
+}
+
+/// Namespaces that were acknowledged, and that nobody deletes.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Acknowledged(Arc<Mutex<BTreeSet<String>>>);
+
+impl Acknowledged {
+    fn add(&self, name: String) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(name);
+    }
+
+    pub(super) fn there(&self) -> BTreeSet<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
 
 /// Requests under way, until [`Load::end`].
 pub(super) struct Load {
     end: Arc<AtomicBool>,
     running: JoinHandle<Result<Written>>,
-    project: &'static str,
 }
 
 /// What was answered.
 #[derive(Debug, Default)]
 pub(super) struct Written {
-    /// Acknowledged, and not deleted since.
-    there: BTreeSet<String>,
     /// Refused, or deleted with an acknowledgement.
     gone: BTreeSet<String>,
+    /// Of what was created and patched.
+    revisions: BTreeSet<u64>,
     successes: u64,
     /// What a client tries again, by what it was told.
     retriable: BTreeMap<String, u64>,
 }
 
-impl Load {
-    /// Begins, by each of these kubeconfigs.
-    pub(super) fn begin(ways: Vec<Endpoint>, project: &'static str) -> Self {
-        let end = Arc::new(AtomicBool::new(false));
-        let told = Arc::clone(&end);
-        let running = std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-            runtime.block_on(write_all(ways, project, told))
-        });
-        Self { end, running, project }
+impl Written {
+    pub(super) fn revisions(&self) -> &BTreeSet<u64> {
+        &self.revisions
     }
 
-    /// Ends it, and compares what was acknowledged with what is there: `listed` is the project's list of namespaces.
-    pub(super) fn end(self, list: impl FnOnce() -> Result<Value>) -> Result<String> {
-        self.end.store(true, Ordering::Relaxed);
-        let Ok(written) = self.running.join() else { bail!("the load of {} died", self.project) };
-        let written = written?;
-        let list = list()?;
-        let items = list.pointer("/items").and_then(Value::as_array).context("no list")?;
+    /// Compares what was acknowledged with these, which are there; gives a line for a person.
+    pub(super) fn judge(&self, acknowledged: &Acknowledged, items: &[Value]) -> Result<String> {
         let names: BTreeSet<&str> =
             items.iter().filter_map(|item| item.pointer("/spec/namespace")?.as_str()).collect();
-        let lost: Vec<_> = written.there.iter().filter(|name| !names.contains(name.as_str())).collect();
-        let back: Vec<_> = items
-            .iter()
-            .filter(|item| item.pointer("/metadata/deletionTimestamp").is_none())
-            .filter_map(|item| item.pointer("/spec/namespace")?.as_str())
-            .filter(|name| written.gone.contains(*name))
-            .collect();
+        let there = acknowledged.there();
+        let lost: Vec<_> = there.iter().filter(|name| !names.contains(name.as_str())).collect();
+        let back: Vec<_> = names.iter().filter(|name| self.gone.contains(**name)).collect();
         ensure!(lost.is_empty(), "acknowledged and lost: {lost:?}");
         ensure!(back.is_empty(), "refused or deleted, and there: {back:?}");
-        ensure!(written.successes > 0, "no request succeeded");
+        ensure!(self.successes > 0, "no request succeeded");
         let retriable: Vec<String> =
-            written.retriable.iter().map(|(what, count)| format!("{count} × {what}")).collect();
+            self.retriable.iter().map(|(what, count)| format!("{count} × {what}")).collect();
         Ok(format!(
             "{} answers, to be tried again: {}",
-            written.successes,
+            self.successes,
             if retriable.is_empty() { "none".to_owned() } else { retriable.join(", ") }
         ))
     }
 }
 
-async fn write_all(ways: Vec<Endpoint>, project: &'static str, end: Arc<AtomicBool>) -> Result<Written> {
+impl Load {
+    /// Begins, by each of these ways.
+    pub(super) fn begin(ways: Vec<Endpoint>, plan: Plan, acknowledged: Acknowledged) -> Self {
+        let end = Arc::new(AtomicBool::new(false));
+        let told = Arc::clone(&end);
+        let running = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            runtime.block_on(write_all(ways, plan, acknowledged, told))
+        });
+        Self { end, running }
+    }
+
+    /// Ends it, and gives what was answered.
+    pub(super) fn end(self) -> Result<Written> {
+        self.end.store(true, Ordering::Relaxed);
+        let Ok(written) = self.running.join() else { bail!("the load died") };
+        written
+    }
+}
+
+async fn write_all(
+    ways: Vec<Endpoint>,
+    plan: Plan,
+    acknowledged: Acknowledged,
+    end: Arc<AtomicBool>,
+) -> Result<Written> {
     let mut writers = JoinSet::new();
     for (number, way) in ways.iter().flat_map(|way| vec![way; WRITERS]).enumerate() {
-        let writer = Writer { way: way.clone(), connection: None, written: Written::default() };
-        writers.spawn(writer.run(project, number, Arc::clone(&end)));
+        let writer = Writer {
+            way: way.clone(),
+            connection: None,
+            plan: plan.clone(),
+            acknowledged: acknowledged.clone(),
+            written: Written::default(),
+        };
+        writers.spawn(writer.run(number, Arc::clone(&end)));
     }
     let mut all = Written::default();
     while let Some(done) = writers.join_next().await {
         let written = done??;
-        all.there.extend(written.there);
         all.gone.extend(written.gone);
+        all.revisions.extend(written.revisions);
         all.successes += written.successes;
         for (what, count) in written.retriable {
             *all.retriable.entry(what).or_default() += count;
@@ -106,6 +150,8 @@ async fn write_all(ways: Vec<Endpoint>, project: &'static str, end: Arc<AtomicBo
 struct Writer {
     way: Endpoint,
     connection: Option<Connection>,
+    plan: Plan,
+    acknowledged: Acknowledged,
     written: Written,
 }
 
@@ -118,16 +164,21 @@ enum Outcome {
 }
 
 impl Writer {
-    async fn run(mut self, project: &'static str, writer: usize, end: Arc<AtomicBool>) -> Result<Written> {
+    async fn run(mut self, writer: usize, end: Arc<AtomicBool>) -> Result<Written> {
+        let project = self.plan.project;
         let collection = format!("/apis/business.tkestack.io/v1/namespaces/{project}/namespaces");
-        for number in 0_u64.. {
+        let clusters = self.plan.clusters.clone();
+        for (number, cluster) in (0_u64..).zip(clusters.iter().cycle()) {
             if end.load(Ordering::Relaxed) {
                 break;
             }
-            let name = format!("load-{writer}-{number}");
-            let object = namespace(project, HOST_CLUSTER, &name, SMALL);
+            let name = self.plan.name(&format!("{writer}-{number}"));
+            let object = namespace(project, cluster, &name, SMALL);
             match self.send(Method::POST, &collection, &object).await? {
-                Outcome::Done => self.go_on(&collection, name, number).await?,
+                Outcome::Done => {
+                    let path = format!("{collection}/{cluster}-{name}");
+                    self.go_on(&path, name, number).await?;
+                }
                 Outcome::Refused => drop(self.written.gone.insert(name)),
                 Outcome::Unknown => {}
             }
@@ -135,20 +186,14 @@ impl Writer {
         Ok(self.written)
     }
 
-    /// Patches what was created, and deletes every other one.
-    async fn go_on(&mut self, collection: &str, name: String, number: u64) -> Result<()> {
-        let path = format!("{collection}/{HOST_CLUSTER}-{name}");
+    /// Patches what was created, and deletes most.
+    async fn go_on(&mut self, path: &str, name: String, number: u64) -> Result<()> {
         let patch = json!({"metadata": {"labels": {"turn": number.to_string()}}});
-        self.send(Method::PATCH, &path, &patch).await?;
-        let deleted = if number.is_multiple_of(2) {
-            self.send(Method::DELETE, &path, &Value::Null).await?
-        } else {
-            Outcome::Refused
-        };
-        match deleted {
-            Outcome::Done => drop(self.written.gone.insert(name)),
-            Outcome::Refused => drop(self.written.there.insert(name)),
-            Outcome::Unknown => {}
+        self.send(Method::PATCH, path, &patch).await?;
+        if number % STAYS == STAYS - 1 {
+            self.acknowledged.add(name);
+        } else if matches!(self.send(Method::DELETE, path, &Value::Null).await?, Outcome::Done) {
+            self.written.gone.insert(name);
         }
         Ok(())
     }
@@ -157,8 +202,12 @@ impl Writer {
         tokio::time::sleep(PAUSE).await;
         let answer = tokio::time::timeout(DEADLINE, self.answer(method.clone(), path, body)).await;
         let (outcome, told) = match answer {
-            Ok(Ok((status, _))) if status.is_success() => {
+            Ok(Ok((status, text))) if status.is_success() => {
                 self.written.successes += 1;
+                if method != Method::DELETE {
+                    let revision = revision(&text).with_context(|| format!("{method} {path}: {text}"))?;
+                    self.written.revisions.insert(revision);
+                }
                 return Ok(Outcome::Done);
             }
             Ok(Ok((status, _))) if status == StatusCode::TOO_MANY_REQUESTS => {
@@ -187,4 +236,11 @@ impl Writer {
         let (status, answer) = connection.call(method, path, body.into()).await?;
         Ok((status, String::from_utf8_lossy(&answer).into_owned()))
     }
+}
+
+/// Of an object.
+fn revision(object: &str) -> Result<u64> {
+    let object: Value = serde_json::from_str(object)?;
+    let revision = object.pointer("/metadata/resourceVersion").and_then(Value::as_str);
+    revision.context("no revision")?.parse::<u64>().context("its revision")
 }
