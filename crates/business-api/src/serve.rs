@@ -145,18 +145,8 @@ pub async fn serve_counted(
     let mut server = server_settings(settings);
     server.tracer = tracer(settings, &below, &metrics)?;
     let console_end = follow_certificates(settings, &metrics, &below);
-    let parts = Parts {
-        handler: Arc::new(api),
-        resources,
-        routes,
-        policy,
-        kube,
-        metrics,
-        live,
-        ready,
-        draining,
-        clock,
-    };
+    let handler = Arc::new(api);
+    let parts = Parts { handler, resources, routes, policy, kube, metrics, live, ready, draining, clock };
     let mut server = Server::new(server, parts).await?;
     if let Some((console, listener)) = console.zip(listeners.console) {
         console.check(server.authenticator())?;

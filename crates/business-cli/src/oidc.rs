@@ -78,7 +78,7 @@ pub(crate) struct KnownProvider {
     revocation: Option<String>,
 }
 
-/// What providers tell beside what OpenID Connect asks of them: RFC 8414.
+/// What providers tell beside what `OpenID` Connect asks of them: RFC 8414.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct MoreMetadata {
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -4,6 +4,8 @@
 pub mod observed;
 /// Its bindings that are not ours.
 pub mod others;
+/// How much memory that takes.
+mod weight;
 /// What templates have set of namespaces.
 pub mod dressing;
 /// What templates have put into namespaces.

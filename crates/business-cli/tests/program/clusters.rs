@@ -323,7 +323,7 @@ fn what_is_there_is_taken() {
     let take = Take::new();
     let kube = StandIn::start(|call, _| {
         let there = json!({"metadata": {}, "items": [{"metadata": {"name": "web"}}]});
-        (call == "GET /api/v1/namespaces").then(|| (200, there))
+        (call == "GET /api/v1/namespaces").then_some((200, there))
     });
     let taken = kube.run_for_member(&take.args()).expect(0);
     assert!(taken.starts_with("1 namespace is taken"), "{taken}");

@@ -1,5 +1,6 @@
 //! Labels and annotations of a cluster's namespace that its template has set.
 
+use super::weight;
 use business_types::names::TEMPLATE_KEYS_ANNOTATION;
 use business_types::namespace_template::is_reserved;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -28,6 +29,12 @@ impl Dressing {
             labels: held(LABEL, metadata.labels.as_ref()),
             annotations: held(ANNOTATION, metadata.annotations.as_ref()),
         }
+    }
+
+    /// About how many bytes it takes.
+    pub(super) fn weight(&self) -> usize {
+        let pairs = [&self.labels, &self.annotations].into_iter().flatten();
+        weight::texts(pairs.flat_map(|(key, value)| [key, value]))
     }
 
     /// What the annotation says; `None` where nothing is set.

@@ -4,6 +4,7 @@ use super::dressing::Dressing;
 use super::others::{OtherAccess, OtherBinding, OtherBindings};
 use super::pull_objects::PullObjects;
 use super::template_objects::TemplateObjects;
+use super::weight;
 use crate::kinds::revision;
 use business_types::access::AccessRole;
 use business_types::names;
@@ -40,6 +41,11 @@ impl Marks {
             adopted: annotation(metadata, names::ADOPTED_ANNOTATION).is_some(),
             seal: annotation(metadata, names::SEAL_ANNOTATION),
         }
+    }
+
+    fn weight(&self) -> usize {
+        let Self { project, namespace, uid, adopted: _, seal } = self;
+        weight::texts([project, namespace, uid, seal].into_iter().flatten())
     }
 }
 
@@ -225,6 +231,8 @@ fn amounts(texts: Option<BTreeMap<String, Text>>) -> ResourceList {
 #[derive(Debug)]
 pub(super) struct Sights<V> {
     objects: BTreeMap<String, Arc<V>>,
+    /// Of all of them, with their names.
+    weight: usize,
     delivered: u64,
     /// The highest revision since the last list began: no history that has come less far is the one that was seen.
     highest: u64,
@@ -234,7 +242,7 @@ pub(super) struct Sights<V> {
 
 impl<V> Default for Sights<V> {
     fn default() -> Self {
-        Self { objects: BTreeMap::new(), delivered: 0, highest: 0, listed: None, synced: false }
+        Self { objects: BTreeMap::new(), weight: 0, delivered: 0, highest: 0, listed: None, synced: false }
     }
 }
 
@@ -242,11 +250,22 @@ impl<V> Default for Sights<V> {
 pub trait Versioned: Clone + PartialEq {
     /// `metadata.resourceVersion`
     fn resource_version(&self) -> &str;
+
+    /// About how many bytes it takes: whoever rules a cluster chooses how long its texts are.
+    fn weight(&self) -> usize;
 }
 
 impl Versioned for ClusterNamespace {
     fn resource_version(&self) -> &str {
         &self.resource_version
+    }
+
+    fn weight(&self) -> usize {
+        let texts = [&self.name, &self.uid, &self.resource_version];
+        weight::of(self)
+            .saturating_add(weight::texts(texts.into_iter().chain(&self.adopt).chain(&self.remaining)))
+            .saturating_add(self.marks.weight())
+            .saturating_add(self.dressing.weight())
     }
 }
 
@@ -254,15 +273,41 @@ impl Versioned for ClusterQuota {
     fn resource_version(&self) -> &str {
         &self.resource_version
     }
+
+    fn weight(&self) -> usize {
+        let amounts = [&self.spec_hard, &self.status_hard, &self.status_used];
+        weight::of(self)
+            .saturating_add(weight::texts([&self.uid, &self.resource_version]))
+            .saturating_add(weight::texts(amounts.into_iter().flat_map(BTreeMap::keys)))
+            .saturating_add(self.marks.weight())
+    }
 }
 
 impl Versioned for ClusterBinding {
     fn resource_version(&self) -> &str {
         &self.resource_version
     }
+
+    fn weight(&self) -> usize {
+        let grantees = self.grantees.iter().map(|one| weight::TEXT.saturating_add(one.name_bytes()));
+        weight::of(self)
+            .saturating_add(weight::texts([&self.uid, &self.resource_version]))
+            .saturating_add(weight::sum(grantees))
+            .saturating_add(self.marks.weight())
+    }
+}
+
+/// What an object takes with its name, which is kept twice while it is listed.
+fn weight_of<V: Versioned>(name: &str, object: &V) -> usize {
+    weight::texts([name, name]).saturating_add(object.weight())
 }
 
 impl<V: Versioned> Sights<V> {
+    /// About how many bytes all of it takes.
+    pub(super) fn weight(&self) -> usize {
+        self.weight
+    }
+
     pub(super) fn is_synced(&self) -> bool {
         self.synced
     }
@@ -300,7 +345,10 @@ impl<V: Versioned> Sights<V> {
         if self.objects.get(name).is_some_and(|held| is_old(held)) {
             return false;
         }
-        self.objects.insert(name.to_owned(), Arc::new(object));
+        self.weight = self.weight.saturating_add(weight_of(name, &object));
+        if let Some(before) = self.objects.insert(name.to_owned(), Arc::new(object)) {
+            self.weight = self.weight.saturating_sub(weight_of(name, &*before));
+        }
         true
     }
 
@@ -313,7 +361,9 @@ impl<V: Versioned> Sights<V> {
         let gone_at = revision(object.resource_version());
         self.delivered = self.delivered.max(gone_at);
         self.highest = self.highest.max(gone_at);
-        self.objects.remove(name);
+        if let Some(before) = self.objects.remove(name) {
+            self.weight = self.weight.saturating_sub(weight_of(name, &*before));
+        }
     }
 
     /// What was not in the list is gone.
@@ -324,6 +374,7 @@ impl<V: Versioned> Sights<V> {
         let namespace = |key: &String| key.split_once('/').map_or(key.as_str(), |(name, _)| name).to_owned();
         let gone = gone.map(namespace).collect();
         self.objects.retain(|key, _| listed.contains(key));
+        self.weight = weight::sum(self.objects.iter().map(|(key, object)| weight_of(key, &**object)));
         ListEnd { is_first, gone }
     }
 }
@@ -394,6 +445,14 @@ impl Observed {
         *self.write() = ObservedInner::default();
         self.templates.reset();
         self.pulls.reset();
+    }
+
+    /// About how many bytes all that is seen takes.
+    pub fn weight(&self) -> usize {
+        let inner = self.read();
+        let ObservedInner { namespaces, quotas, bindings, others, bindings_error: _ } = &*inner;
+        let own = [namespaces.weight(), quotas.weight(), bindings.weight(), others.weight()];
+        weight::sum(own.into_iter().chain([self.templates.weight(), self.pulls.weight()]))
     }
 
     /// The highest revision at which a namespace was seen since the last list of them began.
@@ -557,6 +616,33 @@ mod tests {
         let end = sights.list_ends();
         assert_eq!((end.is_first, end.gone), (true, BTreeSet::from(["a".to_owned(), "c".to_owned()])));
         assert!(!sights.list_ends().is_first);
+    }
+
+    #[test]
+    fn what_is_seen_weighs_what_its_texts_do_until_it_is_gone() {
+        let observed = Observed::default();
+        let namespace = |name: &str, revision: u64, bytes: usize| ClusterNamespace {
+            name: name.into(),
+            resource_version: revision.to_string(),
+            marks: Marks { seal: Some("s".repeat(bytes)), ..Marks::default() },
+            ..Default::default()
+        };
+        let (small, large) = (namespace("n", 1, 10), namespace("n", 2, 5010));
+        observed.namespace(small, true);
+        let light = observed.weight();
+        observed.namespace(large.clone(), true);
+        assert_eq!(observed.weight(), light + 5000);
+        observed.namespace(namespace("other", 3, 10), true);
+        observed.namespaces_begin();
+        observed.namespace(large.clone(), true);
+        observed.namespaces_end();
+        assert_eq!(observed.weight(), light + 5000, "the other one is not in the list");
+        observed.namespace_gone(&large);
+        assert_eq!(observed.weight(), 0);
+        observed.quota("n", quota(4, "1"), true);
+        assert!(observed.weight() > 300, "{}", observed.weight());
+        observed.reset();
+        assert_eq!(observed.weight(), 0);
     }
 
     #[test]

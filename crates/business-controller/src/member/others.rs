@@ -1,6 +1,7 @@
 //! Role bindings of a member cluster that are not ours and name somebody: nothing is done about them but to tell.
 
 use super::observed::Marks;
+use super::weight;
 use business_types::access::AccessRole;
 use k8s_openapi::api::rbac::v1::{RoleBinding, Subject};
 use std::collections::{BTreeMap, HashMap};
@@ -41,6 +42,13 @@ impl OtherBinding {
     }
 }
 
+impl OtherBinding {
+    fn weight(&self, namespace: &str, name: &str) -> usize {
+        let uid = self.uid.as_deref().unwrap_or_default();
+        weight::of(self).saturating_add(weight::texts([namespace, name, uid, &self.text]))
+    }
+}
+
 fn subject(subject: &Subject) -> String {
     match &subject.namespace {
         Some(namespace) => format!("{} {namespace}/{}", subject.kind, subject.name),
@@ -56,11 +64,43 @@ pub struct OtherBindings {
     listed: Option<Places>,
 }
 
-type Places = HashMap<String, BTreeMap<String, OtherBinding>>;
+#[derive(Debug, Default)]
+struct Places {
+    by_namespace: HashMap<String, BTreeMap<String, OtherBinding>>,
+    /// About how many bytes they take.
+    weight: usize,
+}
+
+impl Places {
+    /// What was there before.
+    fn put(&mut self, namespace: &str, name: &str, binding: OtherBinding) -> Option<OtherBinding> {
+        self.weight = self.weight.saturating_add(binding.weight(namespace, name));
+        let place = self.by_namespace.entry(namespace.to_owned()).or_default();
+        let before = place.insert(name.to_owned(), binding)?;
+        self.weight = self.weight.saturating_sub(before.weight(namespace, name));
+        Some(before)
+    }
+
+    fn take(&mut self, namespace: &str, name: &str) -> Option<OtherBinding> {
+        let place = self.by_namespace.get_mut(namespace)?;
+        let before = place.remove(name);
+        if place.is_empty() {
+            self.by_namespace.remove(namespace);
+        }
+        let before = before?;
+        self.weight = self.weight.saturating_sub(before.weight(namespace, name));
+        Some(before)
+    }
+}
 
 impl OtherBindings {
+    /// About how many bytes they take.
+    pub(super) fn weight(&self) -> usize {
+        weight::sum([&self.seen].into_iter().chain(&self.listed).map(|places| places.weight))
+    }
+
     pub fn list_begins(&mut self) {
-        self.listed = Some(Places::new());
+        self.listed = Some(Places::default());
     }
 
     /// What was not in the list is gone.
@@ -73,23 +113,17 @@ impl OtherBindings {
     /// A binding as it is; `None` when it is gone or none of these any more. Whether that is news.
     pub fn saw(&mut self, namespace: &str, name: &str, binding: Option<OtherBinding>) -> bool {
         if let (Some(listed), Some(binding)) = (&mut self.listed, &binding) {
-            listed.entry(namespace.to_owned()).or_default().insert(name.to_owned(), binding.clone());
+            listed.put(namespace, name, binding.clone());
         }
-        if let Some(binding) = binding {
-            let place = self.seen.entry(namespace.to_owned()).or_default();
-            return place.insert(name.to_owned(), binding.clone()).as_ref() != Some(&binding);
+        match binding {
+            Some(binding) => self.seen.put(namespace, name, binding.clone()).as_ref() != Some(&binding),
+            None => self.seen.take(namespace, name).is_some(),
         }
-        let Some(place) = self.seen.get_mut(namespace) else { return false };
-        let was = place.remove(name).is_some();
-        if place.is_empty() {
-            self.seen.remove(namespace);
-        }
-        was
     }
 
     /// Those of a namespace that were not made for this object.
     pub fn at(&self, namespace: &str, uid: &str) -> OtherAccess {
-        let all = self.seen.get(namespace).into_iter().flat_map(BTreeMap::values);
+        let all = self.seen.by_namespace.get(namespace).into_iter().flat_map(BTreeMap::values);
         let mut others = OtherAccess::default();
         for binding in all.filter(|binding| binding.uid.as_deref() != Some(uid)) {
             others.count = others.count.saturating_add(1);
@@ -151,9 +185,15 @@ mod tests {
         assert!(others.saw("n", "z", Some(ours)));
         assert_eq!(others.at("n", "u").count, 3, "it was made for a template");
         assert!(others.saw("n", "w", None) && !others.saw("n", "w", None));
+        let weight = others.weight();
         others.list_begins();
         assert_eq!(others.at("n", "u").count, 2, "until the list has ended");
+        others.saw("m", "y", OtherBinding::of(&binding("y", &eve)));
+        assert!(others.weight() > weight, "what is listed counts at once");
         others.list_ends();
         assert_eq!(others.at("n", "u"), OtherAccess::default());
+        assert!(others.weight() > 0 && others.weight() < weight);
+        assert!(others.saw("m", "y", None));
+        assert_eq!(others.weight(), 0);
     }
 }

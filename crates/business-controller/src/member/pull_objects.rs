@@ -3,6 +3,7 @@
 use super::observed::Versioned;
 use super::seen::Seen;
 use super::template_objects::TEMPLATE_MANAGER;
+use super::weight;
 use crate::business::FIELD_MANAGER;
 use business_types::names::{
     PULL_PASSWORD_ANNOTATION, PULL_REGISTRY_ANNOTATION, PULL_SECRET, TEMPLATE_LABEL, UID_ANNOTATION,
@@ -50,11 +51,22 @@ impl Versioned for PullSecret {
     fn resource_version(&self) -> &str {
         &self.resource_version
     }
+
+    fn weight(&self) -> usize {
+        let Self { uid, resource_version, template, object, password, registry, .. } = self;
+        let texts = [uid, resource_version, template, object, password, registry];
+        weight::of(self).saturating_add(weight::texts(texts))
+    }
 }
 
 impl Versioned for PullAccount {
     fn resource_version(&self) -> &str {
         &self.resource_version
+    }
+
+    fn weight(&self) -> usize {
+        let texts = [&self.name, &self.resource_version].into_iter().chain(&self.pull_secrets);
+        weight::of(self).saturating_add(weight::texts(texts))
     }
 }
 
@@ -131,6 +143,11 @@ pub struct PullObjects {
 }
 
 impl PullObjects {
+    /// About how many bytes they take.
+    pub(super) fn weight(&self) -> usize {
+        weight::sum([self.secrets.weight(), self.accounts.weight()])
+    }
+
     /// Forgets everything.
     pub fn reset(&self) {
         self.secrets.reset();

@@ -71,6 +71,11 @@ impl<V: Versioned> Seen<V> {
         self.write().sights.gone(&format!("{namespace}/{name}"), object);
     }
 
+    /// About how many bytes they take.
+    pub fn weight(&self) -> usize {
+        self.read().sights.weight()
+    }
+
     /// Forgets everything.
     pub fn reset(&self) {
         *self.write() = SeenState { sights: Sights::default(), error: None };

@@ -44,6 +44,12 @@ const APART: Duration = Duration::from_mins(7);
 const FIGURES_PERIOD: Duration = Duration::from_secs(1);
 /// Objects a page of a list.
 const PAGE: u32 = 500;
+/// Bytes that what is seen of one cluster may take, about: whoever rules it could take the memory that all are worked on with.
+const SEEN_MAX: usize = 256 << 20;
+/// How often that is looked at.
+const WEIGH_PERIOD: Duration = Duration::from_millis(250);
+/// Until a cluster that takes more is listed again.
+const TOO_LARGE_PAUSE: Duration = Duration::from_mins(1);
 
 /// Without them nothing is known of a cluster.
 const NEEDED: [&str; 2] = ["namespaces", "resourcequotas"];
@@ -89,6 +95,8 @@ enum Anew {
     WentBack,
     /// It cannot be watched.
     Unwatched,
+    /// There is more in it than is kept of one cluster.
+    TooLarge,
 }
 
 impl Progress {
@@ -209,6 +217,7 @@ async fn follow(cx: &Context, member: &Member) {
                 member.api.begin_era();
                 member.observed.reset();
             }
+            Anew::TooLarge => set_aside(cx, member).await,
             Anew::WentBack => member.api.begin_era(),
             // The one has begun an era, and the other has the history that it had.
             Anew::Switched | Anew::Unwatched => {}
@@ -222,11 +231,29 @@ async fn follow(cx: &Context, member: &Member) {
             () = pull_watches::follow(cx, member, &progress) => Anew::Lost,
             why = keep_probing(cx, member, &progress, patience) => why,
             () = member.switched.notified() => Anew::Switched,
+            () = too_large(member, SEEN_MAX) => Anew::TooLarge,
         };
         let longer = (patience * 2).min(LIST_PATIENCE_MAX);
         let is_followed = member.observed.is_synced() && anew != Anew::Unwatched;
         patience = if is_followed { LIST_PATIENCE } else { longer };
     }
+}
+
+/// Ends when what is seen of it takes more bytes than that.
+async fn too_large(member: &Member, most: usize) {
+    while member.observed.weight() <= most {
+        tokio::time::sleep(WEIGH_PERIOD).await;
+    }
+}
+
+/// Forgets what is seen of a cluster that has too much, and leaves it alone for a while.
+async fn set_aside(cx: &Context, member: &Member) {
+    let most = SEEN_MAX >> 20;
+    let why = format!("what it has of ours, its bindings and service accounts take more than {most} MiB");
+    unreachable(cx, member, &why);
+    member.observed.reset();
+    tokio::time::sleep(TOO_LARGE_PAUSE).await;
+    member.api.begin_era();
 }
 
 /// Asks until the cluster answers.
@@ -547,6 +574,28 @@ mod tests {
         assert!(timeout(LIST_PATIENCE, probing).await.is_ok());
         assert!(matches!(member.reach(), Reach::Unreachable { .. }));
     }
+    #[tokio::test(start_paused = true)]
+    async fn a_cluster_that_has_more_than_is_kept_of_one_is_forgotten_and_left_alone_for_a_while() {
+        let world = World::new();
+        let member = listed(&world);
+        let most = 1 << 20;
+        let watching = too_large(&member, most);
+        pin_mut!(watching);
+        let remaining = vec!["x".repeat(most / 2)];
+        for (name, is_more) in [("a", false), ("b", true)] {
+            let namespace =
+                ClusterNamespace { name: name.into(), remaining: remaining.clone(), ..Default::default() };
+            member.observed.namespace(namespace, true);
+            assert_eq!(timeout(WEIGH_PERIOD * 2, &mut watching).await.is_ok(), is_more, "{name}");
+        }
+        let begun = Instant::now();
+        set_aside(&world.cx, &member).await;
+        assert_eq!(begun.elapsed(), TOO_LARGE_PAUSE);
+        assert_eq!((member.observed.weight(), member.observed.is_synced()), (0, false));
+        let Reach::Unreachable { reason, .. } = member.reach() else { panic!("{:?}", member.reach()) };
+        assert!(reason.contains("more than 256 MiB"), "{reason}");
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_history_that_went_back_is_noticed_although_every_probe_is_good() {
         let world = World::new();

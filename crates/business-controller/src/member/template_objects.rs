@@ -2,6 +2,7 @@
 
 use super::observed::{RBAC, Versioned};
 use super::seen::{Seen, Unlisted};
+use super::weight;
 use business_types::names::{
     TEMPLATE_BINDING_PREFIX, TEMPLATE_DIGEST_ANNOTATION, TEMPLATE_LABEL, TEMPLATE_OBJECT, UID_ANNOTATION,
 };
@@ -124,6 +125,12 @@ impl Versioned for TemplateObject {
     fn resource_version(&self) -> &str {
         &self.resource_version
     }
+
+    fn weight(&self) -> usize {
+        let Self { name, uid, resource_version, template, digest, object, .. } = self;
+        let texts = [name, uid, resource_version, template, digest, object];
+        weight::of(self).saturating_add(weight::texts(texts.into_iter().chain(&self.role).chain(&self.held)))
+    }
 }
 
 impl TemplateObject {
@@ -186,6 +193,11 @@ impl TemplateObjects {
         for kind in TemplateObjectKind::ALL {
             self.of(kind).reset();
         }
+    }
+
+    /// About how many bytes they take.
+    pub(super) fn weight(&self) -> usize {
+        weight::sum(TemplateObjectKind::ALL.map(|kind| self.of(kind).weight()))
     }
 
     /// What is seen of a kind.

@@ -145,10 +145,10 @@ impl Known {
         }
         for pair in words.windows(2) {
             match pair {
-                ["-k", directory] if !directory.contains(OPEN) => {
-                    if !is_there(&format!("{directory}/kustomization.yaml")) {
-                        wrong.push(format!("nothing is rendered from {directory}"));
-                    }
+                ["-k", directory]
+                    if !directory.contains(OPEN) && !is_there(&format!("{directory}/kustomization.yaml")) =>
+                {
+                    wrong.push(format!("nothing is rendered from {directory}"));
                 }
                 ["--set", values] if ["helm", "--set"].contains(&words[0]) => {
                     let names = values.split(',').filter_map(|value| value.split('=').next());
