@@ -132,7 +132,8 @@ async fn soak(target: &Servers, settings: Settings) -> Result<Report> {
         upkeep.look(&["business-api", "business-controller"]).await?;
         if told.elapsed() > Duration::from_mins(1) {
             told = Instant::now();
-            progress(&format!("{} min: {}", begin.elapsed().as_secs() / 60, traffic.told()));
+            let (minutes, answers) = (begin.elapsed().as_secs() / 60, traffic.told());
+            progress(&format!("{minutes} min: {answers}; {}", upkeep.told()));
         }
     }
     while let Some(done) = running.join_next().await {

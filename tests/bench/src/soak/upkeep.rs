@@ -42,6 +42,17 @@ impl Upkeep {
         Ok(())
     }
 
+    /// The memory of each program now.
+    pub(super) fn told(&self) -> String {
+        let (_, memory) = METRICS[0];
+        let told =
+            self.0.iter().filter(|((_, name), _)| *name == memory).filter_map(|((program, _), looks)| {
+                let now = looks.last()?;
+                Some(format!("{program} {now:.0} MB"))
+            });
+        told.collect::<Vec<_>>().join(", ")
+    }
+
     /// Means of the second and of the last fifth of all looks, by program and quantity.
     pub(super) fn drifts(&self) -> BTreeMap<String, Drift> {
         let mean = |part: &[f64]| {
