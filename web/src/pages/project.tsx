@@ -8,7 +8,7 @@ import { chargeOf, inOrder, useKey } from "../budget/shares";
 import { percent, t } from "../i18n/messages";
 import { Access } from "../ui/access";
 import { DeleteButton, ReasonedAct, ReviewLink } from "../ui/acts";
-import { AmountText, Conditions, Head, Legend, Living, Problem, Shares, missing } from "../ui/parts";
+import { AmountText, Conditions, Head, Legend, Living, Problem, Shares, missing, phaseText } from "../ui/parts";
 import { Recent } from "../ui/recent";
 import { Releasing } from "../ui/releasing";
 import { Table } from "../ui/table";
@@ -134,7 +134,7 @@ function Holders(props: { node: TreeNode }) {
           {(holder) => (
             <tr>
               <td><A href={holder.link}>{holder.name}</A></td>
-              <td>{holder.phase}</td>
+              <td>{phaseText(holder.phase)}</td>
               <td>{holder.cluster} · {holder.resource}</td>
               <td><AmountText amount={holder.hard} resource={holder.resource} /></td>
               <td class="number">{percent(holder.share)}</td>

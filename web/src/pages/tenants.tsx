@@ -7,7 +7,7 @@ import { fullness, tenantShares, worst } from "../budget/shares";
 import { t } from "../i18n/messages";
 import { PeopleLink } from "../ui/access";
 import { ReviewLink } from "../ui/acts";
-import { Conditions, Fullness, Head, Living, Problem, Shares, missing } from "../ui/parts";
+import { Conditions, Fullness, Head, Legend, Living, MarkLegend, Problem, Shares, missing } from "../ui/parts";
 import { Table } from "../ui/table";
 
 /** What the roots of a tenant consume, by cluster and resource. */
@@ -30,6 +30,7 @@ export function Tenants() {
       <Head title={t("tenants.title")} />
       <Living states={[all.state()]}>
         <Show when={sorted().length > 0} fallback={<p class="card empty">{t("tenants.none")}</p>}>
+          <MarkLegend />
           <Table label={t("tenants.title")} rows={sorted()} isCard
             columns={["column.name", "nav.projects", "cluster.namespaces", "column.share"]}>
             {({ tenant, full }) => (
@@ -71,6 +72,7 @@ function Shown(props: { tenant: TenantObject; roots: TreeNode[]; platforms: Plat
   return (
     <>
       <Head title={props.tenant.spec?.displayName || name()} under={name()}><ReviewLink plural="tenants" name={name()} /></Head>
+      <Legend />
       <div class="cards">
         <Show when={shares().length > 0} fallback={<p class="card quiet">{t("tenant.noceilings")}</p>}><Shares shares={shares()} /></Show>
       </div>
