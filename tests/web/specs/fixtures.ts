@@ -103,7 +103,7 @@ export const test = base.extend<{ console: Console; faults: string[] }, { platfo
             // What floats is placed anew with the next frame.
             const overflow = () => page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
             await expect.poll(overflow, { message: `${size} scrolls sideways` }).toBeLessThanOrEqual(0);
-            await page.screenshot({ path: `output/pages/${name}-${colorScheme}-${size}.png` });
+            await page.screenshot({ path: `output/pages/${name}-${colorScheme}-${size}.png`, fullPage: size !== "desk" });
           }
         }
       },
