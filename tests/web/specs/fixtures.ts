@@ -34,6 +34,13 @@ const CONTRAST = "color-contrast";
 /** Names of this machine: the platform's and the provider's. */
 const HERE = ["127.0.0.1", "localhost"];
 
+/** In the menu under one's name. */
+export async function choose(page: Page, item: string): Promise<void> {
+  await page.getByRole("banner").getByRole("button").click();
+  await page.getByRole("menuitemradio", { name: item, exact: true }).click();
+  await page.keyboard.press("Escape");
+}
+
 /** A page that breaks its own content security policy, or a script of it that fails, fails the test. */
 function watchFaults(page: Page): string[] {
   const faults: string[] = [];

@@ -1,6 +1,6 @@
 import type { Page } from "@playwright/test";
 import { type Language, words } from "../words";
-import { expect, test } from "./fixtures";
+import { choose, expect, test } from "./fixtures";
 import { OPERATORS, PAGES, type PageName } from "./routes";
 
 const visitor = (name: PageName) => (OPERATORS.has(name) ? "oscar" : "alice");
@@ -120,10 +120,9 @@ test("the title is that of the page, in its language", async ({ console, page, p
   await expect(page).toHaveTitle(title(words("projects.title")));
   await page.getByRole("link", { name: words("nav.clusters"), exact: true }).click();
   await expect(page).toHaveTitle(title(words("clusters.title")));
-  await page.getByRole("banner").getByRole("button").click();
-  await page.getByRole("menuitemradio", { name: "中文", exact: true }).click();
+  await choose(page, "中文");
   await expect(page).toHaveTitle(`${words("clusters.title", {}, "zh")} · ${words("app.title", {}, "zh")}`);
-  await page.getByRole("menuitemradio", { name: "English", exact: true }).click();
+  await choose(page, "English");
   await page.goto(`${platform.origin}/console/projects/nothing-is-called-so`);
   await expect(page).toHaveTitle(title(words("state.notfound")));
 });

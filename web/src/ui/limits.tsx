@@ -82,7 +82,7 @@ function Amounts(props: { rows: readonly AmountRow[]; set: (rows: AmountRow[]) =
               <input aria-label={t("form.resource")} list="resources" value={row().resource}
                 onChange={(event) => put(index, { resource: event.currentTarget.value })} />
               <input aria-label={t("form.amount.of", { resource: row().resource })} value={row().amount} autocomplete="off"
-                aria-invalid={isWrong()} {...(isWrong() ? { "aria-describedby": why } : {})}
+                aria-invalid={isWrong()} aria-describedby={isWrong() ? why : undefined}
                 onInput={(event) => put(index, { amount: event.currentTarget.value })} />
               <button class="button" type="button" aria-label={t("form.amount.remove", { resource: row().resource })}
                 onClick={() => props.set(props.rows.filter((_, at) => at !== index))}>−</button>
