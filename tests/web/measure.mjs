@@ -1,13 +1,18 @@
-/** Measures the page before 2,000 projects: until it can be used, and its frames while 500 changes a second come in. Needs a built page. */
+/**
+ * Measures the page before 2,000 projects of five namespaces each: until it can be used, and its frames while 500 changes a second come in.
+ * Ends with 1 beyond the goals of docs/performance.md. Needs a built page.
+ */
 
 import { chromium } from "@playwright/test";
 import { StandIn } from "./stand-in/server.mjs";
 
-const { DIST = new URL("../../web/dist", import.meta.url).pathname, CHROMIUM = "/usr/bin/chromium", PROJECTS = "2000", RATE = "500", SECONDS = "10" } = process.env;
+const { DIST = new URL("../../web/dist", import.meta.url).pathname, CHROMIUM = "/usr/bin/chromium", PROJECTS = "2000", NAMESPACES = "5", RATE = "500", SECONDS = "10" } = process.env;
 const STEP_MS = 20;
+const USABLE_MS_MAX = 1000;
+const FRAME_MS_MAX = 50;
 const args = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"];
 
-const standIn = new StandIn({ dist: DIST, projects: Number(PROJECTS) });
+const standIn = new StandIn({ dist: DIST, projects: Number(PROJECTS), namespaces: Number(NAMESPACES) });
 const origin = await standIn.start();
 const browser = await chromium.launch({ executablePath: CHROMIUM, args });
 const context = await browser.newContext();
@@ -22,7 +27,8 @@ for (let run = 0; run < 6; run += 1) {
   await page.getByRole("treeitem").first().waitFor();
   usable.push(Math.round(performance.now() - begun));
 }
-console.log(`${PROJECTS} projects: usable after ${usable.join(", ")} ms (the first run compiles)`);
+const median = usable.toSorted((a, b) => a - b)[Math.floor(usable.length / 2)];
+console.log(`${PROJECTS} projects of ${NAMESPACES} namespaces: usable after ${usable.join(", ")} ms (the first run compiles), median ${median} ms`);
 
 await page.evaluate(() => {
   const frames = (globalThis.frames_ms = []);
@@ -49,6 +55,11 @@ while (performance.now() < until) {
 }
 const frames = (await page.evaluate(() => globalThis.frames_ms)).sort((a, b) => a - b);
 const at = (part) => frames[Math.min(frames.length - 1, Math.floor(frames.length * part))].toFixed(0);
-console.log(`${sent} changes in ${SECONDS} s: ${frames.length} frames, median ${at(0.5)} ms, p99 ${at(0.99)} ms, worst ${at(1)} ms, ${frames.filter((ms) => ms > 50).length} above 50 ms`);
+const slow = frames.filter((ms) => ms > FRAME_MS_MAX).length;
+console.log(`${sent} changes in ${SECONDS} s: ${frames.length} frames, median ${at(0.5)} ms, p99 ${at(0.99)} ms, worst ${at(1)} ms, ${slow} above ${FRAME_MS_MAX} ms`);
+if (median > USABLE_MS_MAX || slow > 0) {
+  console.error(`beyond the goals: ${USABLE_MS_MAX} ms until it can be used, and no frame above ${FRAME_MS_MAX} ms`);
+  process.exitCode = 1;
+}
 await browser.close();
 await standIn.stop();

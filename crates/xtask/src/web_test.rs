@@ -6,6 +6,7 @@ use crate::tool::Tool;
 use crate::{call, up, web, workspace};
 use anyhow::{Context, Result, ensure};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use terminal::say::{self, Count};
 
 /// The lock file that the packages were installed by.
@@ -15,9 +16,9 @@ const LOCK: &str = "package-lock.json";
 const INSTALL: &str = "exec 1>&2; npm ci --no-audit --no-fund";
 const CHECK: &str = "exec 1>&2; npm run check";
 
-/// A level of `test`, where Node, what it installs and Chromium are.
+/// A level of `test`, where Node, what it installs, Chromium and its fonts are.
 pub(crate) fn level() -> Result<Count> {
-    if let Err(missing) = web::check_node().and_then(|()| check_chromium()) {
+    if let Err(missing) = web::check_node().and_then(|()| check_chromium()).and_then(|()| check_fonts()) {
         say::skipped(&format!("{missing:#}"));
         return Ok(Count::default());
     }
@@ -47,6 +48,17 @@ fn check_chromium() -> Result<()> {
     let missing =
         "Chromium is needed to look at the console: `apt-get install chromium`, or name it in CHROMIUM";
     ensure!(program.exists(), missing);
+    Ok(())
+}
+
+/// Without them every Chinese character is an empty box, in the pictures that somebody looks at, too.
+fn check_fonts() -> Result<()> {
+    let listed = Command::new("fc-list").args([":lang=zh", "family"]).output();
+    let found = listed.is_ok_and(|listed| listed.status.success() && !listed.stdout.trim_ascii().is_empty());
+    ensure!(
+        found,
+        "a font for Chinese is needed to look at the console: `apt-get install fontconfig fonts-noto-cjk`"
+    );
     Ok(())
 }
 

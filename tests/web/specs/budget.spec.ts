@@ -9,7 +9,36 @@ test("what is too much is refused while one types, with the level that refuses a
   await expect(page.getByText(words("form.refused"))).toBeVisible();
   await expect(page.getByText(words("refusal.level.project", { name: "shop" }))).toBeVisible();
   await expect(page.getByText(/^requests\.cpu: .*90.* 10 /)).toBeVisible();
+  // To scale: most of it lies beyond the limit.
+  const bar = page.getByRole("img", { name: /^requests\.cpu: .*90/ });
+  const part = (of: string) => bar.locator(of).evaluate((element) => element.getBoundingClientRect().width / (element.parentElement?.getBoundingClientRect().width ?? 1));
+  expect(await part(".over")).toBeGreaterThan(0.85);
+  expect(await part(".given")).toBeLessThan(0.12);
+  await expect(page.getByText(words("refusal.over"))).toBeVisible();
   await console.isWellMade(page, "refusal");
+});
+
+test("what is no amount is said to be none, in words, too", async ({ console }) => {
+  const page = await console.as("bob", PAGES.newNamespace);
+  const field = page.getByLabel(words("form.amount.of", { resource: "requests.cpu" }), { exact: true });
+  await field.fill("lots");
+  await expect(field).toHaveAccessibleDescription(words("form.amount.invalid"));
+  await field.fill("100m");
+  await expect(page.getByText(words("form.amount.invalid"))).toHaveCount(0);
+});
+
+test("what would fit is exact, and following it is not refused again", { tag: "@simulated" }, async ({ console, platform }) => {
+  const before = { status: { clusters: { local: { used: { "requests.cpu": "8.5" } } } } };
+  platform.change("projects", undefined, "shop", { status: { clusters: { local: { used: { "requests.cpu": "8766m" } } } } });
+  try {
+    const page = await console.as("bob", PAGES.newNamespace);
+    await ask(page, "exact", "1235m");
+    await expect(page.getByText(/^requests\.cpu: asked 1235m, .*; at most 1234m would fit$/)).toBeVisible();
+    await ask(page, "exact", "1234m");
+    await expect(page.getByText(words("form.fits"))).toBeVisible();
+  } finally {
+    platform.change("projects", undefined, "shop", before);
+  }
 });
 
 test("what fits is said to fit, is made, and is there to be used", async ({ console }) => {

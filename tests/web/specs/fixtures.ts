@@ -36,6 +36,13 @@ const CONTRAST = "color-contrast";
 /** Names of this machine: the platform's and the provider's. */
 const HERE = ["127.0.0.1", "localhost"];
 
+/** In the menu under one's name. */
+export async function choose(page: Page, item: string): Promise<void> {
+  await page.getByRole("banner").getByRole("button").click();
+  await page.getByRole("menuitemradio", { name: item, exact: true }).click();
+  await page.keyboard.press("Escape");
+}
+
 /** A page that breaks its own content security policy, or a script of it that fails, fails the test. */
 function watchFaults(page: Page, faults: string[]): void {
   page.on("pageerror", (error) => faults.push(`error: ${error.message}`));
@@ -112,7 +119,7 @@ export const test = base.extend<{ console: Console; faults: string[] }, { platfo
             // What floats is placed anew with the next frame.
             const overflow = () => page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
             await expect.poll(overflow, { message: `${size} scrolls sideways` }).toBeLessThanOrEqual(0);
-            await page.screenshot({ path: `output/pages/${name}-${colorScheme}-${size}.png` });
+            await page.screenshot({ path: `output/pages/${name}-${colorScheme}-${size}.png`, fullPage: size !== "desk" });
           }
         }
       },

@@ -5,15 +5,22 @@ import { PAGES } from "./routes";
 
 const ACCESS = [{ kind: "Group", name: "shop-developers", role: "edit" }, { kind: "User", name: "dave", role: "view" }];
 
-test("a change made elsewhere is seen", async ({ console, platform }) => {
+/** What is promised; a machine that builds something beside may miss it now and then, and not each time. */
+const SEEN_MILLISECONDS = 1000;
+const CHANGES = 5;
+
+test("a change made elsewhere is seen within a second", async ({ console, platform }) => {
   const page = await console.as("alice", PAGES.project);
   await expect(page.getByRole("heading", { level: 1 })).toBeVisible();
-  const fresh = `Shop ${Date.now()}`;
-  platform.change("projects", undefined, "shop", { spec: { displayName: fresh } });
-  const made = Date.now();
-  await expect(page.getByText(fresh).first()).toBeVisible();
-  // A slow machine may take longer than the second that is promised.
-  globalThis.console.log(`seen after ${Date.now() - made} ms`);
+  const taken: number[] = [];
+  for (let change = 0; change < CHANGES; change += 1) {
+    const fresh = `Shop ${Date.now()}`;
+    platform.change("projects", undefined, "shop", { spec: { displayName: fresh } });
+    const made = Date.now();
+    await page.getByText(fresh).first().waitFor();
+    taken.push(Date.now() - made);
+  }
+  expect(Math.min(...taken), `seen after ${taken.join(", ")} ms`).toBeLessThanOrEqual(SEEN_MILLISECONDS);
 });
 
 test("a question that is open stays open when what it is about changes", async ({ console, platform }) => {

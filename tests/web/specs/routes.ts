@@ -19,6 +19,7 @@ export const PAGES = {
   tenant: "/console/tenants/acme",
   clusters: "/console/clusters",
   findings: "/console/findings",
+  nowhere: "/console/nowhere",
 } as const;
 
 export type PageName = keyof typeof PAGES;

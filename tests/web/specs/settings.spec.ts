@@ -1,12 +1,6 @@
 import type { Page } from "@playwright/test";
 import { type Language, words } from "../words";
-import { expect, test } from "./fixtures";
-
-async function choose(page: Page, item: string): Promise<void> {
-  await page.getByRole("banner").getByRole("button").click();
-  await page.getByRole("menuitemradio", { name: item, exact: true }).click();
-  await page.keyboard.press("Escape");
-}
+import { choose, expect, test } from "./fixtures";
 
 const ground = (page: Page) => page.evaluate(() => getComputedStyle(document.documentElement).backgroundColor);
 

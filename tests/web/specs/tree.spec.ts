@@ -21,18 +21,82 @@ test("a project's row opens to each limit of each cluster, the fullest first", a
 
 test("the tree is walked by arrows, which open and close it, too", async ({ console }) => {
   const page = await console.as("alice");
-  const link = (name: string) => console.row(page, name).getByRole("link");
-  await link("shop").focus();
+  const row = (name: string) => console.row(page, name);
+  await row("shop").focus();
   await page.keyboard.press("ArrowDown");
-  await expect(link("shop-eu")).toBeFocused();
+  await expect(row("shop-eu")).toBeFocused();
   await page.keyboard.press("ArrowLeft");
-  await expect(link("shop")).toBeFocused();
+  await expect(row("shop")).toBeFocused();
   await page.keyboard.press("ArrowLeft");
+  await expect(row("shop-eu")).toHaveCount(0);
+  await expect(row("shop")).toBeFocused();
+  await page.keyboard.press("ArrowRight");
+  await page.keyboard.press("ArrowRight");
+  await expect(row("shop-eu")).toBeFocused();
+});
+
+test("one row is reached by Tab, which says where it stands among how many", async ({ console }) => {
+  const page = await console.as("alice");
+  await console.row(page, "shop-eu").focus();
+  await expect(console.row(page, "shop-eu")).toHaveAttribute("aria-posinset", "1");
+  await expect(page.getByRole("tree").locator("[role=treeitem][tabindex='0']")).toHaveCount(1);
+  const roots = page.locator("[role=treeitem][aria-level='1']");
+  const count = await roots.count();
+  expect(await roots.evaluateAll((all) => all.map((one) => one.getAttribute("aria-setsize")))).toEqual(Array(count).fill(String(count)));
+  const more = console.row(page, "shop-eu").getByRole("button").last();
+  await page.keyboard.press("Tab");
+  await expect(more).toBeFocused();
+  await page.keyboard.press("Tab");
+  expect(await page.getByRole("tree").evaluate((tree) => tree.contains(document.activeElement))).toBe(false);
+});
+
+test("an order stays while somebody points at the tree, and comes afterwards", { tag: "@simulated" }, async ({ console, platform }) => {
+  const page = await console.as("alice");
+  const names = () => page.locator("[role=treeitem][aria-level='1'] a").evaluateAll((all) => all
+    .map((link) => ({ name: link.getAttribute("href") ?? "", top: link.getBoundingClientRect().top })).sort((a, b) => a.top - b.top).map(({ name }) => name));
+  await console.row(page, "frozen").hover();
+  const before = await names();
+  try {
+    platform.change("projects", undefined, "frozen", { status: { clusters: { local: { used: { pods: "20" } } } } });
+    await expect(console.row(page, "frozen").getByText("100 %!!")).toBeVisible();
+    expect(await names()).toEqual(before);
+    await page.getByRole("heading", { level: 1 }).hover();
+    await expect.poll(names).not.toEqual(before);
+  } finally {
+    platform.change("projects", undefined, "frozen", { status: { clusters: { local: null } } });
+  }
+});
+
+test("search and limits are in the address, and Back brings what was closed", async ({ console, platform }) => {
+  const page = await console.as("alice");
+  await console.row(page, "shop").getByRole("button", { name: words("projects.close", { name: "shop" }) }).click();
   await expect(console.row(page, "shop-eu")).toHaveCount(0);
-  await expect(link("shop")).toBeFocused();
-  await page.keyboard.press("ArrowRight");
-  await page.keyboard.press("ArrowRight");
-  await expect(link("shop-eu")).toBeFocused();
+  await page.getByRole("button", { name: words("projects.limits"), exact: true }).click();
+  await expect(page).toHaveURL(/\?limits=all$/);
+  await console.row(page, "shop").getByRole("link").click();
+  await expect(page).toHaveURL(/projects\/shop$/);
+  await page.goBack();
+  await expect(console.row(page, "shop").getByRole("img")).toHaveCount(1 + limits(platform));
+  await expect(console.row(page, "shop-eu")).toHaveCount(0);
+  await page.getByRole("searchbox").pressSequentially("shop-e");
+  await expect(page).toHaveURL(/q=shop-e/);
+  await page.reload();
+  await expect(page.getByRole("searchbox")).toHaveValue("shop-e");
+  await expect(console.row(page, "shop-eu")).toBeVisible();
+  await expect(console.row(page, "data")).toHaveCount(0);
+});
+
+test("a row of a phone tells amounts, resource and cluster", async ({ console }) => {
+  const page = await console.as("alice");
+  await page.setViewportSize({ width: 360, height: 740 });
+  const row = console.row(page, "shop");
+  await expect(row.getByText(new RegExp(`^${words("share.amounts.given", { amount: "8\\.\\d+", hard: "10" })}$`)).first()).toBeVisible();
+  await expect(row.getByText("requests.cpu · local")).toBeVisible();
+  await page.getByRole("button", { name: words("projects.limits"), exact: true }).click();
+  await expect(row.locator(".limit-name").first()).toBeVisible();
+  const cut = await page.locator(".limit-name").evaluateAll((all) => all
+    .filter((one) => one.scrollWidth > one.clientWidth || one.scrollHeight > one.clientHeight + 1).map((one) => one.textContent));
+  expect(cut).toEqual([]);
 });
 
 test("all rows open at once, read well at every width, and keep nobody out", async ({ console, platform }) => {

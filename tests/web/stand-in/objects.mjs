@@ -127,15 +127,17 @@ function templates() {
     { namespaces: 6, upToDate: 5, conditions: [condition("RolledOut", "False", "RollingOut", "5 of 6")] })];
 }
 
-/** By plural; with `more` projects beside those that are told apart. */
-export function platform(more = 0) {
+/** By plural; with `more` projects beside those that are told apart, and as many namespaces in each of them as `each`. */
+export function platform(more = 0, each = 0) {
   const crowd = Array.from({ length: more }, (_, n) => project(`team-${String(n).padStart(4, "0")}`, {
     ...(n % 10 === 0 ? {} : { parent: `team-${String(n - (n % 10)).padStart(4, "0")}` }),
     displayName: `Team ${n}`, clusters: { [CLUSTERS[n % 2]]: { hard: amounts(10, "20Gi", 50) } },
     used: { [CLUSTERS[n % 2]]: { used: amounts((n * 37) % 10, `${(n * 13) % 20}Gi`, (n * 7) % 50) } },
   }));
+  const inside = crowd.flatMap(({ metadata: { name }, spec: { clusters } }) => Array.from({ length: each }, (_, n) =>
+    namespace(name, Object.keys(clusters)[0], `${name}-${n}`, { hard: amounts(1, "2Gi", 5), used: amounts("0.5", "1Gi", n) })));
   return {
-    memberclusters: clusters(), tenants: tenants(), projects: [...projects(), ...crowd], namespaces: namespaces(),
+    memberclusters: clusters(), tenants: tenants(), projects: [...projects(), ...crowd], namespaces: [...namespaces(), ...inside],
     namespacetemplates: templates(), platforms: [object("Platform", { name: "acme-platform" }, { tenantID: "acme", administrators: ["alice"] })], configmaps: [], nsemigrations: [], imagenamespaces: [], chartgroups: [], registrycredentials: [],
   };
 }

@@ -1,5 +1,5 @@
 export class StandIn {
-  constructor(options: { dist: string; projects?: number });
+  constructor(options: { dist: string; projects?: number; namespaces?: number });
   readonly store: { list(plural: string): object[]; put(plural: string, object: object): object };
   start(port?: number): Promise<string>;
   stop(): Promise<void>;

@@ -36,9 +36,9 @@ export class StandIn {
   #sockets = new Set();
   #watches = new Set();
 
-  constructor({ dist, projects = 0 }) {
+  constructor({ dist, projects = 0, namespaces = 0 }) {
     this.dist = dist;
-    this.store = new Store(platform(projects));
+    this.store = new Store(platform(projects, namespaces));
   }
 
   /** Answers its origin. */

@@ -1,4 +1,4 @@
-/** Amounts in people's units: three digits or so, rounded down, and the exact one for whoever asks. */
+/** Amounts in people's units: three digits, rounded down, and the exact one for whoever asks. */
 
 import { type Amount, UNIT } from "./quantity";
 
@@ -59,9 +59,11 @@ function scaled(amount: Amount, base: bigint, units: readonly string[]): string 
   return decimals(amount, size) + (units[index] ?? "");
 }
 
-/** One digit behind the point below a hundred. */
+/** Two digits behind the point below ten, one below a hundred. */
 function decimals(amount: Amount, size: Amount): string {
-  const tenths = (amount * 10n) / size;
-  const [whole, tenth] = [tenths / 10n, tenths % 10n];
-  return whole >= 100n || tenth === 0n ? `${whole}` : `${whole}.${tenth}`;
+  const whole = amount / size;
+  const digits = whole < 10n ? 2 : whole < 100n ? 1 : 0;
+  const part = ((amount % size) * 10n ** BigInt(digits)) / size;
+  const behind = digits === 0 ? "" : part.toString().padStart(digits, "0").replace(/0+$/, "");
+  return behind === "" ? `${whole}` : `${whole}.${behind}`;
 }

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { UNIT } from "../amounts/quantity";
 import type { Namespace, Project } from "../api/types";
-import { forest, rows } from "./forest";
+import { asBefore, forest, rows } from "./forest";
 import { fullness } from "./shares";
 
 const meta = (name: string, namespace?: string) => ({ name, uid: name, resourceVersion: "1", ...(namespace && { namespace }) });
@@ -36,6 +36,22 @@ it("shows what is open, and with a search what lies above what matches", () => {
   expect(names(["top"], "")).toEqual(["0top", "0calm", "0lost"]);
   expect(names(["top"], "FUL")).toEqual(["0top", "1full"]);
   expect(names([], "nothing")).toEqual([]);
+});
+
+it("tells each row's place among those beside it that are shown", () => {
+  const places = (search: string) => rows(world(), new Set(), search).map(({ node, position, siblings }) => `${node.name} ${position}/${siblings}`);
+  expect(places("")).toEqual(["top 1/3", "full 1/1", "calm 2/3", "lost 3/3"]);
+  expect(places("l")).toEqual(["top 1/3", "full 1/1", "calm 2/3", "lost 3/3"]);
+  expect(places("lost")).toEqual(["lost 1/1"]);
+});
+
+it("keeps an order, with what is new at the end of its own, until it is let go", () => {
+  const grown = () => forest(
+    [project("calm", "", "10", "10"), project("new", "", "10", "9"), project("top", "", "100", "0"), project("full", "top", "20", "0"), project("fresh", "top", "5", "5")], [],
+  );
+  const names = (nodes: ReturnType<typeof world>) => rows(nodes, new Set(), "").map(({ node }) => node.name);
+  expect(names(grown())).toEqual(["calm", "top", "fresh", "full", "new"]);
+  expect(names(asBefore(grown(), world()))).toEqual(["top", "full", "fresh", "calm", "new"]);
 });
 
 it("knows nothing of fullness where there is no limit", () => {

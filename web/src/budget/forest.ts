@@ -22,6 +22,9 @@ export interface TreeRow {
   node: TreeNode;
   depth: number;
   open: boolean;
+  /** Which it is of those that are shown below the same one, from 1 on, and how many these are. */
+  position: number;
+  siblings: number;
 }
 
 const NOTHING: Uses = new Map();
@@ -100,17 +103,38 @@ function fullestFirst(nodes: TreeNode[]): TreeNode[] {
 export function rows(roots: readonly TreeNode[], closed: ReadonlySet<string>, search: string): TreeRow[] {
   const wanted = search.trim().toLowerCase();
   const shown: TreeRow[] = [];
-  const walk = (node: TreeNode, depth: number): boolean => {
-    const at = shown.length;
-    const open = wanted !== "" || !closed.has(node.name);
-    shown.push({ node, depth, open });
-    let found = wanted === "" || matches(node, wanted);
-    if (open) for (const child of node.children) found = walk(child, depth + 1) || found;
-    if (!found) shown.length = at;
-    return found;
+  const walk = (nodes: readonly TreeNode[], depth: number): boolean => {
+    const mine: TreeRow[] = [];
+    for (const node of nodes) {
+      const at = shown.length;
+      const open = wanted !== "" || !closed.has(node.name);
+      const row = { node, depth, open, position: mine.length + 1, siblings: 0 };
+      shown.push(row);
+      const isFoundBelow = open && walk(node.children, depth + 1);
+      if (isFoundBelow || wanted === "" || matches(node, wanted)) mine.push(row);
+      else shown.length = at;
+    }
+    for (const row of mine) row.siblings = mine.length;
+    return mine.length > 0;
   };
-  for (const root of roots) walk(root, 0);
+  walk(roots, 0);
   return shown;
+}
+
+/** In the order that they had: what somebody points at does not go away under him. Who is new comes last among his. */
+export function asBefore(nodes: TreeNode[], before: readonly TreeNode[]): TreeNode[] {
+  const places = new Map<string, number>();
+  const note = (all: readonly TreeNode[]): void => all.forEach((node) => {
+    places.set(node.name, places.size);
+    note(node.children);
+  });
+  note(before);
+  const placeOf = ({ name }: TreeNode) => places.get(name) ?? places.size;
+  const sort = (all: TreeNode[]): TreeNode[] => {
+    for (const node of all) sort(node.children);
+    return all.sort((a, b) => placeOf(a) - placeOf(b));
+  };
+  return sort(nodes);
 }
 
 function matches({ name, project: { spec } }: TreeNode, wanted: string): boolean {

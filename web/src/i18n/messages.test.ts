@@ -17,9 +17,29 @@ it("says everything in both languages, with the same places", () => {
 });
 
 it("has no message that nobody says", () => {
-  const isSaid = (key: string) => text.includes(`"${key}"`) || text.includes(`\`${key.slice(0, key.lastIndexOf(".") + 1)}$`);
+  const starts = (key: string) => [...key.matchAll(/\./g)].map(({ index }) => key.slice(0, index + 1));
+  const isSaid = (key: string) => text.includes(`"${key}"`) || starts(key).some((start) => text.includes(`\`${start}\${`));
   const unsaid = Object.keys(en).filter((key) => !isSaid(key));
   expect(unsaid).toEqual([]);
+});
+
+const rust = (file: string) => readFileSync(new URL(`../../../crates/business-types/src/${file}.rs`, import.meta.url), "utf8");
+
+it("has plain words for each state of each condition that our programs set", () => {
+  const [types = ""] = rust("condition").split("/// The condition holds.");
+  const names = [...types.matchAll(/^pub const \w+: &str = "(\w+)";/gm)].map(([, name]) => name ?? "");
+  expect(names.length).toBeGreaterThan(15);
+  const wanted = names.flatMap((name) => ["True", "False", "Unknown"].map((status) => `condition.${name}.${status}`));
+  expect(Object.keys(en).filter((key) => key.startsWith("condition.")).sort()).toEqual(wanted.sort());
+});
+
+it("has a word for each phase of a project and a namespace", () => {
+  const phases = ["project", "namespace"].flatMap((file) => {
+    const [, body = ""] = /^pub enum \w+Phase \{(.*?)^\}/ms.exec(rust(file)) ?? [];
+    return [...body.matchAll(/^ {4}(\w+),/gm)].map(([, phase]) => `phase.${phase}`);
+  });
+  expect(phases.length).toBeGreaterThan(6);
+  expect(Object.keys(en).filter((key) => key.startsWith("phase.")).sort()).toEqual([...new Set(phases)].sort());
 });
 
 it("says nothing outside of the messages", () => {

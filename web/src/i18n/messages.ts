@@ -25,6 +25,11 @@ export function t(key: MessageKey, places: Readonly<Record<string, string | numb
   return MESSAGES[language()][key].replace(/\{(\w+)\}/g, (_, name: string) => String(places[name] ?? ""));
 }
 
+/** The message of that key, or the text where there is none: what the API may name one day. */
+export function messageOr(key: string, otherwise: string): string {
+  return Object.hasOwn(en, key) ? t(key as MessageKey) : otherwise;
+}
+
 /** A moment, as people say it where they are. */
 export function moment(when: string | number): string {
   return new Intl.DateTimeFormat(language(), { dateStyle: "medium", timeStyle: "short" }).format(new Date(when));

@@ -6,7 +6,7 @@ import type { Condition, MemberCluster } from "../api/types";
 import type { Share } from "../budget/shares";
 import { t } from "../i18n/messages";
 import { Confirmed, ReviewLink } from "../ui/acts";
-import { Conditions, Head, Living, ShareRow } from "../ui/parts";
+import { Conditions, Head, Legend, Living, ShareRow } from "../ui/parts";
 
 /** What there is to give, for operators. */
 export function Clusters() {
@@ -18,6 +18,7 @@ export function Clusters() {
     <>
       <Head title={t("clusters.title")} />
       <Living states={[all.state()]}>
+        <Legend />
         <div class="cards">
           <For each={names()} fallback={<p class="card empty">{t("clusters.none")}</p>}>
             {(name) => <Show when={named().get(name)}>{(cluster) => <Card cluster={cluster()} />}</Show>}

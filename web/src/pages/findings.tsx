@@ -2,13 +2,13 @@ import { A } from "@solidjs/router";
 import { For, Show, createMemo } from "solid-js";
 import { amountOf } from "../amounts/quantity";
 import { clusters, namespaces, pathOf, projects, tenants } from "../api/collections";
-import { gradeOf, wrongOf } from "../api/conditions";
+import { wrongOf } from "../api/conditions";
 import type { Project } from "../api/types";
 import { t } from "../i18n/messages";
 import { seen } from "../live/states";
 import { ReasonedAct } from "../ui/acts";
 import { Runnable } from "../ui/copy";
-import { AmountText, Head, Living } from "../ui/parts";
+import { AmountText, ConditionWords, Head, Living } from "../ui/parts";
 import { Table } from "../ui/table";
 
 /** Acts at the database are run in a pod of the server, as the runbooks say. */
@@ -99,7 +99,7 @@ export function Findings() {
               <h2>{t("findings.conditions")}</h2>
               <ul class="stairs">
                 <For each={troubled()}>
-                  {({ name, link, wrong }) => <li><A href={link}>{name}</A>{" "}<span class={`tag ${gradeOf(wrong)}`}>{wrong.type}: {wrong.status}</span>{" "}{wrong.message || wrong.reason}</li>}
+                  {({ name, link, wrong }) => <li><A href={link}>{name}</A>{" "}<ConditionWords one={wrong} /></li>}
                 </For>
               </ul>
             </section>

@@ -10,7 +10,7 @@ import { moment, t } from "../i18n/messages";
 import { Access } from "../ui/access";
 import { DeleteButton, ReasonedAct, ReviewLink, messageOf } from "../ui/acts";
 import { Missing } from "../ui/awaited";
-import { AmountText, Conditions, Fullness, Head, Living } from "../ui/parts";
+import { AmountText, ApiWords, Conditions, Fullness, Head, Living, MarkLegend, phaseText } from "../ui/parts";
 import { Recent } from "../ui/recent";
 import { Table } from "../ui/table";
 
@@ -44,7 +44,7 @@ function Shown(props: { namespace: NamespaceObject; projects: ReadonlyMap<string
   };
   return (
     <>
-      <Head title={meta().name} under={`${project()} · ${props.namespace.status?.phase ?? ""}`}>
+      <Head title={meta().name} under={`${project()} · ${phaseText(props.namespace.status?.phase)}`}>
         <Show when={!meta().deletionTimestamp}>
           <button class="button main" type="button" onClick={() => void download()}>{t("namespace.kubeconfig")}</button>
           <A class="button" href={`/change/namespaces/${project()}/${meta().name}`}>{t("namespace.edit")}</A>
@@ -64,7 +64,7 @@ function Shown(props: { namespace: NamespaceObject; projects: ReadonlyMap<string
       <Show when={meta().deletionTimestamp}>
         {(since) => <p class="notice">{t("namespace.leaving", { time: moment(since()) })} {leavingWhy(props.namespace)}</p>}
       </Show>
-      <Show when={problem()}><p class="notice bad" role="alert">{t("namespace.kubeconfig.none", { why: problem() })}</p></Show>
+      <Show when={problem()}><p class="notice bad" role="alert">{t("namespace.kubeconfig.none", { why: "" })}<ApiWords>{problem()}</ApiWords></p></Show>
       <section class="card" aria-label={t("project.budget")}>
         <h2>{t("project.budget")}</h2>
         <Table label={t("project.budget")} rows={namespaceShares(props.namespace)}
@@ -79,6 +79,7 @@ function Shown(props: { namespace: NamespaceObject; projects: ReadonlyMap<string
             </tr>
           )}
         </Table>
+        <MarkLegend />
       </section>
       <div class="cards halves">
         <section class="card" aria-label={t("namespace.cluster")}>

@@ -8,7 +8,7 @@ import { percent, t } from "../i18n/messages";
 import { Access } from "../ui/access";
 import { DeleteButton, ReasonedAct, ReviewLink } from "../ui/acts";
 import { Missing } from "../ui/awaited";
-import { AmountText, Conditions, Head, Legend, Living, Shares } from "../ui/parts";
+import { AmountText, Conditions, Head, Legend, Living, Shares, phaseText } from "../ui/parts";
 import { MoreObjects } from "../ui/more";
 import { Recent } from "../ui/recent";
 import { Releasing } from "../ui/releasing";
@@ -103,7 +103,7 @@ function Members(props: { node: TreeNode }) {
             <tr>
               <td><A href={member.link}>{member.name}</A></td>
               <td>{t(`member.${member.is}`)}</td>
-              <td>{member.phase}</td>
+              <td>{phaseText(member.phase)}</td>
               <td>{member.clusters.join(", ")}</td>
               <td class="number">{member.share > 0 ? percent(member.share) : "–"}</td>
             </tr>
@@ -127,7 +127,7 @@ function Holders(props: { node: TreeNode }) {
           {(holder) => (
             <tr>
               <td><A href={holder.link}>{holder.name}</A></td>
-              <td>{holder.phase}</td>
+              <td>{phaseText(holder.phase)}</td>
               <td>{holder.cluster} · {holder.resource}</td>
               <td><AmountText amount={holder.hard} resource={holder.resource} /></td>
               <td class="number">{percent(holder.share)}</td>

@@ -9,7 +9,7 @@ import { seen } from "../live/states";
 import { PeopleLink } from "../ui/access";
 import { ReviewLink } from "../ui/acts";
 import { MoreObjects } from "../ui/more";
-import { Conditions, Fullness, Head, Living, Problem, Shares, missing } from "../ui/parts";
+import { Conditions, Fullness, Head, Legend, Living, MarkLegend, Problem, Shares, missing } from "../ui/parts";
 import { Table } from "../ui/table";
 
 /** What the roots of a tenant consume, by cluster and resource. */
@@ -32,6 +32,7 @@ export function Tenants() {
       <Head title={t("tenants.title")} />
       <Living states={[all.state()]}>
         <Show when={sorted().length > 0} fallback={<p class="card empty">{t("tenants.none")}</p>}>
+          <MarkLegend />
           <Table label={t("tenants.title")} rows={sorted()} isCard
             columns={["column.name", "nav.projects", "cluster.namespaces", "column.share"]}>
             {({ tenant, full }) => (
@@ -80,6 +81,7 @@ function Shown(props: { tenant: TenantObject; roots: TreeNode[]; platforms: Plat
       <Show when={props.tenant.spec?.template}>
         {(template) => <p>{t("form.template")}: <A href={`/review/namespacetemplates/${template()}`}>{template()}</A></p>}
       </Show>
+      <Legend />
       <div class="cards">
         <Show when={shares().length > 0} fallback={<p class="card quiet">{t("tenant.noceilings")}</p>}><Shares shares={shares()} /></Show>
       </div>

@@ -1,13 +1,14 @@
 import { A } from "@solidjs/router";
-import { Show } from "solid-js";
+import { For, Show } from "solid-js";
 import type { Project } from "../api/types";
 import { t } from "../i18n/messages";
-import { accessTo } from "../people/person";
+import { ROLES, accessTo } from "../people/person";
 import { Table } from "./table";
 
 /** Who may do what in a project, and in the namespaces of it: those whom it names, and those whom projects above it name. */
 export function Access(props: { of: string; all: ReadonlyMap<string, Project>; isChanged?: boolean }) {
   const people = () => accessTo(props.of, props.all);
+  const roles = () => ROLES.filter((role) => people().some((one) => one.role === role));
   return (
     <section class="card" aria-label={t("project.people")}>
       <div class="head">
@@ -19,13 +20,14 @@ export function Access(props: { of: string; all: ReadonlyMap<string, Project>; i
           columns={["column.name", "column.kind", "column.role", "column.from"]}>
           {({ from, kind, name, role }) => (
             <tr>
-              <td>{name}</td><td>{t(`kind.${kind}`)}</td><td title={t(`role.${role}`)}>{role}</td>
+              <td>{name}</td><td>{t(`kind.${kind}`)}</td><td>{role}</td>
               <td>
                 <Show when={from !== props.of || !props.isChanged} fallback={t("people.here")}><A href={`/projects/${from}`}>{from}</A></Show>
               </td>
             </tr>
           )}
         </Table>
+        <dl class="facts"><For each={roles()}>{(role) => <><dt class="mono">{role}</dt><dd>{t(`role.${role}`)}</dd></>}</For></dl>
       </Show>
     </section>
   );

@@ -6,6 +6,7 @@ import { type ParentProps, Show, createEffect, createSignal, on } from "solid-js
 import { request } from "../api/client";
 import { pathOf } from "../api/collections";
 import { t } from "../i18n/messages";
+import { ErrorText } from "./parts";
 
 export function ReviewLink(props: { plural: string; name: string; namespace?: string }) {
   const place = () => (props.namespace ? `${props.namespace}/${props.name}` : props.name);
@@ -64,7 +65,7 @@ export function Confirmed(props: ParentProps<ConfirmedProps>) {
                   </label>
                 )}
               </Show>
-              <Show when={error()}>{(failure) => <p class="notice bad" role="alert">{messageOf(failure())}</p>}</Show>
+              <Show when={error()}>{(failure) => <p class="notice bad" role="alert"><ErrorText error={failure()} /></p>}</Show>
               <div class="row">
                 <button class={`button ${props.grave ? "grave" : "main"}`} type="submit" disabled={busy() || (props.typed !== undefined && typed() !== props.typed)}>{props.grave ? props.label : t("act.confirm")}</button>
                 <Dialog.CloseButton class="button" type="button" aria-label={t("form.cancel")}>{t("form.cancel")}</Dialog.CloseButton>

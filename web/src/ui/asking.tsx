@@ -4,10 +4,11 @@ import { A } from "@solidjs/router";
 import { For, type ParentProps, Show, createEffect, createResource, createSignal, on, onCleanup } from "solid-js";
 import { ApiError, type LevelCause, levelsOf } from "../api/status";
 import { ChangedMeanwhile, type Outgoing, write } from "../api/writing";
+import { exact } from "../amounts/people";
+import { pictured } from "../budget/refused";
 import { t } from "../i18n/messages";
-import { messageOf } from "./acts";
 import { ChangedNotice, type Meanwhile } from "./meanwhile";
-import { Bar } from "./parts";
+import { ApiWords, ErrorText, RefusedBar, RefusedLegend } from "./parts";
 import { said } from "./precision";
 
 /** So long nobody types before the server is asked. */
@@ -105,7 +106,7 @@ function Answer(props: { verdict: Verdict; incomplete: string; fits: string }) {
   );
 }
 
-/** The levels that said no, as bars: what is given away, and what was asked beyond. */
+/** The levels that said no, as bars: what is given away, what was asked for, and how far that goes beyond the limit. */
 function Refusal(props: { error: unknown; meanwhile: Meanwhile | undefined }) {
   const told = () => levelsOf(props.error instanceof ApiError ? props.error.causes : []);
   const changed = () => (props.error instanceof ChangedMeanwhile && props.meanwhile ? { fresh: props.error.fresh, of: props.meanwhile } : undefined);
@@ -118,10 +119,11 @@ function Refused(props: { error: unknown; told: ReturnType<typeof levelsOf> }) {
   return (
     <section class="stairs" role="alert" aria-label={t("form.refused")}>
       <h2>{t("form.refused")}</h2>
-      <For each={props.told.levels} fallback={<p class="notice bad">{messageOf(props.error)}</p>}>{(level) => <Stair level={level} />}</For>
+      <For each={props.told.levels} fallback={<p class="notice bad"><ErrorText error={props.error} /></p>}>{(level) => <Stair level={level} />}</For>
       <Show when={props.told.levels.length > 0}>
-        <p class="quiet">{messageOf(props.error)}</p>
-        <For each={props.told.others}>{(cause) => <p class="notice">{cause.field}: {cause.message}</p>}</For>
+        <RefusedLegend />
+        <p class="quiet"><ErrorText error={props.error} /></p>
+        <For each={props.told.others}>{(cause) => <p class="notice"><ApiWords>{`${cause.field}: ${cause.message}`}</ApiWords></p>}</For>
       </Show>
     </section>
   );
@@ -129,17 +131,16 @@ function Refused(props: { error: unknown; told: ReturnType<typeof levelsOf> }) {
 
 function Stair(props: { level: LevelCause }) {
   const level = () => props.level;
-  const asked = () => level().allocated + level().requested;
-  const share = () => ({ cluster: level().cluster, resource: level().resource, hard: level().hard, allocated: asked(), used: level().allocated });
+  // What was typed, and what is to be typed instead, as it is: rounded, the latter would be refused once more.
   const word = () => t(level().reason === "BelowAllocated" ? "refusal.below" : "refusal.fits", {
     resource: level().resource,
-    requested: said(level().requested, level().resource), allocated: said(level().allocated, level().resource),
-    hard: said(level().hard, level().resource), fits: said(level().fits, level().resource),
+    requested: exact(level().requested, level().resource), allocated: said(level().allocated, level().resource),
+    hard: said(level().hard, level().resource), fits: exact(level().fits, level().resource),
   });
   return (
     <div class="stair">
       <strong>{t(`refusal.level.${level().level as "project"}`, { name: level().name })}</strong>
-      <Bar share={share()} label={word()} />
+      <RefusedBar picture={pictured(level())} label={word()} />
       <span>{word()}</span>
     </div>
   );

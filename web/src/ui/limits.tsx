@@ -1,6 +1,6 @@
 /** What is asked for of each cluster. */
 
-import { For, Show } from "solid-js";
+import { For, Show, createUniqueId } from "solid-js";
 import { parseAmount } from "../amounts/quantity";
 import { t } from "../i18n/messages";
 
@@ -77,16 +77,19 @@ function Amounts(props: { rows: readonly AmountRow[]; set: (rows: AmountRow[]) =
       <For each={props.rows.map((_, index) => index)}>
         {(index) => {
           const row = () => props.rows[index] ?? { resource: "", amount: "" };
+          const isWrong = () => row().amount !== "" && parseAmount(row().amount) === undefined;
+          const why = createUniqueId();
           return (
             <div class="amount">
               <input aria-label={t("form.resource")} list="resources" value={row().resource}
                 onChange={(event) => put(index, { resource: event.currentTarget.value })} />
               <input aria-label={t("form.amount.of", { resource: row().resource })} value={row().amount} autocomplete="off"
-                aria-invalid={row().amount !== "" && parseAmount(row().amount) === undefined}
+                aria-invalid={isWrong()} aria-describedby={isWrong() ? why : undefined}
                 onInput={(event) => put(index, { amount: event.currentTarget.value })} />
               <button class="button" type="button" aria-label={t("form.amount.remove", { resource: row().resource })}
                 onClick={() => props.set(props.rows.filter((_, at) => at !== index))}>−</button>
               <Show when={props.left(row().resource)}>{(left) => <small class="quiet">{left()}</small>}</Show>
+              <Show when={isWrong()}><small class="wrong" id={why}>{t("form.amount.invalid")}</small></Show>
             </div>
           );
         }}

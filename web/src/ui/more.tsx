@@ -1,10 +1,11 @@
 import { A } from "@solidjs/router";
 import { For, Show, createEffect, createSignal, onCleanup } from "solid-js";
 import { GROUP, request } from "../api/client";
-import { gradeOf, wrongOf } from "../api/conditions";
+import { wrongOf } from "../api/conditions";
 import { t } from "../i18n/messages";
 import type { Resource } from "../live/feed";
 import { messageOf } from "./acts";
+import { ConditionWords } from "./parts";
 
 type Plural = "platforms" | "namespacetemplates" | "imagenamespaces" | "chartgroups" | "registrycredentials";
 
@@ -70,7 +71,7 @@ function Kind(props: { read: Read; project: string | undefined }) {
             {(object) => (
               <li>
                 <A href={link(object.metadata.name)}>{object.metadata.name}</A>
-                <For each={wrongOf(object)}>{(wrong) => <>{" "}<span class={`tag ${gradeOf(wrong)}`}>{wrong.type}: {wrong.status}</span>{" "}{wrong.message || wrong.reason}</>}</For>
+                <For each={wrongOf(object)}>{(wrong) => <>{" "}<ConditionWords one={wrong} /></>}</For>
               </li>
             )}
           </For>

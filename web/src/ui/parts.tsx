@@ -1,17 +1,19 @@
 /** Small parts that all pages are made of. */
 
 import { A } from "@solidjs/router";
-import { For, Match, type ParentProps, Show, Switch } from "solid-js";
+import { For, Match, type ParentProps, Show, Switch, createEffect } from "solid-js";
 import { exact } from "../amounts/people";
 import type { Amount } from "../amounts/quantity";
 import { permille } from "../amounts/quantity";
 import { gradeOf } from "../api/conditions";
 import { ApiError } from "../api/status";
 import type { Condition } from "../api/types";
+import type { RefusedPicture } from "../budget/refused";
 import { NOTED, type Share, URGENT, fullness } from "../budget/shares";
-import { moment, percent, t } from "../i18n/messages";
+import { messageOr, moment, percent, t } from "../i18n/messages";
 import type { FeedState } from "../live/feed";
 import { said } from "./precision";
+import { entitle } from "./title";
 
 /** An amount as it is wanted; the exact one under the pointer, too. */
 export function AmountText(props: { amount: Amount | undefined; resource: string }) {
@@ -24,17 +26,51 @@ export function AmountText(props: { amount: Amount | undefined; resource: string
 
 const WIDTH = 1000;
 
-/** Used, given away beyond that, and room: all bars have one scale, the limit. */
-export function Bar(props: { share: Share; label?: string }) {
-  const whole = () => props.share.hard ?? (props.share.allocated > 0n ? props.share.allocated : 1n);
-  const part = (amount: Amount) => Math.min(WIDTH, permille(amount, whole()));
+/** Used, given away beyond that, and room: all bars have one scale, the limit. Without one there is nothing to be a part of. */
+export function Bar(props: { share: Share; id?: string }) {
+  const part = (amount: Amount) => Math.min(WIDTH, permille(amount, props.share.hard ?? 0n));
   return (
-    <span class="bar" role="img" aria-label={props.label ?? describe(props.share)}>
-      <svg viewBox={`0 0 ${WIDTH} 10`} preserveAspectRatio="none" aria-hidden="true">
-        <rect class="given" width={part(props.share.allocated)} height="10" />
-        <rect class="used" y="3" width={part(props.share.used)} height="7" />
-      </svg>
+    <span class="bar" id={props.id} classList={{ unlimited: props.share.hard === undefined }} role="img" aria-label={describe(props.share)}>
+      <Show when={props.share.hard !== undefined}>
+        <svg viewBox={`0 0 ${WIDTH} 10`} preserveAspectRatio="none" aria-hidden="true">
+          <rect class="given" width={part(props.share.allocated)} height="10" />
+          <rect class="used" y="3" width={part(props.share.used)} height="7" />
+        </svg>
+      </Show>
     </span>
+  );
+}
+
+/** What was asked for beside what is given, as far as it goes: a line is the limit, and what lies beyond is hatched. */
+export function RefusedBar(props: { picture: RefusedPicture; label: string }) {
+  const part = (amount: Amount) => permille(amount, props.picture.whole) / 10;
+  const from = (start: () => Amount, end: () => Amount) => (element: HTMLSpanElement) =>
+    createEffect(() => {
+      element.style.left = `${part(start())}%`;
+      element.style.width = `${Math.max(0, part(end()) - part(start()))}%`;
+    });
+  const { given, asked, limit } = {
+    given: () => props.picture.given, asked: () => props.picture.asked, limit: () => props.picture.limit,
+  };
+  return (
+    <span class="bar refused" role="img" aria-label={props.label}>
+      <span class="given" ref={from(() => 0n, given)} />
+      <span class="asked" ref={from(given, asked)} />
+      <span class="over" ref={from(limit, asked)} />
+      <span class="line" ref={from(limit, limit)} />
+    </span>
+  );
+}
+
+/** What the parts of such a bar are. */
+export function RefusedLegend() {
+  return (
+    <p class="legend">
+      <span><i class="bar refused"><i class="given" /></i>{t("share.given")}</span>
+      <span><i class="bar refused"><i class="asked" /></i>{t("refusal.asked")}</span>
+      <span><i class="bar refused"><i class="asked" /><i class="over" /></i>{t("refusal.over")}</span>
+      <span><i class="bar refused"><i class="line" /></i>{t("refusal.limit")}</span>
+    </p>
   );
 }
 
@@ -45,10 +81,18 @@ export function Legend() {
       <span><svg viewBox="0 0 26 10" aria-hidden="true"><rect class="used" y="3" width="26" height="7" /></svg>{t("share.used")}</span>
       <span><svg viewBox="0 0 26 10" aria-hidden="true"><rect class="given" width="26" height="10" /></svg>{t("share.given")}</span>
       <span><svg viewBox="0 0 26 10" aria-hidden="true" />{t("share.room")}</span>
-      <span>! {t("share.noted")}</span>
-      <span>!! {t("share.urgent")}</span>
+      <MarkWords />
     </p>
   );
+}
+
+/** What the marks of a share are, where there are no bars. */
+export function MarkLegend() {
+  return <p class="legend"><MarkWords /></p>;
+}
+
+function MarkWords() {
+  return <><span>! {t("share.noted")}</span><span>!! {t("share.urgent")}</span></>;
 }
 
 export function describe(share: Share): string {
@@ -60,28 +104,44 @@ export function describe(share: Share): string {
   });
 }
 
-/** How full, marked by words as well as by colour. */
-export function Fullness(props: { thousandths: number; unlimited?: boolean }) {
-  const grade = () => (props.thousandths >= URGENT ? "urgent" : props.thousandths >= NOTED ? "noted" : "");
+/** What is used, and what is given of what. */
+export function AmountsText(props: { share: Share }) {
+  const text = (say: (amount: Amount, resource: string) => string) => {
+    const { resource, hard, allocated, used } = props.share;
+    return {
+      used: t("share.amounts.used", { amount: say(used, resource) }),
+      given: hard === undefined
+        ? t("share.amounts.unlimited", { amount: say(allocated, resource) })
+        : t("share.amounts.given", { amount: say(allocated, resource), hard: say(hard, resource) }),
+    };
+  };
   return (
-    <span class={`mark number ${grade()}`} title={grade() === "urgent" ? t("share.urgent") : grade() === "noted" ? t("share.noted") : ""}>
-      <Show when={!props.unlimited} fallback="–">
-        {percent(props.thousandths)}{grade() === "urgent" ? "!!" : grade() === "noted" ? "!" : ""}
-      </Show>
+    <span class="told">
+      <span class="number" title={text(exact).used}>{text(said).used}</span>{" · "}
+      <span class="number" title={text(exact).given}>{text(said).given}</span>
     </span>
   );
 }
 
-/** A limit and what of it is given away, in a line. */
+/** How full, marked by words as well as by colour. */
+export function Fullness(props: { thousandths: number; unlimited?: boolean; id?: string }) {
+  const grade = () => (props.unlimited ? "" : props.thousandths >= URGENT ? "urgent" : props.thousandths >= NOTED ? "noted" : "");
+  const text = () => `${percent(props.thousandths)}${grade() === "urgent" ? "!!" : grade() === "noted" ? "!" : ""}`;
+  return (
+    <span class={`mark number ${grade()}`} id={props.id}>
+      <span>{props.unlimited ? "–" : text()}</span>
+      <Show when={grade()}>{(is) => <span class="hidden">{" "}{t(is() === "urgent" ? "share.urgent" : "share.noted")}</span>}</Show>
+    </span>
+  );
+}
+
+/** A limit, and what of it is used and given away. */
 export function ShareRow(props: { share: Share }) {
   return (
     <div class="share">
       <span>{props.share.resource}</span>
       <Bar share={props.share} />
-      <span class="number">
-        <AmountText amount={props.share.allocated} resource={props.share.resource} />{" / "}
-        <AmountText amount={props.share.hard} resource={props.share.resource} />
-      </span>
+      <AmountsText share={props.share} />
       <Fullness thousandths={fullness(props.share)} unlimited={props.share.hard === undefined} />
     </div>
   );
@@ -104,24 +164,41 @@ export function Shares(props: { shares: readonly Share[] }) {
   );
 }
 
+/** What the API says is English, whatever language the page is in. */
+export function ApiWords(props: { children: string | undefined }) {
+  return <span lang="en">{props.children}</span>;
+}
+
+/** What went wrong: in the API's own words where they are its own. */
+export function ErrorText(props: { error: unknown }) {
+  const text = () => (props.error instanceof Error ? props.error.message : String(props.error));
+  return (
+    <Show when={props.error instanceof ApiError && !(props.error instanceof Missing)} fallback={text()}>
+      <ApiWords>{text()}</ApiWords>
+    </Show>
+  );
+}
+
 /** What is wrong, in the API's own words. */
 export function Problem(props: { error: unknown }) {
   const status = () => (props.error instanceof ApiError ? props.error : undefined);
+  const title = () => t(status()?.code === 403 ? "state.forbidden" : status()?.code === 404 ? "state.notfound" : "state.error");
+  entitle(title);
   return (
     <div class="card empty" role="alert">
-      <Switch fallback={<h2>{t("state.error")}</h2>}>
-        <Match when={status()?.code === 403}><h2>{t("state.forbidden")}</h2></Match>
-        <Match when={status()?.code === 404}><h2>{t("state.notfound")}</h2></Match>
-      </Switch>
-      <p>{props.error instanceof Error ? props.error.message : String(props.error)}</p>
+      <h2>{title()}</h2>
+      <p><ErrorText error={props.error} /></p>
       <A href="/">{t("state.back")}</A>
     </div>
   );
 }
 
+/** The page's own words, unlike those of the API. */
+class Missing extends ApiError {}
+
 /** What is not among what one sees. */
 export function missing(name: string): ApiError {
-  return new ApiError({ kind: "Status", message: `${name}: ${t("state.notfound.text")}` }, 404);
+  return new Missing({ kind: "Status", message: `${name}: ${t("state.notfound.text")}` }, 404);
 }
 
 /** What is shown, or why not; and that it is old, when it is. */
@@ -142,7 +219,27 @@ export function Living(props: ParentProps<{ states: FeedState[] }>) {
   );
 }
 
-/** Conditions in plain words: what is not as it should be comes first. */
+/** A condition in plain words; one that has none, as the API has it. */
+export function conditionText({ type, status }: Condition): string {
+  return messageOr(`condition.${type}.${status}`, `${type}: ${status}`);
+}
+
+/** The phase of a project or a namespace. */
+export function phaseText(phase: string | undefined): string {
+  return messageOr(`phase.${phase}`, phase ?? "");
+}
+
+/** A condition in plain words, and what the API says of it. */
+export function ConditionWords(props: { one: Condition }) {
+  return (
+    <>
+      <span class={`tag words ${gradeOf(props.one)}`}>{conditionText(props.one)}</span>
+      <Show when={props.one.message || props.one.reason}>{(said) => <>{" "}<ApiWords>{said()}</ApiWords></>}</Show>
+    </>
+  );
+}
+
+/** Conditions in plain words, and as the API has them: what is not as it should be comes first. */
 export function Conditions(props: { all: readonly Condition[] | undefined }) {
   const ordered = () => [...(props.all ?? [])].sort((a, b) => Number(gradeOf(a) === "good") - Number(gradeOf(b) === "good"));
   return (
@@ -150,9 +247,11 @@ export function Conditions(props: { all: readonly Condition[] | undefined }) {
       <For each={ordered()} fallback={<li class="quiet">{t("conditions.none")}</li>}>
         {(one) => (
           <li>
-            <span class={`tag ${gradeOf(one)}`}>{one.type}: {one.status}</span>{" "}
-            <span>{one.message || one.reason}</span>{" "}
-            <Show when={one.lastTransitionTime}>{(time) => <span class="quiet number">{moment(time())}</span>}</Show>
+            <ConditionWords one={one} />{" "}
+            <span class="quiet">
+              <code lang="en">{one.type}={one.status}{one.reason && one.reason !== one.type ? ` (${one.reason})` : ""}</code>
+              <Show when={one.lastTransitionTime}>{(time) => <span class="number">{" · "}{moment(time())}</span>}</Show>
+            </span>
           </li>
         )}
       </For>
@@ -162,7 +261,7 @@ export function Conditions(props: { all: readonly Condition[] | undefined }) {
 
 /** The head of a page. */
 export function Head(props: ParentProps<{ title: string; under?: string }>) {
-  document.title = `${props.title} · ${t("app.title")}`;
+  entitle(() => props.title);
   return (
     <header class="head">
       <div>

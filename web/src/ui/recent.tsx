@@ -1,6 +1,7 @@
 import { For, Match, Show, Switch, createMemo, createSignal } from "solid-js";
 import { moment, t } from "../i18n/messages";
 import { type Happening, type Told, happenings } from "../live/recent";
+import { ApiWords, conditionText } from "./parts";
 
 const FIRST = 8;
 
@@ -38,7 +39,7 @@ function What(props: { happening: Happening }) {
         )}
       </Match>
       <Match when={as("condition")}>
-        {(told) => <span><strong>{told().condition.type}: {told().condition.status}</strong>{" "}{told().condition.message || told().condition.reason}</span>}
+        {(told) => <span><strong>{conditionText(told().condition)}</strong>{" "}<ApiWords>{told().condition.message || told().condition.reason}</ApiWords></span>}
       </Match>
     </Switch>
   );
