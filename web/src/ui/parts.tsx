@@ -231,10 +231,11 @@ export function phaseText(phase: string | undefined): string {
 
 /** A condition in plain words, and what the API says of it. */
 export function ConditionWords(props: { one: Condition }) {
+  const isGood = () => gradeOf(props.one) === "good";
   return (
     <>
       <span class={`tag words ${gradeOf(props.one)}`}>{conditionText(props.one)}</span>
-      <Show when={props.one.message || props.one.reason}>{(said) => <>{" "}<ApiWords>{said()}</ApiWords></>}</Show>
+      <Show when={props.one.message || (!isGood() && props.one.reason)}>{(said) => <>{" "}<ApiWords>{said()}</ApiWords></>}</Show>
     </>
   );
 }
