@@ -20,8 +20,9 @@ const FULLER: ReadonlySet<PageName> = new Set(["projects", "clusters", "findings
 
 for (const name of Object.keys(PAGES) as PageName[]) {
   for (const tag of FULLER.has(name) ? ["@real", "@simulated"] : [""]) {
-    test(`${name} keeps nobody out, in both themes and languages and at every width`, tag ? { tag } : {}, async ({ console, platform }) => {
-      const picture = FULLER.has(name) && !platform.isReal ? `${name}-full` : name;
+    const full = tag === "@simulated" ? ", with every state," : "";
+    test(`${name}${full} keeps nobody out, in both themes and languages and at every width`, tag ? { tag } : {}, async ({ console }) => {
+      const picture = full ? `${name}-full` : name;
       const page = await console.as(visitor(name), PAGES[name]);
       await isSettled(page);
       await console.isWellMade(page, picture);

@@ -9,7 +9,7 @@ import { AmountsText, Bar, Fullness, Head, Legend, Living } from "../ui/parts";
 
 /** A row, a limit of a row that is open, and a step inwards; where it is narrow, amounts stand below the name. */
 const WIDE = { row: 52, limit: 30, step: 20 };
-const NARROW = { row: 94, limit: 66, step: 12 };
+const NARROW = { row: 104, limit: 66, step: 12 };
 /** What stands around all limits of a row. */
 const AROUND = 10;
 const FRAMES_MAX = 20;
@@ -228,11 +228,9 @@ function Row(props: TreeProps & { row: TreeRow; index: number; isCurrent: boolea
   const indent = (element: HTMLSpanElement) => createEffect(() => (element.style.width = `${props.row.depth * sizes().step}px`));
   const limitsOf = () => t("projects.limits.of", { count: node().shares.length, name: node().name });
   const isOpen = () => props.showsLimits(node().name);
-  const id = (part: string) => `${part}-of-${node().name}`;
   return (
     <div class="tree-row" ref={place} role="treeitem" data-row={props.index} tabindex={props.isCurrent ? 0 : -1}
       aria-level={props.row.depth + 1} aria-posinset={props.row.position} aria-setsize={props.row.siblings}
-      aria-labelledby={`${id("name")} ${id("bar")} ${id("mark")}`}
       {...(node().children.length > 0 ? { "aria-expanded": props.row.open } : {})}>
       <div class="tree-line">
         <span class="tree-name">
@@ -241,15 +239,15 @@ function Row(props: TreeProps & { row: TreeRow; index: number; isCurrent: boolea
             onClick={() => props.turn(node().name)}>
             {props.row.open ? "▾" : "▸"}
           </button>
-          <span class="text" id={id("name")}>
+          <span class="text">
             <A href={`/projects/${node().name}`} tabindex="-1" title={node().project.spec?.displayName || node().name}>{node().project.spec?.displayName || node().name}</A>
             <span class="quiet">{node().name} · {node().project.spec?.tenantID}</span>
           </span>
         </span>
         <Show when={fullest()} fallback={<span class="quiet">{t("projects.nolimits")}</span>}>
-          {(share) => <><Bar share={share()} id={id("bar")} /><Given share={share()} isTold={!isOpen()} /></>}
+          {(share) => <><Bar share={share()} /><Given share={share()} isTold={!isOpen()} /></>}
         </Show>
-        <Fullness thousandths={node().own} unlimited={node().shares.every((share) => share.hard === undefined)} id={id("mark")} />
+        <Fullness thousandths={node().own} unlimited={node().shares.every((share) => share.hard === undefined)} />
         <button class={`twist more ${node().shares.length > 0 ? "" : "none"}`} type="button" tabindex={props.isCurrent ? 0 : -1} aria-expanded={isOpen()}
           aria-label={limitsOf()} title={limitsOf()}
           onClick={() => props.turnLimits(node().name)}>

@@ -27,10 +27,10 @@ export function AmountText(props: { amount: Amount | undefined; resource: string
 const WIDTH = 1000;
 
 /** Used, given away beyond that, and room: all bars have one scale, the limit. Without one there is nothing to be a part of. */
-export function Bar(props: { share: Share; id?: string }) {
+export function Bar(props: { share: Share }) {
   const part = (amount: Amount) => Math.min(WIDTH, permille(amount, props.share.hard ?? 0n));
   return (
-    <span class="bar" id={props.id} classList={{ unlimited: props.share.hard === undefined }} role="img" aria-label={describe(props.share)}>
+    <span class="bar" classList={{ unlimited: props.share.hard === undefined }} role="img" aria-label={describe(props.share)}>
       <Show when={props.share.hard !== undefined}>
         <svg viewBox={`0 0 ${WIDTH} 10`} preserveAspectRatio="none" aria-hidden="true">
           <rect class="given" width={part(props.share.allocated)} height="10" />
@@ -124,11 +124,11 @@ export function AmountsText(props: { share: Share }) {
 }
 
 /** How full, marked by words as well as by colour. */
-export function Fullness(props: { thousandths: number; unlimited?: boolean; id?: string }) {
+export function Fullness(props: { thousandths: number; unlimited?: boolean }) {
   const grade = () => (props.unlimited ? "" : props.thousandths >= URGENT ? "urgent" : props.thousandths >= NOTED ? "noted" : "");
   const text = () => `${percent(props.thousandths)}${grade() === "urgent" ? "!!" : grade() === "noted" ? "!" : ""}`;
   return (
-    <span class={`mark number ${grade()}`} id={props.id}>
+    <span class={`mark number ${grade()}`}>
       <span>{props.unlimited ? "–" : text()}</span>
       <Show when={grade()}>{(is) => <span class="hidden">{" "}{t(is() === "urgent" ? "share.urgent" : "share.noted")}</span>}</Show>
     </span>
