@@ -63,7 +63,8 @@ export interface FeedSink<T extends Resource> {
 /** The socket of a watch; a test brings its own. */
 export type OpenSocket = (url: string) => WebSocket;
 
-const PAGE = 500;
+/** Few large pages: each is a round trip, and the next one begins only when this one is read. */
+const PAGE = 2000;
 /** The server says something once a minute: nothing for longer, and nobody is there any more. */
 const SILENCE_MS = 90_000;
 const OPEN_MS = 15_000;

@@ -4,7 +4,7 @@ import { request } from "../api/client";
 import { clusters, pathOf } from "../api/collections";
 import type { Condition, MemberCluster } from "../api/types";
 import type { Share } from "../budget/shares";
-import { t } from "../i18n/messages";
+import { moment, t } from "../i18n/messages";
 import { Confirmed, ReviewLink } from "../ui/acts";
 import { Conditions, Head, Legend, Living, ShareRow } from "../ui/parts";
 
@@ -83,7 +83,10 @@ function Comparison(props: { cluster: MemberCluster }) {
   const told = () => props.cluster.status?.comparison;
   return (
     <Show when={told() && !told()?.missing} fallback={<p class="notice">{t("cluster.notcompared")} {told()?.missing}</p>}>
-      <p class="quiet">{t("cluster.compared", { revision: told()?.revision ?? 0 })}</p>
+      <p class="quiet">
+        {t("cluster.compared", { revision: told()?.revision ?? 0 })}
+        <Show when={told()?.time}>{(time) => <span class="number">{" "}{moment(time())}</span>}</Show>
+      </p>
       <Show when={told()?.unreported}>{(count) => <p class="notice">{t("cluster.unreported", { count: count() })}</p>}</Show>
     </Show>
   );
