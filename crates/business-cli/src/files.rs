@@ -115,7 +115,8 @@ pub(crate) fn context<'a>(config: &'a Kubeconfig, name: &str) -> Option<&'a Cont
 /// Changes a kubeconfig, which nobody else writes meanwhile. A link to it stays one.
 pub(crate) fn change(path: &Path, change: impl FnOnce(&mut Kubeconfig)) -> Result<(), Failure> {
     let failed = |why: String| Failure::File { path: path.to_owned(), why };
-    let behind = path.is_symlink().then(|| path.canonicalize().ok()).flatten();
+    let behind = path.is_symlink().then(|| path.canonicalize()).transpose();
+    let behind = behind.map_err(|error| failed(format!("it is a link to what is not there: {error}")))?;
     let _lock = KubeconfigLock::take(path, LOCK_WAIT)?;
     // Somebody may write it by its own name.
     let _lock_behind = behind.as_deref().map(|path| KubeconfigLock::take(path, LOCK_WAIT)).transpose()?;
@@ -201,6 +202,9 @@ mod tests {
         assert_eq!(read(&real).unwrap().contexts.len(), 2);
         let files = std::fs::read_dir(&scratch.0).unwrap().count();
         assert_eq!(files, 2, "no lock is left");
+        std::fs::remove_file(&real).unwrap();
+        let why = merge_into(&link, config("new", &json!({"token": "u"}))).unwrap_err().to_string();
+        assert!(why.contains("a link to what is not there") && link.is_symlink(), "{why}");
     }
 
     #[test]

@@ -31,6 +31,7 @@ use crate::inventory::{Inventory, ViewAge};
 use crate::namespace::kind::{BusinessNamespace, NamespaceView};
 use crate::shares::Post;
 use kube::Client;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use tokio::sync::Notify;
 
@@ -64,6 +65,8 @@ pub struct Member {
     /// What is seen of it.
     pub observed: Observed,
     reach: RwLock<Reach>,
+    /// It had more than is kept of one cluster, and was not seen whole since.
+    set_aside: AtomicBool,
     /// Its namespaces at a moment of the tenure, once they were read.
     inventory: OnceLock<Inventory>,
     /// A call to it has failed: look now whether it still answers.
@@ -82,6 +85,7 @@ impl Member {
             api: MemberApi::new(client, uid, &post.fence),
             observed: Observed::default(),
             reach: RwLock::new(Reach::Connecting),
+            set_aside: AtomicBool::new(false),
             inventory: OnceLock::new(),
             suspect: Notify::new(),
             switched: Notify::new(),
@@ -134,6 +138,16 @@ impl Member {
         }
         let message = format!("another cluster answers in its place: kube-system has uid {found}, not {uid}");
         Err(CallFailure::Unavailable(message))
+    }
+
+    /// Whether it had more than is kept of one cluster, and was not seen whole since.
+    pub fn is_set_aside(&self) -> bool {
+        self.set_aside.load(Ordering::Relaxed)
+    }
+
+    /// The same, from now on.
+    fn set_aside(&self, is: bool) {
+        self.set_aside.store(is, Ordering::Relaxed);
     }
 
     /// Whether it answers.

@@ -311,12 +311,15 @@ fn session(cx: &RequestContext, request: &Parts) -> Result<Response<Body>, Statu
 }
 
 fn described(caller: &Caller, session: &Session) -> Value {
+    let expires = caller.expires.unwrap_or(session.ends);
+    // Without a refresh token no other token follows this one.
+    let ends = if session.refresh.is_some() { session.ends } else { session.ends.min(expires) };
     json!({
         "username": caller.name,
         "groups": caller.groups,
         "issuer": session.issuer,
-        "expires": time::rfc3339(caller.expires.unwrap_or(session.ends)),
-        "ends": time::rfc3339(session.ends),
+        "expires": time::rfc3339(expires),
+        "ends": time::rfc3339(ends),
     })
 }
 

@@ -338,6 +338,10 @@ async fn a_session_ends_with_its_token_or_at_its_absolute_end() {
     world.provider.now_it(|conduct| conduct.lifetime = 600);
     assert_eq!(browser.post("/console/refresh", None).await.code, 200);
     assert_eq!(session(&mut browser).await.code, 200);
+
+    world.provider.now_it(|conduct| conduct.refresh = Some(String::new()));
+    let told = session(&mut world.logged_in().await).await.json(200);
+    assert_eq!(told["ends"], told["expires"], "no token follows: {told}");
 }
 
 #[tokio::test]

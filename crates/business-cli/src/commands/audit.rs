@@ -57,7 +57,7 @@ struct HeldOf {
 #[derive(Debug, Serialize)]
 struct Compared {
     cluster: String,
-    /// RFC 3339; absent while it was not.
+    /// RFC 3339; absent while it is not.
     #[serde(skip_serializing_if = "Option::is_none")]
     time: Option<String>,
 }
@@ -196,7 +196,9 @@ impl Report {
             };
             self.find(names::MEMBER_CLUSTER_KIND, name, why);
         }
-        self.compared.push(Compared { cluster: name.to_owned(), time: time.map(str::to_owned) });
+        let is_compared = cluster.status.comparison.as_ref().is_some_and(|told| told.missing.is_empty());
+        let time = time.filter(|_| is_compared).map(str::to_owned);
+        self.compared.push(Compared { cluster: name.to_owned(), time });
     }
 
     fn shown(&self, screen: Screen) -> String {
@@ -223,7 +225,7 @@ impl Report {
         if let Some(first) = self.compared.iter().min_by(|a, b| a.time.cmp(&b.time)) {
             let told = match &first.time {
                 Some(time) => format!("each cluster was compared with the objects at {time} or later\n"),
-                None => format!("cluster {} was not compared with the objects yet\n", first.cluster),
+                None => format!("cluster {} is not compared with the objects\n", first.cluster),
             };
             text.push_str(&screen.paint(Tone::Faint, &told));
         }

@@ -237,7 +237,8 @@ impl Description {
         section(&mut text, "Access", &access::table(self.access.iter().take(ACCESS_MAX), &self.project));
         let more = self.access.len().saturating_sub(ACCESS_MAX);
         if more > 0 {
-            let _infallible = writeln!(text, "  and {more} more: `kubectl business access list` shows all");
+            let _infallible =
+                writeln!(text, "  and {more} more: `kubectl business access list PROJECT` shows all");
         }
         section(&mut text, "Conditions", &self.condition_lines());
         section(&mut text, "Held without an object", &held_lines(&self.held));

@@ -130,11 +130,19 @@ impl Login {
         // For the cluster of another context it is a context of its own.
         let same = again.filter(|again| context.is_none_or(|context| context == *again));
         let name = self.name.as_deref().or(same).unwrap_or(CONTEXT);
+        let is_another = self.name.is_none() && context.is_some_and(|context| context != name);
+        if is_another && LoginContext::of(&there, name).is_some() {
+            return Err(Failure::Usage(format!(
+                "the context {name} of {} is that of a login to another cluster: --name says what the new one is called",
+                file.display()
+            )));
+        }
         let cluster = self.cluster(&there, context.or(again))?;
+        let kept = session::name_of(&there, name, &client, &file)?;
         let session = self.session(&client).await?;
-        SessionFile::of(&client.provider(), name)?.keep(&session)?;
+        SessionFile::of(&client.provider(), &kept)?.keep(&session)?;
         let namespace = files::context(&there, name).and_then(|context| context.namespace.as_deref());
-        files::merge_into(&file, entries(name, &client, &cluster, namespace)?)?;
+        files::merge_into(&file, entries(name, &kept, &client, &cluster, namespace)?)?;
         note(format_args!(
             "logged in as {}; the context {name} of {} is the current one",
             session.subject,
@@ -214,12 +222,13 @@ impl Login {
 /// What is added to a kubeconfig. A namespace that the context has stays.
 fn entries(
     name: &str,
+    session: &str,
     client: &OidcClient,
     cluster: &Value,
     namespace: Option<&str>,
 ) -> Result<Kubeconfig, Failure> {
     let exec = json!({
-        "apiVersion": "client.authentication.k8s.io/v1", "command": plugin()?, "args": client.args(name)?,
+        "apiVersion": "client.authentication.k8s.io/v1", "command": plugin()?, "args": client.args(session)?,
         "interactiveMode": "Never", "installHint": INSTALL_HINT,
     });
     let mut context = json!({"cluster": name, "user": name});

@@ -301,6 +301,45 @@ fn each_context_has_a_session_of_its_own() {
 }
 
 #[test]
+fn contexts_of_one_name_in_two_kubeconfigs_are_two_sessions() {
+    let (provider, home) = (StandIn::start(3600), Home::new());
+    let other = home.directory.join("other").display().to_string();
+    assert_eq!(home.login(&provider.issuer, str::to_owned).0, 0);
+    let flags = [&first(&provider.issuer)[..], &["--kubeconfig", &other]].concat();
+    for _again in 0..2 {
+        assert_eq!(home.login_by(&flags, str::to_owned).0, 0);
+        assert_eq!(home.sessions(), 2);
+    }
+    let output = home.program(&["logout", "--kubeconfig", &other]).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert!(home.token(&home.kubeconfig()).status.success(), "the one of the other kubeconfig goes on");
+}
+
+#[test]
+fn a_login_to_the_cluster_of_another_context_does_not_take_the_place_of_the_one_before() {
+    let (provider, home) = (StandIn::start(3600), Home::new());
+    assert_eq!(home.login(&provider.issuer, str::to_owned).0, 0);
+    let mut config = home.kubeconfig();
+    let admin = json!({"name": "b-admin", "context": {"cluster": "b", "user": "admin"}});
+    config["contexts"].as_array_mut().unwrap().push(admin);
+    let cluster = json!({"name": "b", "cluster": {"server": "https://b.test"}});
+    config["clusters"].as_array_mut().unwrap().push(cluster);
+    config["users"].as_array_mut().unwrap().push(json!({"name": "admin", "user": {"token": "t"}}));
+    std::fs::write(home.directory.join(".kube/config"), config.to_string()).unwrap();
+    let refused = home.program(&["login", "--context", "b-admin"]).output().unwrap();
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(refused.status.code() == Some(2) && said.contains("--name says"), "{refused:?}");
+    let (code, told) = home.login_by(&["--context", "b-admin", "--name", "b"], str::to_owned);
+    assert!(code == 0 && told.contains("the context b of"), "{told}");
+    let clusters = &home.kubeconfig()["clusters"];
+    let server = |name: &str| {
+        let found = clusters.as_array().unwrap().iter().find(|one| one["name"] == name);
+        found.unwrap()["cluster"]["server"].clone()
+    };
+    assert_eq!((server("business"), server("b")), (json!("https://api.test:6443"), json!("https://b.test")));
+}
+
+#[test]
 fn a_login_is_repeated_without_a_word() {
     let (provider, home) = (StandIn::start(3600), Home::new());
     let never = home.program(&["login"]).output().unwrap();

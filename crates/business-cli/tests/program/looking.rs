@@ -230,7 +230,7 @@ async fn findings_are_told_and_end_with_three() {
 async fn a_cluster_that_nobody_compares_any_more_is_a_finding() {
     let world = World::with_projects().await;
     let young = world.run("operator", &["audit"]).expect(0);
-    assert!(young.contains("cluster east was not compared with the objects yet"), "{young}");
+    assert!(young.contains("cluster east is not compared with the objects"), "{young}");
     let compared = |time: &str| json!({"status": {"comparison": {"revision": 1, "time": time}}});
     world.patch("/memberclusters/east/status", &compared("2026-01-02T03:04:05Z")).await;
     let told = world.run("operator", &["audit", "-o", "json"]).json(3);
@@ -239,6 +239,10 @@ async fn a_cluster_that_nobody_compares_any_more_is_a_finding() {
     world.patch("/memberclusters/east/status", &compared("2999-01-02T03:04:05Z")).await;
     let told = world.run("operator", &["audit", "-o", "json"]).json(0);
     assert_eq!(told["compared"][0], json!({"cluster": "east", "time": "2999-01-02T03:04:05Z"}));
+    let missing = json!({"status": {"comparison": {"missing": "no answer", "time": "2999-01-02T03:04:05Z"}}});
+    world.patch("/memberclusters/east/status", &missing).await;
+    let told = world.run("operator", &["audit", "-o", "json"]).json(3);
+    assert_eq!(told["compared"][0], json!({"cluster": "east"}), "it was tried then, and not compared");
 }
 
 #[tokio::test]

@@ -440,6 +440,16 @@ impl Observed {
         inner.namespaces.synced && inner.quotas.synced
     }
 
+    /// Whether every list has ended, or cannot be had; those of pull secrets where there are any.
+    pub fn is_listed_whole(&self, has_pulls: bool) -> bool {
+        let bindings = {
+            let inner = self.read();
+            inner.bindings.synced || inner.bindings_error.is_some()
+        };
+        let pulls = !has_pulls || self.pulls.are_listed();
+        self.is_synced() && bindings && pulls && self.templates.are_listed()
+    }
+
     /// Forgets everything: the cluster is connected to anew, and its revisions may have gone back.
     pub fn reset(&self) {
         *self.write() = ObservedInner::default();

@@ -5,6 +5,7 @@ use super::weight;
 use business_types::access::AccessRole;
 use k8s_openapi::api::rbac::v1::{RoleBinding, Subject};
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 /// Bindings of a namespace that are told by their names.
 const TOLD: usize = 3;
@@ -66,14 +67,14 @@ pub struct OtherBindings {
 
 #[derive(Debug, Default)]
 struct Places {
-    by_namespace: HashMap<String, BTreeMap<String, OtherBinding>>,
+    by_namespace: HashMap<String, BTreeMap<String, Arc<OtherBinding>>>,
     /// About how many bytes they take.
     weight: usize,
 }
 
 impl Places {
     /// What was there before.
-    fn put(&mut self, namespace: &str, name: &str, binding: OtherBinding) -> Option<OtherBinding> {
+    fn put(&mut self, namespace: &str, name: &str, binding: Arc<OtherBinding>) -> Option<Arc<OtherBinding>> {
         self.weight = self.weight.saturating_add(binding.weight(namespace, name));
         let place = self.by_namespace.entry(namespace.to_owned()).or_default();
         let before = place.insert(name.to_owned(), binding)?;
@@ -81,7 +82,7 @@ impl Places {
         Some(before)
     }
 
-    fn take(&mut self, namespace: &str, name: &str) -> Option<OtherBinding> {
+    fn take(&mut self, namespace: &str, name: &str) -> Option<Arc<OtherBinding>> {
         let place = self.by_namespace.get_mut(namespace)?;
         let before = place.remove(name);
         if place.is_empty() {
@@ -96,7 +97,8 @@ impl Places {
 impl OtherBindings {
     /// About how many bytes they take.
     pub(super) fn weight(&self) -> usize {
-        weight::sum([&self.seen].into_iter().chain(&self.listed).map(|places| places.weight))
+        // What is listed is among what is seen.
+        self.seen.weight
     }
 
     pub fn list_begins(&mut self) {
@@ -112,11 +114,12 @@ impl OtherBindings {
 
     /// A binding as it is; `None` when it is gone or none of these any more. Whether that is news.
     pub fn saw(&mut self, namespace: &str, name: &str, binding: Option<OtherBinding>) -> bool {
+        let binding = binding.map(Arc::new);
         if let (Some(listed), Some(binding)) = (&mut self.listed, &binding) {
-            listed.put(namespace, name, binding.clone());
+            listed.put(namespace, name, Arc::clone(binding));
         }
         match binding {
-            Some(binding) => self.seen.put(namespace, name, binding.clone()).as_ref() != Some(&binding),
+            Some(binding) => self.seen.put(namespace, name, Arc::clone(&binding)).as_ref() != Some(&binding),
             None => self.seen.take(namespace, name).is_some(),
         }
     }

@@ -143,6 +143,11 @@ pub struct PullObjects {
 }
 
 impl PullObjects {
+    /// Whether both were listed, as far as they can be.
+    pub(super) fn are_listed(&self) -> bool {
+        self.secrets.is_listed() && self.accounts.is_listed()
+    }
+
     /// About how many bytes they take.
     pub(super) fn weight(&self) -> usize {
         weight::sum([self.secrets.weight(), self.accounts.weight()])

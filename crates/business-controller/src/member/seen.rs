@@ -71,6 +71,12 @@ impl<V: Versioned> Seen<V> {
         self.write().sights.gone(&format!("{namespace}/{name}"), object);
     }
 
+    /// Whether they were listed, or cannot be.
+    pub fn is_listed(&self) -> bool {
+        let seen = self.read();
+        seen.sights.is_synced() || seen.error.is_some()
+    }
+
     /// About how many bytes they take.
     pub fn weight(&self) -> usize {
         self.read().sights.weight()

@@ -231,7 +231,7 @@ async fn follow(cx: &Context, member: &Member) {
             () = pull_watches::follow(cx, member, &progress) => Anew::Lost,
             why = keep_probing(cx, member, &progress, patience) => why,
             () = member.switched.notified() => Anew::Switched,
-            () = too_large(member, SEEN_MAX) => Anew::TooLarge,
+            () = too_large(cx, member, SEEN_MAX) => Anew::TooLarge,
         };
         let longer = (patience * 2).min(LIST_PATIENCE_MAX);
         let is_followed = member.observed.is_synced() && anew != Anew::Unwatched;
@@ -240,8 +240,14 @@ async fn follow(cx: &Context, member: &Member) {
 }
 
 /// Ends when what is seen of it takes more bytes than that.
-async fn too_large(member: &Member, most: usize) {
+async fn too_large(cx: &Context, member: &Member, most: usize) {
     while member.observed.weight() <= most {
+        // One that was too large is let in when all its lists have ended, as none of them may be the one.
+        let has_pulls = cx.registry.pull_host.is_some();
+        if member.is_set_aside() && member.observed.is_listed_whole(has_pulls) {
+            member.set_aside(false);
+            synced(cx, member);
+        }
         tokio::time::sleep(WEIGH_PERIOD).await;
     }
 }
@@ -249,6 +255,7 @@ async fn too_large(member: &Member, most: usize) {
 /// Forgets what is seen of a cluster that has too much, and leaves it alone for a while.
 async fn set_aside(cx: &Context, member: &Member) {
     let most = SEEN_MAX >> 20;
+    member.set_aside(true);
     let why = format!("what it has of ours, its bindings and service accounts take more than {most} MiB");
     unreachable(cx, member, &why);
     member.observed.reset();
@@ -344,10 +351,12 @@ fn hindered(cx: &Context, member: &Member, progress: &Progress, patience: Durati
 }
 
 fn unreachable(cx: &Context, member: &Member, reason: &str) {
-    if matches!(member.reach(), Reach::Unreachable { .. }) {
-        return;
-    }
-    let since = meta::time::rfc3339(cx.clock.unix_seconds());
+    let since = match member.reach() {
+        // It may be for another reason than at first that it stays so, but only what lasts is worth a word.
+        Reach::Unreachable { reason: before, .. } if before == reason || !member.is_set_aside() => return,
+        Reach::Unreachable { since, .. } => since,
+        Reach::Connecting | Reach::Reachable => meta::time::rfc3339(cx.clock.unix_seconds()),
+    };
     member.set_reach(Reach::Unreachable { since, reason: reason.to_owned() });
     tracing::warn!(cluster = member.name, reason, "member cluster unreachable");
     dispatch::cluster_changed(cx, &member.name);
@@ -355,7 +364,8 @@ fn unreachable(cx: &Context, member: &Member, reason: &str) {
 
 /// Everything was listed: what is seen of the cluster can be acted on.
 fn synced(cx: &Context, member: &Member) {
-    if member.observed.is_synced() && member.is_taken_over() && member.set_reach(Reach::Reachable) {
+    let may_be = member.observed.is_synced() && member.is_taken_over() && !member.is_set_aside();
+    if may_be && member.set_reach(Reach::Reachable) {
         tracing::info!(cluster = member.name, "member cluster reachable");
         dispatch::cluster_changed(cx, &member.name);
     }
@@ -518,8 +528,11 @@ fn failed(member: &Member, progress: &Progress, failure: &watcher::Error) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::business::Roll;
+    use crate::error::ListFailure;
     use crate::fixtures::CLUSTER_UID;
     use crate::fixtures::world::World;
+    use crate::member::template_objects::TemplateObjectKind;
     use crate::shares::Share;
     use kube::core::Status;
     use tokio::time::{advance, timeout};
@@ -579,7 +592,7 @@ mod tests {
         let world = World::new();
         let member = listed(&world);
         let most = 1 << 20;
-        let watching = too_large(&member, most);
+        let watching = too_large(&world.cx, &member, most);
         pin_mut!(watching);
         let remaining = vec!["x".repeat(most / 2)];
         for (name, is_more) in [("a", false), ("b", true)] {
@@ -594,6 +607,24 @@ mod tests {
         assert_eq!((member.observed.weight(), member.observed.is_synced()), (0, false));
         let Reach::Unreachable { reason, .. } = member.reach() else { panic!("{:?}", member.reach()) };
         assert!(reason.contains("more than 256 MiB"), "{reason}");
+        // What was too much may be in the list that comes last.
+        member.observed.namespaces_end();
+        member.observed.quotas_end();
+        synced(&world.cx, &member);
+        let watching = too_large(&world.cx, &member, most);
+        pin_mut!(watching);
+        assert!(timeout(WEIGH_PERIOD * 2, &mut watching).await.is_err());
+        assert!(matches!(member.reach(), Reach::Unreachable { .. }), "bindings are not listed yet");
+        member.observed.bindings_end();
+        member.observed.templates.of(TemplateObjectKind::LimitRange).end();
+        member.observed.templates.of(TemplateObjectKind::RoleBinding).end();
+        let unseen = ListFailure::from(&watcher::Error::NoResourceVersion);
+        member.observed.templates.of(TemplateObjectKind::NetworkPolicy).failed(&unseen);
+        member.observed.pulls.secrets.end();
+        member.observed.pulls.accounts.end();
+        member.take_over(Inventory::new(Roll::default(), world.cx.objects.namespaces.age()));
+        assert!(timeout(WEIGH_PERIOD * 2, &mut watching).await.is_err());
+        assert_eq!(member.reach(), Reach::Reachable, "what cannot be listed takes nothing");
     }
 
     #[tokio::test(start_paused = true)]

@@ -195,6 +195,11 @@ impl TemplateObjects {
         }
     }
 
+    /// Whether all were listed, as far as they can be.
+    pub(super) fn are_listed(&self) -> bool {
+        TemplateObjectKind::ALL.iter().all(|kind| self.of(*kind).is_listed())
+    }
+
     /// About how many bytes they take.
     pub(super) fn weight(&self) -> usize {
         weight::sum(TemplateObjectKind::ALL.map(|kind| self.of(kind).weight()))

@@ -57,9 +57,10 @@ pub(super) fn upgrade(instance: &Instance) -> Result<()> {
     }
     let controllers = Controllers::begin(instance)?;
     let changed = Trial { instance, replicas: &replicas, controllers: &controllers }.run(rounds);
-    let alone = controllers.end();
+    let (alone, apis) = (controllers.end(), all_of_this_build(instance));
     changed?;
     alone.context("the controller is alone again")?;
+    apis.context("the replicas are of this build again")?;
     let replaced = instance.apis.get(1).context("no second replica")?;
     early(instance, replaced, second).context("a replica that starts before its database")?;
     let names: Vec<String> = (0..steps).map(name_of).collect();
@@ -75,6 +76,18 @@ pub(super) fn upgrade(instance: &Instance) -> Result<()> {
     k.run(&["patch", "mc", HOST_CLUSTER, "--type=merge", "-p", r#"{"spec":{"hard":null}}"#])?;
     until_gone(k, &["project", LOADED])?;
     until_gone(k, &["project", PROJECT])
+}
+
+/// Steps behind this one have the programs of this build, however it ended.
+fn all_of_this_build(instance: &Instance) -> Result<()> {
+    let program = layout::beside(API)?;
+    for api in &instance.apis {
+        if instance.supervisor.spec(&api.name)?.program != program {
+            instance.supervisor.replace(&api.name, &program)?;
+            api.wait(&instance.supervisor)?;
+        }
+    }
+    Ok(())
 }
 
 fn rounds() -> Result<usize> {

@@ -9,6 +9,8 @@ pub(super) const METRICS: [(&str, &str); 4] = [
     ("process_threads", "threads"),
     ("process_tasks", "tasks"),
 ];
+/// What memory follows: where these grow, the traffic leaves more behind than is cleared away.
+const STOCK: [(&str, &str); 1] = [("store_cache_objects", "objects")];
 
 /// What programs took, look by look.
 #[derive(Debug, Default)]
@@ -27,7 +29,7 @@ impl Upkeep {
         for admin in process::admin_ports(programs)? {
             // One that is just being started has nothing to tell yet.
             let Ok(text) = process::metrics(admin.port).await else { continue };
-            for (metric, name) in METRICS {
+            for (metric, name) in METRICS.into_iter().chain(STOCK) {
                 let number =
                     text.lines().find_map(|line| line.strip_prefix(metric)?.trim().parse::<f64>().ok());
                 if let Some(number) = number {
@@ -42,15 +44,16 @@ impl Upkeep {
         Ok(())
     }
 
-    /// The memory of each program now.
+    /// The memory of each program now, and what it follows.
     pub(super) fn told(&self) -> String {
-        let (_, memory) = METRICS[0];
-        let told =
-            self.0.iter().filter(|((_, name), _)| *name == memory).filter_map(|((program, _), looks)| {
-                let now = looks.last()?;
-                Some(format!("{program} {now:.0} MB"))
-            });
-        told.collect::<Vec<_>>().join(", ")
+        let [(_, memory), ..] = METRICS;
+        let [(_, objects)] = STOCK;
+        let shown = self.0.iter().filter(|((_, name), _)| [memory, objects].contains(name));
+        let told = shown.filter_map(|((program, name), looks)| {
+            let now = looks.last()?;
+            Some(format!("{program} {name} {now:.0}"))
+        });
+        told.collect::<Vec<_>>().join("; ")
     }
 
     /// Means of the second and of the last fifth of all looks, by program and quantity.

@@ -33,7 +33,7 @@ pub(crate) struct Conduct {
     pub(crate) lifetime: u64,
     /// Takes the place of the nonce that was asked for.
     pub(crate) nonce: Option<String>,
-    /// Takes the place of its refresh tokens.
+    /// Takes the place of its refresh tokens; an empty one is none.
     pub(crate) refresh: Option<String>,
     /// It says that its answers to a login say whose they are.
     pub(crate) names_itself: bool,
@@ -192,10 +192,13 @@ impl Desk {
         }
         let token = self.sign(claims, conduct.lifetime);
         conduct.given = Some(token.clone());
-        Some(json!({
-            "access_token": "unused", "token_type": "Bearer", "expires_in": conduct.lifetime,
-            "id_token": token, "refresh_token": refresh,
-        }))
+        let mut answer = json!({
+            "access_token": "unused", "token_type": "Bearer", "expires_in": conduct.lifetime, "id_token": token,
+        });
+        if !refresh.is_empty() {
+            answer["refresh_token"] = json!(refresh);
+        }
+        Some(answer)
     }
 
     fn sign(&self, mut claims: Value, lifetime: u64) -> String {

@@ -13,6 +13,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// A token that ends sooner is refreshed first.
 const MARGIN_SECONDS: i64 = 30;
+/// Between the context and its kubeconfig, in the name of a session.
+const PLACE_MARK: char = '@';
+/// Letters of the digest of a kubeconfig's path that are in it.
+const PLACE_LETTERS: usize = 8;
 
 /// Print a fresh token for kubectl; `login` has it called
 #[derive(Debug, Args)]
@@ -42,6 +46,31 @@ impl LoginContext {
         }
         Some(Self { name: name.to_owned(), token: Token::of_args(exec.args.as_deref()?)? })
     }
+}
+
+/// What the session of a context is called: as before, where the same client has logged in to it. Two kubeconfigs may have contexts
+/// of one name, in which somebody is not the same person.
+pub(super) fn name_of(
+    there: &Kubeconfig,
+    context: &str,
+    client: &OidcClient,
+    kubeconfig: &Path,
+) -> Result<String, Failure> {
+    let known = LoginContext::of(there, context).map(|known| known.token);
+    let is_same = |token: &Token| {
+        let known = &token.client;
+        known.issuer == client.issuer && known.client_id == client.client_id
+    };
+    if let Some(session) = known.filter(is_same).and_then(|token| token.session) {
+        return Ok(session);
+    }
+    let failed =
+        |error: std::io::Error| Failure::File { path: kubeconfig.to_owned(), why: error.to_string() };
+    let place = std::path::absolute(kubeconfig).map_err(failed)?;
+    let place = Sha256::digest(place.as_os_str().as_encoded_bytes());
+    let place = base64::Engine::encode(&base64::prelude::BASE64_URL_SAFE_NO_PAD, place);
+    let place: String = place.chars().take(PLACE_LETTERS).collect();
+    Ok(format!("{context}{PLACE_MARK}{place}"))
 }
 
 /// Where the session at a provider is kept.
@@ -162,7 +191,9 @@ impl Token {
     }
 
     fn again(&self, why: &str) -> Failure {
-        let name = self.session.as_ref().map_or_else(String::new, |session| format!(" --name {session}"));
+        let context =
+            |session: &str| session.rsplit_once(PLACE_MARK).map_or(session, |(it, _)| it).to_owned();
+        let name = self.session.as_deref().map_or_else(String::new, |it| format!(" --name {}", context(it)));
         Failure::Stopped(format!("{why}: log in again with `kubectl business login{name}`"))
     }
 }
