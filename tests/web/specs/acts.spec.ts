@@ -26,8 +26,8 @@ test.describe("an operator", () => {
     await expect(card.getByText(words("cluster.cordoned"))).toHaveCount(0);
   });
 
-  // On a platform the story of an operator abandons it.
-  test("abandons what no cluster confirms only after typing its name, and the charge stays held", { tag: "@simulated" }, async ({ console, platform }) => {
+  // On a platform the story of an operator abandons it. Others look at it before it is gone.
+  test("abandons what no cluster confirms only after typing its name, and the charge stays held", { tag: ["@simulated", "@alone"] }, async ({ console, platform }) => {
     const page = await console.as("oscar", PAGES.leaving);
     await page.getByRole("button", { name: words("act.abandon") }).click();
     const dialog = page.getByRole("dialog");

@@ -99,7 +99,11 @@ test("a namespace that is being deleted offers neither a certificate nor a chang
 
 test("a review says who wrote which fields and when it was read, and leads to what has no page", async ({ console, platform }) => {
   const page = await console.as("alice", PAGES.review);
-  await expect(page.getByRole("region", { name: words("review.managers") }).getByText(/spec\./).first()).toBeVisible();
+  const managers = page.getByRole("region", { name: words("review.managers") });
+  await expect(managers.getByRole("listitem").first()).toBeVisible();
+  // Many fields of one manager open.
+  for (const many of await managers.locator("summary").all()) await many.click();
+  await expect(managers.getByText(/spec\./).first()).toBeVisible();
   await expect(page.getByText(begins("review.read"))).toBeVisible();
   const fresh = `Shop ${Date.now()}`;
   platform.change("projects", undefined, "shop", { spec: { displayName: fresh } });
@@ -115,7 +119,46 @@ test("findings name a cluster that does not answer", async ({ console }) => {
   const page = await console.as("oscar", PAGES.findings);
   const wrong = page.getByRole("region", { name: words("findings.conditions") });
   const lost = wrong.getByRole("listitem").filter({ has: page.getByRole("link", { name: "member-2", exact: true }) });
-  await expect(lost.getByText(/^(Ready|Reachable): (False|Unknown)$/).first()).toBeVisible();
+  const said = ["False", "Unknown"].map((status) => words(`condition.Reachable.${status}`));
+  await expect(lost.getByText(new RegExp(`^(${said.join("|")})$`)).first()).toBeVisible();
+});
+
+test("a question of the findings outlives what changes meanwhile", { tag: "@simulated" }, async ({ console, platform }) => {
+  const page = await console.as("oscar", PAGES.findings);
+  const section = page.getByRole("region", { name: "frozen", exact: true });
+  const row = page.getByRole("row", { name: /member-1\/old-etl/ });
+  await row.getByText(words("findings.writeoff"), { exact: true }).click();
+  await section.getByRole("button", { name: words("act.unlock"), exact: true }).click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByLabel(words("act.reason")).fill("paid");
+  const why = `since ${Date.now()}`;
+  platform.change("projects", undefined, "frozen", { metadata: { annotations: { "business.tkestack.io/lock-reason": why } } });
+  platform.change("projects", undefined, "shop", note());
+  await expect(page.getByText(why)).toBeVisible();
+  await expect(dialog.getByLabel(words("act.reason"))).toHaveValue("paid");
+  await page.keyboard.press("Escape");
+  await expect(dialog).toHaveCount(0);
+  await expect(row.getByText(words("findings.writeoff.danger"))).toBeVisible();
+});
+
+test("a question does not turn into its opposite under whoever reads it", { tag: "@simulated" }, async ({ console, platform }) => {
+  const page = await console.as("oscar", PAGES.clusters);
+  // By its label: what is behind a question is hidden from roles.
+  const card = page.locator("section[aria-label='local']");
+  try {
+    await card.getByRole("button", { name: words("cluster.cordon"), exact: true }).click();
+    const dialog = page.getByRole("dialog");
+    await expect(dialog.getByText(words("cluster.cordon.text"))).toBeVisible();
+    platform.change("memberclusters", undefined, "local", { spec: { cordoned: true } });
+    await expect(card.getByText(words("cluster.cordoned"))).toBeVisible();
+    await expect(dialog.getByText(words("cluster.cordon.text"))).toBeVisible();
+    await dialog.getByRole("button", { name: words("act.confirm") }).click();
+    await expect(dialog).toHaveCount(0);
+    await expect(card.getByText(words("cluster.cordoned"))).toBeVisible();
+    await expect(card.getByRole("button", { name: words("cluster.uncordon"), exact: true })).toBeVisible();
+  } finally {
+    platform.change("memberclusters", undefined, "local", { spec: { cordoned: false } });
+  }
 });
 
 test("an act at the database is copied as it is run", { tag: "@simulated" }, async ({ console }) => {

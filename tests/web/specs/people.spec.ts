@@ -35,6 +35,7 @@ test("an administrator gives a role, changes it, and takes it away again", async
   await expect(page.getByText(words("people.fits"))).toBeVisible();
   await console.isWellMade(page, "people-changed");
   await page.getByRole("button", { name: words("form.save") }).click();
+  await expect(page).toHaveURL(/projects\/shop$/);
   await expect(page.getByRole("heading", { name: words("project.people") })).toBeVisible();
   await expect(page.getByRole("cell", { name: who })).toHaveCount(0);
 });

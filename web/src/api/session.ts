@@ -50,13 +50,16 @@ export function look(): Promise<void> {
 }
 
 onUnauthorized(async () => {
+  const before = username;
   await look();
-  return state().is === "somebody";
+  // What one has asked nobody else asks again.
+  return before !== undefined && username === before && state().is === "somebody";
 });
 
 tabs.onmessage = ({ data }: MessageEvent<"came" | "went">) => {
   if (data === "went") leave("nobody");
-  else if (state().is === "nobody" || isEnding()) void look();
+  // Who came may be another one; and a question that is under way may have its answer from before.
+  if (data === "came" || looking) void Promise.resolve(looking).then(look);
 };
 
 async function find(): Promise<void> {
@@ -153,8 +156,12 @@ export function login(issuer: string): void {
 
 /** Throws when the server did not take it: one is still logged in then. */
 export async function logout(): Promise<void> {
-  const { location: next } = await request<{ location: string }>("/console/logout", { method: "POST" });
-  tabs.postMessage("went");
-  leave("unknown");
+  // A refresh that is under way would bring cookies after they were taken away.
+  const next = await navigator.locks.request(LOCK, async () => {
+    const answer = await request<{ location: string }>("/console/logout", { method: "POST" });
+    tabs.postMessage("went");
+    leave("unknown");
+    return answer.location;
+  });
   location.assign(next);
 }

@@ -48,7 +48,7 @@ function Card(props: { cluster: MemberCluster }) {
   const cordoned = () => props.cluster.spec?.cordoned ?? false;
   const conditions = () => (props.cluster.status?.conditions ?? []) as Condition[];
   const reachable = () => conditions().find((one) => one.type === "Reachable")?.status === "True";
-  const cordon = () => request(pathOf("memberclusters", name()), { method: "PATCH", body: { spec: { cordoned: !cordoned() } } });
+  const cordon = (name: string, cordoned: boolean) => () => request(pathOf("memberclusters", name), { method: "PATCH", body: { spec: { cordoned } } });
   return (
     <section class="card" aria-label={name()}>
       <div class="head">
@@ -71,7 +71,7 @@ function Card(props: { cluster: MemberCluster }) {
       </Show>
       <div class="row">
         <Confirmed label={t(cordoned() ? "cluster.uncordon" : "cluster.cordon")} text={t(cordoned() ? "cluster.uncordon.text" : "cluster.cordon.text")}
-          title={`${t(cordoned() ? "cluster.uncordon" : "cluster.cordon")}: ${name()}`} act={cordon} />
+          title={`${t(cordoned() ? "cluster.uncordon" : "cluster.cordon")}: ${name()}`} act={cordon(name(), !cordoned())} />
         <ReviewLink plural="memberclusters" name={name()} />
       </div>
     </section>

@@ -1,15 +1,16 @@
 import { A } from "@solidjs/router";
-import { For, Show, createMemo } from "solid-js";
+import { For, Show, createMemo, createSignal } from "solid-js";
 import { amountOf } from "../amounts/quantity";
 import { clusters, namespaces, pathOf, projects, tenants } from "../api/collections";
 import { wrongOf } from "../api/conditions";
-import type { Project } from "../api/types";
+import type { Condition, Project } from "../api/types";
 import { t } from "../i18n/messages";
 import { seen } from "../live/states";
 import { ReasonedAct } from "../ui/acts";
 import { Runnable } from "../ui/copy";
 import { AmountText, ConditionWords, Head, Living } from "../ui/parts";
-import { Table } from "../ui/table";
+import { createKept } from "../ui/rows";
+import { More, SHOWN, Table } from "../ui/table";
 
 /** Acts at the database are run in a pod of the server, as the runbooks say. */
 const AUDIT = "kubectl -n tke-business exec deployment/business-api -- /business-api audit";
@@ -56,14 +57,15 @@ export function Findings() {
     ...[...all.objects().values()].map((object) => ({ object, link: `/projects/${object.metadata.name}` })),
     ...[...inside.objects().values()].map((object) => ({ object, link: `/projects/${object.metadata.namespace}/namespaces/${object.metadata.name}` })),
   ].flatMap(({ object, link }) => wrongOf(object).map((wrong) => ({ name: object.metadata.name, link, wrong }))));
-  const differing = createMemo(() => [...all.objects().values()].flatMap(({ metadata: { name }, status }) =>
+  const differing = createKept(() => [...all.objects().values()].flatMap(({ metadata: { name }, status }) =>
     (status?.ledger?.differences ?? []).map((difference) => ({ name, difference }))));
-  const waiting = createMemo(() => [...fleet.objects().values()].flatMap(({ metadata: { name }, status }) => {
+  const waiting = createKept(() => [...fleet.objects().values()].flatMap(({ metadata: { name }, status }) => {
     const { missing, unreported = 0 } = status?.comparison ?? { missing: t("cluster.notcompared") };
     if (missing) return [{ name, why: missing }];
     return unreported > 0 ? [{ name, why: t("cluster.unreported", { count: unreported }) }] : [];
   }));
-  const locked = createMemo(() => [...all.objects().values()].filter(({ status }) => status?.locked));
+  // By name: a question that is open there outlives a change of the project.
+  const locked = createMemo(() => [...all.objects().values()].filter(({ status }) => status?.locked).map(({ metadata }) => metadata.name));
   const none = () => t(fleet.objects().size > 0 ? "findings.none" : "findings.none.own");
   return (
     <>
@@ -94,30 +96,45 @@ export function Findings() {
             </section>
           </Show>
           <Show when={found().length > 0}><Held found={found()} /></Show>
-          <Show when={troubled().length > 0}>
-            <section class="card" aria-label={t("findings.conditions")}>
-              <h2>{t("findings.conditions")}</h2>
-              <ul class="stairs">
-                <For each={troubled()}>
-                  {({ name, link, wrong }) => <li><A href={link}>{name}</A>{" "}<ConditionWords one={wrong} /></li>}
-                </For>
-              </ul>
-            </section>
-          </Show>
+          <Show when={troubled().length > 0}><Conditions troubled={troubled()} /></Show>
           <For each={locked()}>
-            {({ metadata }) => (
-              <section class="card" aria-label={metadata.name}>
+            {(name) => (
+              <section class="card" aria-label={name}>
                 <div class="head">
-                  <A href={`/projects/${metadata.name}`}>{metadata.name}</A>
-                  <ReasonedAct label={t("act.unlock")} title={t("act.unlock.title", { name: metadata.name })} text={t("act.unlock.text")} path={`${pathOf("projects", metadata.name)}/unlock`} />
+                  <A href={`/projects/${name}`}>{name}</A>
+                  <ReasonedAct label={t("act.unlock")} title={t("act.unlock.title", { name })} text={t("act.unlock.text")} path={`${pathOf("projects", name)}/unlock`} />
                 </div>
-                <p>{t("project.locked")} {metadata.annotations?.["business.tkestack.io/lock-reason"]}</p>
+                <p>{t("project.locked")} {all.objects().get(name)?.metadata.annotations?.["business.tkestack.io/lock-reason"]}</p>
               </section>
             )}
           </For>
         </Show>
       </Living>
     </>
+  );
+}
+
+/** A condition that is not as it should be, and where its object is. */
+interface Trouble {
+  name: string;
+  link: string;
+  wrong: Condition;
+}
+
+/** A cluster that is away makes one of each namespace there. */
+function Conditions(props: { troubled: readonly Trouble[] }) {
+  const [most, setMost] = createSignal(SHOWN);
+  const shown = createKept(() => props.troubled.slice(0, most()));
+  return (
+    <section class="card" aria-label={t("findings.conditions")}>
+      <h2>{t("findings.conditions")}</h2>
+      <ul class="stairs">
+        <For each={shown()}>
+          {({ name, link, wrong }) => <li><A href={link}>{name}</A>{" "}<ConditionWords one={wrong} /></li>}
+        </For>
+      </ul>
+      <More shown={most()} of={props.troubled.length} show={() => setMost(most() + SHOWN)} />
+    </section>
   );
 }
 

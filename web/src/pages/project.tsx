@@ -12,7 +12,7 @@ import { AmountText, Conditions, Head, Legend, Living, Shares, phaseText } from 
 import { MoreObjects } from "../ui/more";
 import { Recent } from "../ui/recent";
 import { Releasing } from "../ui/releasing";
-import { Table } from "../ui/table";
+import { More, SHOWN, Table } from "../ui/table";
 
 /** One budget: what it is, and who holds it. */
 export function Project() {
@@ -87,9 +87,6 @@ function Shown(props: { node: TreeNode; all: ReadonlyMap<string, ProjectObject> 
   );
 }
 
-/** So many rows at once: whoever wants more asks for them. */
-const SHOWN = 500;
-
 /** All that lies directly in it: each has a way to it, whether it holds something or not. */
 function Members(props: { node: TreeNode }) {
   const all = createMemo(() => membersOf(props.node));
@@ -138,14 +135,5 @@ function Holders(props: { node: TreeNode }) {
         <More shown={most()} of={all().length} show={() => setMost(most() + SHOWN)} />
       </Show>
     </section>
-  );
-}
-
-/** Says that there is more than what is shown. */
-function More(props: { shown: number; of: number; show: () => void }) {
-  return (
-    <Show when={props.of > props.shown}>
-      <div class="row"><span class="quiet">{t("table.part", { shown: props.shown, count: props.of })}</span><button class="button" type="button" onClick={props.show}>{t("table.more")}</button></div>
-    </Show>
   );
 }

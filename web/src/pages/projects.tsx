@@ -1,5 +1,5 @@
 import { A, useNavigate, useSearchParams } from "@solidjs/router";
-import { createVirtualizer, defaultRangeExtractor } from "@tanstack/solid-virtual";
+import { type Range, createVirtualizer, defaultRangeExtractor } from "@tanstack/solid-virtual";
 import { For, Show, createEffect, createMemo, createSignal, on, onCleanup, onMount, untrack } from "solid-js";
 import { namespaces, projects } from "../api/collections";
 import { type TreeNode, type TreeRow, asBefore, forest, rows } from "../budget/forest";
@@ -49,6 +49,11 @@ export function Projects() {
     return isHeld ? asBefore(fresh, before) : fresh;
   }, []);
   const shown = createMemo(() => rows(roots(), closed(), search()));
+  /** What is found is shown with all that is above it: nothing of that closes. */
+  const isFixed = () => search().trim() !== "";
+  const turn = (name: string) => {
+    if (!isFixed()) setClosed(turned(closed(), name));
+  };
   const whole = () => query.limits === ALL;
   const unlike = () => (others().of === whole() ? others().names : NONE);
   const showsLimits = (name: string) => whole() !== unlike().has(name);
@@ -65,7 +70,7 @@ export function Projects() {
         <Show when={all.objects().size > 0} fallback={<Nothing title={t("projects.none")} text={t("projects.none.text")} />}>
           <Show when={shown().length > 0} fallback={<Nothing title={t("projects.nomatch")} text="" />}>
             <Legend />
-            <Tree rows={shown()} hold={hold} showsLimits={showsLimits} turn={(name) => setClosed(turned(closed(), name))}
+            <Tree rows={shown()} hold={hold} isFixed={isFixed()} showsLimits={showsLimits} turn={turn}
               turnLimits={(name) => setOthers({ of: whole(), names: turned(unlike(), name) })} />
           </Show>
         </Show>
@@ -99,6 +104,8 @@ function turned(names: ReadonlySet<string>, name: string): ReadonlySet<string> {
 }
 
 interface TreeProps {
+  /** Whether rows neither open nor close. */
+  isFixed: boolean;
   showsLimits: (name: string) => boolean;
   turn: (name: string) => void;
   turnLimits: (name: string) => void;
@@ -123,10 +130,13 @@ function Tree(props: TreeProps & { rows: TreeRow[]; hold: (isHeld: boolean) => v
     getScrollElement: () => place ?? null,
     estimateSize: (index) => heights()[index] ?? sizes().row,
     overscan: 12,
-    rangeExtractor: (range) => {
-      const inSight = defaultRangeExtractor(range);
-      const kept = untrack(at);
-      return kept < range.count && !inSight.includes(kept) ? [...inSight, kept].sort((a, b) => a - b) : inSight;
+    // Another one for another row: what one has answered is kept.
+    get rangeExtractor() {
+      const kept = at();
+      return (range: Range) => {
+        const inSight = defaultRangeExtractor(range);
+        return kept < range.count && !inSight.includes(kept) ? [...inSight, kept].sort((a, b) => a - b) : inSight;
+      };
     },
   });
   createEffect(on(heights, () => virtual.measure(), { defer: true }));
@@ -181,7 +191,7 @@ function Tree(props: TreeProps & { rows: TreeRow[]; hold: (isHeld: boolean) => v
       Home: () => go(0),
       End: () => go(props.rows.length - 1),
       ArrowRight: () => (opens && !row.open ? props.turn(row.node.name) : opens && go(index + 1)),
-      ArrowLeft: () => (opens && row.open ? props.turn(row.node.name) : row && row.depth > 0 && go(parentOf(props.rows, index))),
+      ArrowLeft: () => (opens && row.open && !props.isFixed ? props.turn(row.node.name) : row && row.depth > 0 && go(parentOf(props.rows, index))),
       // A button or a link in a row has its own.
       ...(row && (event.target as Element).getAttribute("role") === "treeitem" ? { Enter: () => navigate(`/projects/${row.node.name}`) } : {}),
     };
@@ -201,7 +211,7 @@ function Tree(props: TreeProps & { rows: TreeRow[]; hold: (isHeld: boolean) => v
               <Show when={props.rows[item.index]}>
                 {(row) => (
                   <Row row={row()} index={item.index} isCurrent={item.index === at()} top={item.start}
-                    showsLimits={props.showsLimits} turn={props.turn} turnLimits={props.turnLimits} />
+                    isFixed={props.isFixed} showsLimits={props.showsLimits} turn={props.turn} turnLimits={props.turnLimits} />
                 )}
               </Show>
             )}
@@ -235,7 +245,7 @@ function Row(props: TreeProps & { row: TreeRow; index: number; isCurrent: boolea
       <div class="tree-line">
         <span class="tree-name">
           <span class="indent" ref={indent} />
-          <button class={`twist ${node().children.length > 0 ? "" : "none"}`} type="button" tabindex="-1" aria-label={twist()}
+          <button class={`twist ${node().children.length > 0 ? "" : "none"}`} type="button" tabindex="-1" aria-label={twist()} disabled={props.isFixed}
             onClick={() => props.turn(node().name)}>
             {props.row.open ? "▾" : "▸"}
           </button>

@@ -25,8 +25,12 @@ function usesOf(roots: readonly TreeNode[], tenant: string): Map<string, bigint>
 export function Tenants() {
   const all = tenants();
   const sorted = createMemo(() => [...all.objects().values()]
-    .map((tenant) => ({ tenant, full: worst(tenantShares(tenant, new Map())) }))
-    .sort((a, b) => b.full - a.full || a.tenant.metadata.name.localeCompare(b.tenant.metadata.name)));
+    .map((tenant) => ({
+      name: tenant.metadata.name, title: tenant.spec?.displayName || tenant.metadata.name,
+      projects: tenant.status?.projects ?? 0, namespaces: tenant.status?.namespaces ?? 0,
+      full: worst(tenantShares(tenant, new Map())), unlimited: Object.keys(tenant.spec?.clusters ?? {}).length === 0,
+    }))
+    .sort((a, b) => b.full - a.full || a.name.localeCompare(b.name)));
   return (
     <>
       <Head title={t("tenants.title")} />
@@ -35,12 +39,12 @@ export function Tenants() {
           <MarkLegend />
           <Table label={t("tenants.title")} rows={sorted()} isCard
             columns={["column.name", "nav.projects", "cluster.namespaces", "column.share"]}>
-            {({ tenant, full }) => (
+            {({ name, title, projects, namespaces, full, unlimited }) => (
               <tr>
-                <td><A href={`/tenants/${tenant.metadata.name}`}>{tenant.spec?.displayName || tenant.metadata.name}</A></td>
-                <td class="number">{tenant.status?.projects ?? 0}</td>
-                <td class="number">{tenant.status?.namespaces ?? 0}</td>
-                <td><Fullness thousandths={full} unlimited={Object.keys(tenant.spec?.clusters ?? {}).length === 0} /></td>
+                <td><A href={`/tenants/${name}`}>{title}</A></td>
+                <td class="number">{projects}</td>
+                <td class="number">{namespaces}</td>
+                <td><Fullness thousandths={full} unlimited={unlimited} /></td>
               </tr>
             )}
           </Table>

@@ -2,7 +2,7 @@
 
 import { Dialog } from "@kobalte/core/dialog";
 import { A, useNavigate } from "@solidjs/router";
-import { type ParentProps, Show, createEffect, createSignal, on } from "solid-js";
+import { type ParentProps, Show, batch, createSignal, untrack } from "solid-js";
 import { request } from "../api/client";
 import { pathOf } from "../api/collections";
 import { t } from "../i18n/messages";
@@ -23,23 +23,33 @@ interface ConfirmedProps {
   act: () => Promise<unknown>;
 }
 
-/** Asks once more, does it, and shows a refusal where it was asked. */
+/**
+ * Asks once more, does it, and shows a refusal where it was asked. What it asks and does stays as it was when it was opened: a question must
+ * not turn into its opposite under whoever reads it.
+ */
 export function Confirmed(props: ParentProps<ConfirmedProps>) {
+  const now = (): ConfirmedProps => {
+    const { label, title, text, grave, typed, act } = props;
+    return { label, title, act, grave: grave ?? false, ...(text ? { text } : {}), ...(typed ? { typed } : {}) };
+  };
   const [open, setOpen] = createSignal(false);
+  const [asked, setAsked] = createSignal(untrack(now));
   const [typed, setTyped] = createSignal("");
-  createEffect(on(open, () => {
-    setTyped("");
-    setError(undefined);
-  }, { defer: true }));
   const [error, setError] = createSignal<unknown>();
   const [busy, setBusy] = createSignal(false);
+  const turn = (isOpen: boolean) => batch(() => {
+    if (isOpen) setAsked(now());
+    setTyped("");
+    setError(undefined);
+    setOpen(isOpen);
+  });
   const act = async (event: SubmitEvent) => {
     event.preventDefault();
     setBusy(true);
     setError(undefined);
     try {
-      await props.act();
-      setOpen(false);
+      await asked().act();
+      turn(false);
     } catch (failure) {
       setError(failure);
     } finally {
@@ -47,17 +57,17 @@ export function Confirmed(props: ParentProps<ConfirmedProps>) {
     }
   };
   return (
-    <Dialog open={open()} onOpenChange={setOpen}>
+    <Dialog open={open()} onOpenChange={turn}>
       <Dialog.Trigger class={`button ${props.grave ? "grave" : ""}`}>{props.label}</Dialog.Trigger>
       <Dialog.Portal>
         <Dialog.Overlay class="veil" />
         <div class="dialog-place">
           <Dialog.Content class="dialog">
-            <Dialog.Title as="h2">{props.title}</Dialog.Title>
+            <Dialog.Title as="h2">{asked().title}</Dialog.Title>
             <form class="stairs" onSubmit={(event) => void act(event)}>
-              <Show when={props.text}>{(text) => <Dialog.Description as="p">{text()}</Dialog.Description>}</Show>
+              <Show when={asked().text}>{(text) => <Dialog.Description as="p">{text()}</Dialog.Description>}</Show>
               {props.children}
-              <Show when={props.typed}>
+              <Show when={asked().typed}>
                 {(wanted) => (
                   <label class="field">
                     <span>{t("act.typed", { name: wanted() })}</span>
@@ -67,7 +77,7 @@ export function Confirmed(props: ParentProps<ConfirmedProps>) {
               </Show>
               <Show when={error()}>{(failure) => <p class="notice bad" role="alert"><ErrorText error={failure()} /></p>}</Show>
               <div class="row">
-                <button class={`button ${props.grave ? "grave" : "main"}`} type="submit" disabled={busy() || (props.typed !== undefined && typed() !== props.typed)}>{props.grave ? props.label : t("act.confirm")}</button>
+                <button class={`button ${asked().grave ? "grave" : "main"}`} type="submit" disabled={busy() || (asked().typed !== undefined && typed() !== asked().typed)}>{asked().grave ? asked().label : t("act.confirm")}</button>
                 <Dialog.CloseButton class="button" type="button" aria-label={t("form.cancel")}>{t("form.cancel")}</Dialog.CloseButton>
               </div>
             </form>
@@ -85,13 +95,15 @@ export function messageOf(error: unknown): string {
 /** What goes cannot be had back: its name is typed first. */
 export function DeleteButton(props: { plural: string; name: string; namespace?: string; text: string; after: string }) {
   const navigate = useNavigate();
-  const act = async () => {
-    // What is looked at may be gone when the answer comes.
-    const { after } = props;
-    await request(pathOf(props.plural, props.name, props.namespace), { method: "DELETE" });
+  // What is looked at may be gone when the answer comes.
+  const remove = (path: string, after: string) => async () => {
+    await request(path, { method: "DELETE" });
     navigate(after);
   };
-  return <Confirmed grave label={t("act.delete")} title={t("act.delete.title", { name: props.name })} text={props.text} typed={props.name} act={act} />;
+  return (
+    <Confirmed grave label={t("act.delete")} title={t("act.delete.title", { name: props.name })} text={props.text} typed={props.name}
+      act={remove(pathOf(props.plural, props.name, props.namespace), props.after)} />
+  );
 }
 
 interface ReasonedActProps {
@@ -109,14 +121,13 @@ interface ReasonedActProps {
 export function ReasonedAct(props: ReasonedActProps) {
   const [reason, setReason] = createSignal("");
   const navigate = useNavigate();
-  const act = async () => {
-    const { after, path } = props;
+  const act = (path: string, after: string | undefined) => async () => {
     await request(path, { method: "POST", body: { reason: reason() } });
     setReason("");
     if (after) navigate(after);
   };
   return (
-    <Confirmed label={props.label} title={props.title ?? props.label} grave={props.grave ?? false} act={act}
+    <Confirmed label={props.label} title={props.title ?? props.label} grave={props.grave ?? false} act={act(props.path, props.after)}
       {...(props.text ? { text: props.text } : {})} {...(props.typed ? { typed: props.typed } : {})}>
       <label class="field">
         <span>{t("act.reason")}</span>

@@ -1,5 +1,5 @@
 import { A } from "@solidjs/router";
-import { For, Show, createEffect, createSignal, onCleanup } from "solid-js";
+import { For, Show, createEffect, createMemo, createSignal, on, onCleanup } from "solid-js";
 import { GROUP, request } from "../api/client";
 import { wrongOf } from "../api/conditions";
 import { t } from "../i18n/messages";
@@ -30,14 +30,16 @@ export function MoreObjects(props: MoreProps) {
   const [isOpen, setOpen] = createSignal(false);
   // No resource of Solid's: while one is read, the whole page gives way to "Loading".
   const [all, setAll] = createSignal<Read[]>();
-  createEffect(() => {
+  // By value: each event of the feed brings the same place once more, and nothing is read for that.
+  const place = createMemo(() => JSON.stringify([props.kinds, props.project, props.tenant]));
+  createEffect(on([place, isOpen], ([, isOpen]) => {
     const { kinds, project, tenant } = props;
     setAll(undefined);
-    if (!isOpen()) return;
+    if (!isOpen) return;
     let isWanted = true;
     onCleanup(() => (isWanted = false));
     void Promise.all(kinds.map((plural) => list(plural, project, tenant))).then((read) => isWanted && setAll(read));
-  });
+  }));
   return (
     <section class="card" aria-label={t("more.title")}>
       <details onToggle={(event) => setOpen(event.currentTarget.open)}>

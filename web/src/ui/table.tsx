@@ -1,7 +1,11 @@
-import { For, type JSX } from "solid-js";
+import { For, type JSX, Show } from "solid-js";
 import { type MessageKey, t } from "../i18n/messages";
+import { createKept } from "./rows";
 
-/** A table in a frame of its own, in which it scrolls where the page is narrower. Its rows are `<tr>`. */
+/** So many rows at once: whoever wants more asks for them. */
+export const SHOWN = 500;
+
+/** A table in a frame of its own, in which it scrolls where the page is narrower. Its rows are `<tr>`, which stay while what they say does. */
 export function Table<Row>(props: {
   label: string;
   columns: readonly MessageKey[];
@@ -9,14 +13,24 @@ export function Table<Row>(props: {
   isCard?: boolean;
   children: (row: Row) => JSX.Element;
 }) {
+  const rows = createKept(() => props.rows);
   return (
     <div class="wide" classList={{ card: props.isCard }} tabindex="0" role="region" aria-label={props.label}>
       <table>
         <thead>
           <tr><For each={props.columns}>{(column) => <th scope="col">{t(column)}</th>}</For></tr>
         </thead>
-        <tbody><For each={props.rows}>{props.children}</For></tbody>
+        <tbody><For each={rows()}>{props.children}</For></tbody>
       </table>
     </div>
+  );
+}
+
+/** Says that there is more than what is shown. */
+export function More(props: { shown: number; of: number; show: () => void }) {
+  return (
+    <Show when={props.of > props.shown}>
+      <div class="row"><span class="quiet">{t("table.part", { shown: props.shown, count: props.of })}</span><button class="button" type="button" onClick={props.show}>{t("table.more")}</button></div>
+    </Show>
   );
 }
