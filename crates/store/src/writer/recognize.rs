@@ -35,6 +35,10 @@ pub(super) async fn recognize(
                 "the history is to be compared first: this server is not the one it was on".to_owned()
             );
         }
+        // What is written before anybody has read it has a server, too: a copy of it on another one is to be known.
+        if memory.identity.is_none() {
+            server::remember(cache, connection).await.map_err(|error| told(&error))?;
+        }
     }
     Ok(server)
 }

@@ -4,6 +4,7 @@ use crate::kit::{Kit, NAMESPACES, Object, kinds};
 use crate::proxy::Proxy;
 use crate::restore::{BACK_UP, RESTORE, folder, script, until_held};
 use meta::selector::{FieldSelector, LabelSelector};
+use sqlx::Connection as _;
 use std::time::{Duration, Instant};
 use store::read::{At, Selection, WatchFrom, WatchItem, WatchQuery};
 use store::testing::Server;
@@ -210,6 +211,24 @@ async fn who_starts_after_a_restore_holds_growth_although_he_has_seen_nothing() 
     kit.create(Object::namespace("p", "more", "c1: cpu=1")).await.unwrap();
     assert_eq!(kit.store.growth_held(&kit.access).await.unwrap(), None);
     kit.check().await;
+    kit.stop().await;
+}
+
+/// Otherwise a copy of it would be of no server, and whoever starts on that would grant at once what others have of it.
+#[tokio::test]
+async fn a_database_remembers_its_server_before_the_first_write_whoever_has_read_it() {
+    let server = Server::start(&NOT_DURABLE).await.unwrap();
+    let database = server.database().await.unwrap();
+    let proxy = Proxy::start(&database.url).await;
+    proxy.let_through(Some(WRITER));
+    let config = Config { direct: Some(database.url.clone()), ..Config::new(&proxy.url) };
+    let kit = Kit::with(config, database).await;
+    kit.create(Object::project("p", "", "c1: cpu=4")).await.unwrap();
+    assert!(!kit.store.synced(), "nobody has read it");
+    let mut connection = sqlx::PgConnection::connect(&kit.database.url).await.unwrap();
+    let query = "SELECT identity FROM server WHERE id = 1";
+    let identity: Option<String> = sqlx::query_scalar(query).fetch_one(&mut connection).await.unwrap();
+    assert!(identity.is_some_and(|identity| identity.contains('/')));
     kit.stop().await;
 }
 
