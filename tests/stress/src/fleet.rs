@@ -47,7 +47,7 @@ const GOAL: Duration = Duration::from_secs(2);
 /// Beyond the goal, whatever has no writer is found wrong and not only told. A machine that is busy is late; programs that are
 /// built as they are shipped have it to themselves, and a share of theirs keeps to the goal, but for the rounding of the table.
 const PATIENCE: Patience = Patience {
-    clusters: Duration::from_secs(5),
+    clusters: Duration::from_secs(15),
     shares: if cfg!(debug_assertions) { Duration::from_secs(5) } else { Duration::from_millis(50) },
 };
 /// A controller that ends may let a lease run out, where it does not know what became of a write; whoever is next waits.

@@ -46,7 +46,8 @@ impl Wrong {
 /// By how much the goal may be missed before that is wrong.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Patience {
-    /// For each cluster: all of a share are listed before the last one is written to.
+    /// For each cluster: all of a share are listed before the last one is written to, and of the writes to simulated ones some are
+    /// made late or never answered, which takes a deadline and another try.
     pub(crate) clusters: Duration,
     /// For a share, which is what the goal is meant for.
     pub(crate) shares: Duration,
