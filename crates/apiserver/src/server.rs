@@ -10,7 +10,7 @@ use crate::routes::{Route, Routes};
 use crate::tenure::Grounds;
 use crate::tls::{self, ClientCertificates, ServingCertificate};
 use runtime::trace::Tracer;
-use runtime::{Clock, Health, Metrics, Tasks};
+use runtime::{CertificateEnd, Clock, Health, Metrics, Tasks};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -178,10 +178,13 @@ impl<H: Handler> Server<H> {
     /// Loads certificates, CAs and keys. What only a running kube-apiserver can give comes later; until then
     /// `/readyz` fails.
     pub async fn new(settings: ServerSettings, parts: Parts<H>) -> Result<Self, Error> {
-        let certificate = Arc::new(
-            ServingCertificate::load(settings.certificate_file.clone(), settings.key_file.clone()).await?,
+        let end = CertificateEnd::register(
+            &parts.metrics,
+            "apiserver_serving_certificate_expiration_timestamp_seconds",
+            "When the serving certificate ends",
         );
-        parts.metrics.collect(Arc::clone(&certificate));
+        let (certificate, key) = (settings.certificate_file.clone(), settings.key_file.clone());
+        let certificate = Arc::new(ServingCertificate::load(certificate, key, end).await?);
         let metrics = Arc::new(ServerMetrics::new(&parts.metrics, &parts.resources));
         let trust = Arc::new(
             TrustStore::load_files(settings.authentication.trust.clone(), parts.kube.is_some()).await?,
@@ -230,9 +233,8 @@ impl<H: Handler> Server<H> {
 
     /// The same, with another way in.
     pub async fn with_side_door(self, door: SideDoor) -> Result<Self, Error> {
-        let certificate =
-            ServingCertificate::load(door.certificate_file.clone(), door.key_file.clone()).await?;
-        let certificate = certificate.telling(door.certificate_end.clone());
+        let (certificate, key) = (door.certificate_file.clone(), door.key_file.clone());
+        let certificate = ServingCertificate::load(certificate, key, door.certificate_end.clone()).await?;
         Ok(Self { side: Some((door, Arc::new(certificate))), ..self })
     }
 

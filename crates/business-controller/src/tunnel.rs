@@ -104,7 +104,8 @@ impl TunnelServer {
     }
 }
 
-fn end_of(certificate: &CertificateDer<'_>) -> Option<i64> {
+/// When a certificate ends, in seconds since 1970.
+pub fn end_of(certificate: &CertificateDer<'_>) -> Option<i64> {
     let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
     Some(certificate.validity().not_after.timestamp())
 }

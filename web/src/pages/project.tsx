@@ -1,5 +1,5 @@
 import { A, useParams } from "@solidjs/router";
-import { Show, createMemo, createSignal } from "solid-js";
+import { Show, createMemo } from "solid-js";
 import { isOperator, namespaces, pathOf, projects } from "../api/collections";
 import type { Condition, Project as ProjectObject } from "../api/types";
 import { type TreeNode, forest } from "../budget/forest";
@@ -12,7 +12,7 @@ import { AmountText, Conditions, Head, Legend, Living, Shares, phaseText } from 
 import { MoreObjects } from "../ui/more";
 import { Recent } from "../ui/recent";
 import { Releasing } from "../ui/releasing";
-import { More, SHOWN, Table } from "../ui/table";
+import { Listing } from "../ui/table";
 
 /** One budget: what it is, and who holds it. */
 export function Project() {
@@ -90,50 +90,37 @@ function Shown(props: { node: TreeNode; all: ReadonlyMap<string, ProjectObject> 
 /** All that lies directly in it: each has a way to it, whether it holds something or not. */
 function Members(props: { node: TreeNode }) {
   const all = createMemo(() => membersOf(props.node));
-  const [most, setMost] = createSignal(SHOWN);
   return (
-    <section class="card" aria-label={t("project.members")}>
-      <h2>{t("project.members")}</h2>
-      <Show when={all().length > 0} fallback={<p class="quiet">{t("project.nomembers")}</p>}>
-        <Table label={t("project.members")} rows={all().slice(0, most())} columns={["column.name", "column.kind", "column.phase", "form.cluster", "column.most"]}>
-          {(member) => (
-            <tr>
-              <td><A href={member.link}>{member.name}</A></td>
-              <td>{t(`member.${member.is}`)}</td>
-              <td>{phaseText(member.phase)}</td>
-              <td>{member.clusters.join(", ")}</td>
-              <td class="number">{member.share > 0 ? percent(member.share) : "–"}</td>
-            </tr>
-          )}
-        </Table>
-        <More shown={most()} of={all().length} show={() => setMost(most() + SHOWN)} />
-      </Show>
-    </section>
+    <Listing label={t("project.members")} none={t("project.nomembers")} rows={all()}
+      columns={["column.name", "column.kind", "column.phase", "form.cluster", "column.most"]}>
+      {(member) => (
+        <tr>
+          <td><A href={member.link}>{member.name}</A></td>
+          <td>{t(`member.${member.is}`)}</td>
+          <td>{phaseText(member.phase)}</td>
+          <td>{member.clusters.join(", ")}</td>
+          <td class="number">{member.share > 0 ? percent(member.share) : "–"}</td>
+        </tr>
+      )}
+    </Listing>
   );
 }
 
 function Holders(props: { node: TreeNode }) {
   const all = createMemo(() => holders(props.node));
-  const [most, setMost] = createSignal(SHOWN);
   return (
-    <section class="card" aria-label={t("project.holders")}>
-      <h2>{t("project.holders")}</h2>
-      <Show when={all().length > 0} fallback={<p class="quiet">{t("project.noholders")}</p>}>
-        <Table label={t("project.holders")} rows={all().slice(0, most())}
-          columns={["column.name", "column.phase", "column.resource", "column.allocated", "column.share", "column.idle"]}>
-          {(holder) => (
-            <tr>
-              <td><A href={holder.link}>{holder.name}</A></td>
-              <td>{phaseText(holder.phase)}</td>
-              <td>{holder.cluster} · {holder.resource}</td>
-              <td><AmountText amount={holder.hard} resource={holder.resource} /></td>
-              <td class="number">{percent(holder.share)}</td>
-              <td class="number">{percent(holder.idle)}</td>
-            </tr>
-          )}
-        </Table>
-        <More shown={most()} of={all().length} show={() => setMost(most() + SHOWN)} />
-      </Show>
-    </section>
+    <Listing label={t("project.holders")} none={t("project.noholders")} rows={all()}
+      columns={["column.name", "column.phase", "column.resource", "column.allocated", "column.share", "column.idle"]}>
+      {(holder) => (
+        <tr>
+          <td><A href={holder.link}>{holder.name}</A></td>
+          <td>{phaseText(holder.phase)}</td>
+          <td>{holder.cluster} · {holder.resource}</td>
+          <td><AmountText amount={holder.hard} resource={holder.resource} /></td>
+          <td class="number">{percent(holder.share)}</td>
+          <td class="number">{percent(holder.idle)}</td>
+        </tr>
+      )}
+    </Listing>
   );
 }

@@ -79,30 +79,11 @@ function Account(props: { session: Session; onLeave: () => void }) {
           <Show when={props.session.groups.length > 0}>
             <DropdownMenu.Item disabled class="about">{t("account.groups")}: {props.session.groups.join(", ")}</DropdownMenu.Item>
           </Show>
-          <DropdownMenu.Group>
-            <DropdownMenu.GroupLabel class="group">{t("theme.label")}</DropdownMenu.GroupLabel>
-            <DropdownMenu.RadioGroup value={theme()} onChange={(value) => paint(value as Theme)}>
-              <For each={THEMES}>
-                {(one) => <DropdownMenu.RadioItem value={one}>{t(`theme.${one}`)}</DropdownMenu.RadioItem>}
-              </For>
-            </DropdownMenu.RadioGroup>
-          </DropdownMenu.Group>
-          <DropdownMenu.Group>
-            <DropdownMenu.GroupLabel class="group">{t("language.label")}</DropdownMenu.GroupLabel>
-            <DropdownMenu.RadioGroup value={language()} onChange={(value) => speak(value as Language)}>
-              <For each={Object.entries(LANGUAGES)}>
-                {([one, name]) => <DropdownMenu.RadioItem value={one} lang={one}>{name}</DropdownMenu.RadioItem>}
-              </For>
-            </DropdownMenu.RadioGroup>
-          </DropdownMenu.Group>
-          <DropdownMenu.Group>
-            <DropdownMenu.GroupLabel class="group">{t("amounts.label")}</DropdownMenu.GroupLabel>
-            <DropdownMenu.RadioGroup value={precision()} onChange={(value) => tellAmounts(value as Precision)}>
-              <For each={PRECISIONS}>
-                {(one) => <DropdownMenu.RadioItem value={one}>{t(`amounts.${one}`)}</DropdownMenu.RadioItem>}
-              </For>
-            </DropdownMenu.RadioGroup>
-          </DropdownMenu.Group>
+          <Choice label={t("theme.label")} chosen={theme()} choose={paint} all={THEMES.map((one) => ({ one, name: t(`theme.${one}`) }))} />
+          <Choice label={t("language.label")} chosen={language()} choose={speak}
+            all={Object.entries(LANGUAGES).map(([one, name]) => ({ one: one as Language, name, lang: one }))} />
+          <Choice label={t("amounts.label")} chosen={precision()} choose={tellAmounts}
+            all={PRECISIONS.map((one) => ({ one, name: t(`amounts.${one}`) }))} />
           <DropdownMenu.Item onSelect={() => props.onLeave()}>{t("account.logout")}</DropdownMenu.Item>
           <DropdownMenu.Item disabled class="about">{t("account.keys")}</DropdownMenu.Item>
           <Show when={version()}>
@@ -111,5 +92,24 @@ function Account(props: { session: Session; onLeave: () => void }) {
         </DropdownMenu.Content>
       </DropdownMenu.Portal>
     </DropdownMenu>
+  );
+}
+
+/** One of several, for this browser. */
+function Choice<One extends string>(props: {
+  label: string;
+  chosen: One;
+  choose: (one: One) => void;
+  all: readonly { one: One; name: string; lang?: string }[];
+}) {
+  return (
+    <DropdownMenu.Group>
+      <DropdownMenu.GroupLabel class="group">{props.label}</DropdownMenu.GroupLabel>
+      <DropdownMenu.RadioGroup value={props.chosen} onChange={(value) => props.choose(value as One)}>
+        <For each={props.all}>
+          {({ one, name, lang }) => <DropdownMenu.RadioItem value={one} {...(lang ? { lang } : {})}>{name}</DropdownMenu.RadioItem>}
+        </For>
+      </DropdownMenu.RadioGroup>
+    </DropdownMenu.Group>
   );
 }

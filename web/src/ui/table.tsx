@@ -1,4 +1,4 @@
-import { For, type JSX, Show } from "solid-js";
+import { For, type JSX, Show, createSignal } from "solid-js";
 import { type MessageKey, t } from "../i18n/messages";
 import { createKept } from "./rows";
 
@@ -32,5 +32,25 @@ export function More(props: { shown: number; of: number; show: () => void }) {
     <Show when={props.of > props.shown}>
       <div class="row"><span class="quiet">{t("table.part", { shown: props.shown, count: props.of })}</span><button class="button" type="button" onClick={props.show}>{t("table.more")}</button></div>
     </Show>
+  );
+}
+
+/** A section with a table that may be long; or that there is nothing in it. */
+export function Listing<Row>(props: {
+  label: string;
+  none: string;
+  columns: readonly MessageKey[];
+  rows: readonly Row[];
+  children: (row: Row) => JSX.Element;
+}) {
+  const [most, setMost] = createSignal(SHOWN);
+  return (
+    <section class="card" aria-label={props.label}>
+      <h2>{props.label}</h2>
+      <Show when={props.rows.length > 0} fallback={<p class="quiet">{props.none}</p>}>
+        <Table label={props.label} rows={props.rows.slice(0, most())} columns={props.columns}>{props.children}</Table>
+        <More shown={most()} of={props.rows.length} show={() => setMost(most() + SHOWN)} />
+      </Show>
+    </section>
   );
 }

@@ -1,8 +1,5 @@
 use crate::error::Error;
 use arc_swap::ArcSwap;
-use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _};
-use prometheus_client::metrics::gauge::ConstGauge;
 use runtime::CertificateEnd;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -18,7 +15,6 @@ use x509_parser::prelude::{FromDer as _, X509Certificate};
 pub struct ServingCertificate {
     files: Files,
     current: ArcSwap<Loaded>,
-    /// Told the end beside [`Collector`].
     told: CertificateEnd,
 }
 
@@ -38,16 +34,11 @@ struct Loaded {
 
 impl ServingCertificate {
     /// Reads both files.
-    pub async fn load(certificate: PathBuf, key: PathBuf) -> Result<Self, Error> {
+    pub async fn load(certificate: PathBuf, key: PathBuf, told: CertificateEnd) -> Result<Self, Error> {
         let files = Files { certificate, key };
         let loaded = Loaded::parse(files.read().await?)?;
-        Ok(Self { files, current: ArcSwap::from_pointee(loaded), told: CertificateEnd::default() })
-    }
-
-    /// The same, which tells its end to somebody: now, and whenever it is renewed.
-    pub(crate) fn telling(self, told: CertificateEnd) -> Self {
-        told.set(self.current.load().ends);
-        Self { told, ..self }
+        told.set(loaded.ends);
+        Ok(Self { files, current: ArcSwap::from_pointee(loaded), told })
     }
 
     /// Looks at the files for ever and takes over what fits together. A half-written pair is looked at again.
@@ -110,18 +101,6 @@ pub fn end_of_pem(pem: &[u8]) -> Option<i64> {
     end_of(&CertificateDer::from_pem_slice(pem).ok()?)
 }
 
-/// When it ends, for whoever has to see to it in time.
-impl Collector for ServingCertificate {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
-        let (name, help) = (
-            "apiserver_serving_certificate_expiration_timestamp_seconds",
-            "When the serving certificate ends",
-        );
-        let ends = ConstGauge::new(self.current.load().ends);
-        ends.encode(encoder.encode_descriptor(name, help, None, ends.metric_type())?)
-    }
-}
-
 impl ResolvesServerCert for ServingCertificate {
     fn resolve(&self, _hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         Some(Arc::clone(&self.current.load().certified))
@@ -155,8 +134,8 @@ mod tests {
         write(&dir, 2001);
         let metrics = Metrics::new();
         let end = CertificateEnd::register(&metrics, "end", "When it ends");
-        let loaded = ServingCertificate::load(dir.join("tls.crt"), dir.join("tls.key")).await.unwrap();
-        let certificate = loaded.telling(end);
+        let certificate =
+            ServingCertificate::load(dir.join("tls.crt"), dir.join("tls.key"), end).await.unwrap();
         assert!(metrics.encode().contains("end{} 999993600"), "{}", metrics.encode());
         write(&dir, 2031);
         assert!(certificate.reload().await.unwrap());

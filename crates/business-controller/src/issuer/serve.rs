@@ -3,6 +3,7 @@
 use super::IssueRefusal;
 use super::desk::Desk;
 use crate::error::Error;
+use crate::tunnel;
 use business_types::issue::{ISSUE_PATH, IssueRequest};
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode, header};
@@ -63,9 +64,7 @@ pub fn register(metrics: &Metrics) -> CertificateEnd {
 
 /// The end of the first certificate of a PEM file, which is shown.
 pub fn end_of(pem: &[u8]) -> Option<i64> {
-    let shown = CertificateDer::from_pem_slice(pem).ok()?;
-    let (_rest, shown) = X509Certificate::from_der(&shown).ok()?;
-    Some(shown.validity().not_after.timestamp())
+    tunnel::end_of(&CertificateDer::from_pem_slice(pem).ok()?)
 }
 
 /// Serves until it is told to end.
