@@ -81,6 +81,7 @@
 {{- end }}
 {{- if $values.console.enabled }}{{ $args = append $args (printf "--console-origin=%s" (join "," $values.console.origins)) }}{{ end }}
 {{- $_ := set $container "args" (concat $args (include "business.forbidden" .root | fromJsonArray)) }}
+{{- $_ := set $pod "terminationGracePeriodSeconds" $values.api.terminationGracePeriodSeconds }}
 {{- $_ := set $container "volumeMounts" $mounts }}
 {{- $_ := set $pod "volumes" $volumes }}
 {{- end }}

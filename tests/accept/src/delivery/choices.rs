@@ -14,6 +14,7 @@ const CONTAINER: &str = "/spec/template/spec/containers/0";
 pub(super) fn check(helm: &Helm, dir: &Path) -> Result<()> {
     pinned(helm)?;
     placed(helm)?;
+    ends_later(helm)?;
     forbidden(helm)?;
     given_anew(helm)?;
     reads_a_standby(helm)?;
@@ -56,6 +57,18 @@ fn placed(helm: &Helm) -> Result<()> {
         placed && tolerant && (selectors.len(), tolerations.len()) == (4, 4),
         "{selectors:?} {tolerations:?}"
     );
+    Ok(())
+}
+
+/// A longer --shutdown-delay of business-api has the time that it takes.
+fn ends_later(helm: &Helm) -> Result<()> {
+    let set = "api.extraArgs={--shutdown-delay=60s},api.terminationGracePeriodSeconds=125";
+    let objects = helm.template_with(NAMESPACE, &chart(), &[set])?;
+    for (name, wanted) in [(API, 125), (CONTROLLER, 30)] {
+        let seconds =
+            deployment(&objects, name)?.pointer("/spec/template/spec/terminationGracePeriodSeconds");
+        ensure!(seconds == Some(&json!(wanted)), "{name}: {seconds:?}");
+    }
     Ok(())
 }
 

@@ -33,8 +33,9 @@ const SAME: [(&str, &str); 4] = [
 ];
 
 /// Values that are refused, and what has to be told.
-const REFUSED: [(&str, &str); 19] = [
+const REFUSED: [(&str, &str); 20] = [
     ("api.replica=3", "replica"),
+    ("api.terminationGracePeriodSeconds=30", "terminationGracePeriodSeconds"),
     ("api.digest=latest", "digest"),
     ("api.repository=business-api:latest", "repository"),
     ("api.disruptionBudget.maxUnavailable=0", "maxUnavailable"),
