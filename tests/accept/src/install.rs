@@ -54,7 +54,8 @@ pub(crate) fn check() -> Result<()> {
     let outcome = apply_all(kubectl)
         .and_then(|()| rights(kubectl))
         .and_then(|()| roles_for_people(kubectl))
-        .and_then(|()| roles_in_members(kubectl));
+        .and_then(|()| roles_in_members(kubectl))
+        .and_then(|()| offered_roles(kubectl));
     instance.stop()?;
     outcome?;
     up::clear(&layout)
@@ -275,6 +276,30 @@ fn roles_in_members(kubectl: &Kubectl) -> Result<()> {
             ensure!(held == roles.contains(&role), "{role} {verb} {asked:?}: {held}");
         }
     }
+    Ok(())
+}
+
+/// A template may give what a labelled ClusterRole offers, one of ours or, as docs/operations/tenants.md has it, one of people's own.
+fn offered_roles(kubectl: &Kubectl) -> Result<()> {
+    let own = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": "offers-deployer", "labels": {"business.tkestack.io/offers": "true"}},
+        "rules": [{
+            "apiGroups": [RBAC], "resources": ["clusterroles"], "resourceNames": ["business:offered:deployer"],
+            "verbs": ["bind"],
+        }],
+    });
+    kubectl.apply(&own.to_string())?;
+    let member = json!({"user": format!("system:serviceaccount:{NAMESPACE}:{MEMBER}")});
+    for role in ["business:offered:view", "business:offered:deployer"] {
+        wait::until(&format!("{role} is offered"), AGGREGATED, || {
+            let holds = allowed(kubectl, &member, "bind", &(RBAC, "clusterroles", role, ""))?;
+            Ok(if holds { Look::Yes(()) } else { Look::NotYet("not yet".to_owned()) })
+        })?;
+    }
+    let another = allowed(kubectl, &member, "bind", &(RBAC, "clusterroles", "business:offered:another", ""))?;
+    ensure!(!another, "what nobody offers may be given");
     Ok(())
 }
 

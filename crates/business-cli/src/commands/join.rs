@@ -119,6 +119,7 @@ impl Join {
         }
         note(format_args!("1/5 checking {} at {}", self.cluster, member.server()));
         let uid = preflight::check(&host, &member, self, &terms, &objects).await?;
+        manifests::leave_changed_roles(&member, &mut objects).await?;
         if self.dry_run {
             print(format_args!(
                 "cluster {} can be joined: {} objects would be applied there\n",
@@ -128,9 +129,7 @@ impl Join {
             return Ok(Outcome::Done);
         }
         note(format_args!("2/5 applying {} objects there", objects.len()));
-        for object in &objects {
-            member.apply(&manifests::path(object)?, object).await?;
-        }
+        manifests::apply(&member, &objects, terms.shared).await?;
         note("3/5 making the controller's credentials");
         let controller = Account::CONTROLLER.tokens(&member).made(self.days).await?;
         let signer =

@@ -262,6 +262,46 @@ pub(crate) fn blocked_join() -> Ended {
     Ended { err, ..ended }
 }
 
+#[test]
+fn a_join_leaves_changed_roles_of_people_and_takes_away_what_a_shared_cluster_must_not_have() {
+    const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
+    const BINDING: &str =
+        "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings/business-confine-people";
+    for (shared, code) in [(false, 200), (true, 200), (true, 404)] {
+        let kube = StandIn::start(move |call, _| {
+            let selects = |label: &str| {
+                let labels = json!({"matchLabels": {format!("rbac.authorization.k8s.io/{label}"): "true"}});
+                json!({"aggregationRule": {"clusterRoleSelectors": [labels]}})
+            };
+            match call.strip_prefix(&format!("GET {ROLES}/business%3A")) {
+                Some("admin") => return Some((200, json!({"rules": []}))),
+                Some("edit") => return Some((200, selects("aggregate-to-less"))),
+                Some("view") => return Some((200, selects("aggregate-to-view"))),
+                Some(_) => return Some(refused(404, "no such role")),
+                None => {}
+            }
+            let unknown = call == get("memberclusters/east")
+                || call.starts_with(&format!("GET {SECRETS}/"))
+                || (call == format!("DELETE {BINDING}") && code == 404);
+            if call.ends_with("/token") {
+                let ends = "2030-01-01T00:00:00Z";
+                return Some((200, json!({"status": {"token": "new", "expirationTimestamp": ends}})));
+            }
+            unknown.then(|| refused(404, "not found"))
+        });
+        let join = ["join", "east", "--server", "https://east.example.org", "--no-wait", "--shared"];
+        let ended = kube.run_for_member(join.get(..if shared { 6 } else { 5 }).unwrap());
+        assert!(ended.err.contains("they stay so: business:admin, business:edit\n"), "{}", ended.err);
+        let applied = kube.asked(&format!("PATCH {ROLES}/business%3A"));
+        let wanted = ["view", "offered%3Aview"].map(|name| format!("PATCH {ROLES}/business%3A{name}"));
+        assert_eq!(applied, wanted);
+        let deleted = if shared { vec![format!("DELETE {BINDING}")] } else { Vec::new() };
+        assert_eq!(kube.asked("DELETE"), deleted);
+        let made = ended.expect(0);
+        assert!(made.starts_with("cluster east joined"), "{made}");
+    }
+}
+
 /// A file for `adopt`.
 struct Take(PathBuf);
 

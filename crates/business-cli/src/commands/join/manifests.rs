@@ -1,6 +1,7 @@
 use super::text;
-use crate::api::segment;
+use crate::api::{Api, segment};
 use crate::failure::Failure;
+use crate::screen::note;
 use serde::Deserialize as _;
 use serde_json::Value;
 
@@ -15,6 +16,12 @@ const MEMBER: [&str; 6] = [
 const CAPACITY: &str = include_str!("../../../../../deploy/member-capacity/rights.yaml");
 /// Policy and binding that deploy/member-shared leaves out.
 const NOT_SHARED: &str = "business-confine-people";
+/// Where that binding is, in a cluster that was joined otherwise before.
+const NOT_SHARED_BINDING: &str =
+    "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings/business-confine-people";
+/// With what the names of roles of people begin.
+const OF_PEOPLE: &str = "business:";
+const AGGREGATED: &str = "aggregationRule";
 
 /// Which of the manifests.
 #[derive(Clone, Copy, Debug)]
@@ -51,8 +58,8 @@ const PLACES: [KindPlace; 7] = [
         namespaced: false,
     },
 ];
-const RBAC: &str = "rbac.authorization.k8s.io";
-const ADMISSION: &str = "admissionregistration.k8s.io";
+pub(super) const RBAC: &str = "rbac.authorization.k8s.io";
+pub(super) const ADMISSION: &str = "admissionregistration.k8s.io";
 
 /// The objects that a member cluster gets, in their order.
 pub(super) fn chosen(choice: Choice) -> Result<Vec<Value>, Failure> {
@@ -62,6 +69,49 @@ pub(super) fn chosen(choice: Choice) -> Result<Vec<Value>, Failure> {
     }
     objects.retain(|object| !(choice.shared && text(object, "/metadata/name") == NOT_SHARED));
     Ok(objects)
+}
+
+/// Takes out the roles of people that are others there: what people may do in a cluster is up to whoever rules it. They are told.
+pub(super) async fn leave_changed_roles(member: &Api, objects: &mut Vec<Value>) -> Result<(), Failure> {
+    let mut changed = Vec::new();
+    for ours in objects.iter().filter(|object| is_role_of_people(object)) {
+        let found: Option<Value> = member.find(&path(ours)?).await?;
+        if found.is_some_and(|found| found.get(AGGREGATED) != ours.get(AGGREGATED)) {
+            changed.push(text(ours, "/metadata/name").to_owned());
+        }
+    }
+    if changed.is_empty() {
+        return Ok(());
+    }
+    objects.retain(|object| {
+        !is_role_of_people(object) || changed.iter().all(|name| name != text(object, "/metadata/name"))
+    });
+    note(format_args!(
+        "somebody has made roles of people others there than deploy/member says, and they stay so: {}",
+        changed.join(", ")
+    ));
+    Ok(())
+}
+
+/// What such a role has, a controller of the cluster writes; what it is made of, ours or somebody else.
+fn is_role_of_people(object: &Value) -> bool {
+    text(object, "/kind") == "ClusterRole"
+        && text(object, "/metadata/name").starts_with(OF_PEOPLE)
+        && object.get(AGGREGATED).is_some()
+}
+
+/// Applies them, and takes away what would forbid what is wanted in a cluster that was joined otherwise before.
+pub(super) async fn apply(member: &Api, objects: &[Value], shared: bool) -> Result<(), Failure> {
+    for object in objects {
+        member.apply(&path(object)?, object).await?;
+    }
+    if !shared {
+        return Ok(());
+    }
+    match member.delete(NOT_SHARED_BINDING).await {
+        Err(failure) if !failure.is_not_found() => Err(failure),
+        _ => Ok(()),
+    }
 }
 
 /// The objects of a manifest.
@@ -106,6 +156,20 @@ mod tests {
             let distinct: std::collections::BTreeSet<&String> = paths.iter().collect();
             assert_eq!(distinct.len(), paths.len());
         }
+    }
+
+    #[test]
+    fn the_roles_that_people_may_change_are_those_that_people_have() {
+        let objects = chosen(Choice { shared: false, capacity: true }).unwrap();
+        let roles = objects.iter().filter(|object| is_role_of_people(object));
+        let names: Vec<&str> = roles.map(|role| text(role, "/metadata/name")).collect();
+        assert_eq!(names, ["business:admin", "business:edit", "business:view", "business:offered:view"]);
+    }
+
+    #[test]
+    fn what_a_shared_cluster_is_not_to_have_is_in_the_folder() {
+        let objects = chosen(Choice { shared: false, capacity: false }).unwrap();
+        assert!(objects.iter().any(|object| path(object).unwrap() == NOT_SHARED_BINDING));
     }
 
     /// What `kubectl apply -k deploy/member` applies, `join` applies.

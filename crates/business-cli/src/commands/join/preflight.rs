@@ -65,7 +65,7 @@ pub(super) async fn check(
     let uid = member::uid(member).await?;
     let known: Vec<MemberCluster> = objects::seen(host, names::MEMBER_CLUSTERS).await?;
     wrong.extend(taken(&known, &join.cluster, &uid));
-    for right in needed(objects, terms.people)? {
+    for right in needed(objects, terms)? {
         if !allowed(member, right, None).await? {
             let what = format!("in {} you may not {right}", join.cluster);
             wrong.push(Obstacle::new(what, RULE_MEMBER));
@@ -130,8 +130,8 @@ async fn missing(host: &Api, namespace: &str) -> Result<Option<Obstacle>, Failur
     }
 }
 
-/// To apply each of the objects, and to make tokens.
-fn needed(objects: &[Value], people: bool) -> Result<BTreeSet<NeededRight>, Failure> {
+/// To apply each of the objects, to see what is there, and to make tokens.
+fn needed(objects: &[Value], terms: &Terms) -> Result<BTreeSet<NeededRight>, Failure> {
     let mut rights = BTreeSet::new();
     for object in objects {
         let place = manifests::place(object)?;
@@ -140,10 +140,15 @@ fn needed(objects: &[Value], people: bool) -> Result<BTreeSet<NeededRight>, Fail
         }
     }
     rights.extend([
+        NeededRight { group: manifests::RBAC, ..NeededRight::core("get", "clusterroles", "") },
         NeededRight::core("create", "secrets", ""),
         NeededRight::core("create", "serviceaccounts", "token"),
     ]);
-    if people {
+    if terms.shared {
+        let delete = NeededRight::core("delete", "validatingadmissionpolicybindings", "");
+        rights.insert(NeededRight { group: manifests::ADMISSION, ..delete });
+    }
+    if terms.people {
         let get = NeededRight::core("get", "certificatesigningrequests", "");
         rights.insert(NeededRight { group: "certificates.k8s.io", ..get });
     }
