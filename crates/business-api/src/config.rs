@@ -44,7 +44,7 @@ pub enum Command {
     Migrate(Database),
     /// Asks through kube-apiserver, as anybody does, whether the API is served and its database answers.
     CheckInstallation(CheckInstallation),
-    /// Issues the serving certificate of the API into a Secret, by an authority that signs it and is forgotten, and has the
+    /// Issues the serving certificate of the API into a Secret, by an authority that is kept in another one, and has the
     /// APIService trust that. Does nothing while the certificate is good for long. For clusters where nobody else issues any.
     IssueCertificate(IssueCertificate),
     /// Looks at a file of issuers as `serve` would, and says what is wrong with it.
@@ -299,12 +299,15 @@ pub struct IssueCertificate {
     /// The cluster with the APIService. Without it: the cluster that the program runs in.
     #[arg(long)]
     pub kubeconfig: Option<PathBuf>,
-    /// Namespace of the Secret.
+    /// Namespace of the Secrets.
     #[arg(long, default_value = "tke-business")]
     pub namespace: String,
-    /// The Secret.
+    /// The Secret of the certificate.
     #[arg(long, default_value = "business-api-tls")]
     pub secret: String,
+    /// The Secret of the authority that signs it. It is made where there is none, and replaced when a third of its ten years is left.
+    #[arg(long, default_value = "business-api-ca")]
+    pub authority_secret: String,
     /// DNS names in the certificate.
     #[arg(long = "name", value_name = "NAME", value_delimiter = ',', required = true, value_parser = NonEmptyStringValueParser::new())]
     pub names: Vec<String>,

@@ -1,8 +1,9 @@
 //! The serving certificate in a cluster where nobody else issues any.
 //!
-//! Its authority signs it and is forgotten: no key of an authority lies anywhere. A new certificate has a new authority,
-//! which the APIService trusts beside the former one before any replica shows it. The job runs daily, so the former one is
-//! forgotten a day later, when every replica has read the new certificate.
+//! An authority signs it that is kept in a Secret of its own: whoever comes directly is told its certificate once, and trusts what is
+//! renewed, too. The authority itself is replaced when a third of its time is left; the former one has signed the new one then, and
+//! both are trusted until the former has ended. What the APIService trusts beside them goes ten minutes after the certificate was
+//! written, when every replica has read it.
 
 use crate::config::IssueCertificate;
 use crate::serve;
@@ -17,113 +18,218 @@ use kube::api::{Api, ObjectMeta, PostParams};
 use kube::{Client, Error};
 use meta::time;
 use rcgen::{
-    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    KeyUsagePurpose,
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
+    KeyPair, KeyUsagePurpose,
 };
 use runtime::Clock;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 use tokio::time::{Instant, sleep, timeout};
 
 const REGISTRATION: &str = "/apis/apiregistration.k8s.io/v1/apiservices/v1.business.tkestack.io";
 /// Annotation of the Secret: the names in the certificate.
 const NAMES: &str = "business.tkestack.io/names";
-/// Annotation of the Secret: from when on it is replaced.
+/// Annotation of both Secrets: from when on it is replaced.
 const RENEW_AFTER: &str = "business.tkestack.io/renew-after";
+/// Annotation of the Secret: since when it is there.
+const ISSUED: &str = "business.tkestack.io/issued";
+/// Annotation of the authority's Secret: when it ends.
+const ENDS: &str = "business.tkestack.io/ends";
+/// Annotation of the authority's Secret: when the former one ends.
+const FORMER_ENDS: &str = "business.tkestack.io/former-ends";
+const CERTIFICATE_KEY: &str = "tls.crt";
+const KEY_KEY: &str = "tls.key";
 const AUTHORITY_KEY: &str = "ca.crt";
+/// In the authority's Secret: the former one, and what it says of the one in use.
+const FORMER_KEY: &str = "former.crt";
+const CROSS_KEY: &str = "cross.crt";
 /// A call that takes longer has failed.
 const DEADLINE: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_secs(1);
-const DAY: Duration = Duration::from_hours(24);
 const DAY_SECONDS: i64 = 86_400;
+/// Ten years.
+const AUTHORITY_DAYS: u16 = 3650;
 /// Clocks differ.
-const BACKDATED: Duration = Duration::from_mins(5);
+const BACKDATED_SECONDS: i64 = 300;
+/// Until every replica has read a new certificate.
+const SPREAD_SECONDS: i64 = 600;
+const BEGIN: &str = "-----BEGIN CERTIFICATE-----";
+const END: &str = "-----END CERTIFICATE-----";
 
-/// A certificate and what it is trusted by, PEM.
-struct IssuedCertificate {
+/// What signs; certificates and keys are PEM.
+#[derive(Clone)]
+struct Authority {
     certificate: String,
     key: String,
-    authority: String,
+    renew_after: i64,
+    ends: i64,
+    former: Option<FormerAuthority>,
+}
+
+/// The one before it.
+#[derive(Clone)]
+struct FormerAuthority {
+    certificate: String,
+    /// The one in use, signed by the former: for those who know the former alone.
+    cross: String,
+    ends: i64,
+}
+
+/// A certificate with its chain, PEM.
+struct IssuedCertificate {
+    chain: String,
+    key: String,
 }
 
 /// Sees to it that there is a good certificate, and that the APIService trusts it.
 pub async fn issue(settings: &IssueCertificate, clock: &Clock) -> Result<String> {
+    let IssueCertificate { secret: name, authority_secret, names, days, timeout, .. } = settings;
+    ensure!(name != authority_secret, "{name} cannot have the authority, too");
     let client = serve::kubernetes(settings.kubeconfig.as_deref()).await?;
     let secrets: Api<Secret> = Api::namespaced(client.clone(), &settings.namespace);
-    let found = within(secrets.get_opt(&settings.secret)).await.context("read the Secret")?;
-    let former = found.as_ref().map(authority).transpose()?;
-    let wanted = settings.names.join(",");
-    if let (Some(secret), Some(former)) = (&found, &former) {
-        let until = renewal(secret, &wanted).context(settings.secret.clone())?;
-        if until.is_some_and(|until| until > clock.unix_seconds()) {
-            trust(&client, former, settings.timeout).await?;
-            return Ok(format!("the certificate in {} is good", settings.secret));
-        }
+    let found = within(secrets.get_opt(name)).await.with_context(|| format!("read the Secret {name}"))?;
+    let kept = within(secrets.get_opt(authority_secret))
+        .await
+        .with_context(|| format!("read the Secret {authority_secret}"))?;
+    let (now, wanted) = (clock.unix_seconds(), names.join(","));
+    let authority = kept.as_ref().map(Authority::of).transpose().with_context(|| authority_secret.clone())?;
+    let former =
+        found.as_ref().map(|secret| text(secret, AUTHORITY_KEY)).transpose().with_context(|| name.clone())?;
+    if let (Some(secret), Some(former)) = (&found, &former)
+        && is_good(secret, authority.as_ref(), &wanted, now).with_context(|| name.clone())?
+    {
+        let others = now.saturating_sub(issued(secret)) < SPREAD_SECONDS;
+        trust(&client, former, others, *timeout).await?;
+        return Ok(format!("the certificate in {name} is good"));
     }
-    let made = make(&settings.names, settings.days)?;
-    let trusted = format!("{}{}", made.authority, former.unwrap_or_default());
-    trust(&client, &trusted, settings.timeout).await?;
-    let days = i64::from(settings.days);
-    let renew_after = clock.unix_seconds().saturating_add(days * DAY_SECONDS * 2 / 3);
-    let annotations = [(NAMES, wanted), (RENEW_AFTER, time::rfc3339(renew_after))];
-    let secret = Secret {
-        metadata: ObjectMeta {
-            name: Some(settings.secret.clone()),
-            annotations: Some(annotations.map(|(key, value)| (key.to_owned(), value)).into()),
-            resource_version: found.as_ref().and_then(|secret| secret.metadata.resource_version.clone()),
-            ..ObjectMeta::default()
-        },
-        type_: Some("kubernetes.io/tls".to_owned()),
-        data: Some(made.data()),
-        ..Secret::default()
+    let authority = match authority {
+        Some(authority) if authority.renew_after > now => authority,
+        older => {
+            let authority = Authority::after(older, now)?;
+            write(&secrets, kept.as_ref(), authority.secret(authority_secret)).await?;
+            authority
+        }
     };
-    // Two jobs at once: one of them is refused, and finds a good certificate when it tries again.
-    let params = PostParams::default();
-    let written = match found {
-        Some(_) => within(secrets.replace(&settings.secret, &params, &secret)).await,
-        None => within(secrets.create(&params, &secret)).await,
-    };
-    written.context("write the Secret")?;
-    Ok(format!("a certificate for {} is in {}", settings.names.join(", "), settings.secret))
+    let made = authority.issue(names, *days, now)?;
+    let trusted = authority.trusted(now);
+    let with_former = joined(&[&trusted, former.as_deref().unwrap_or_default()]);
+    trust(&client, &with_former, true, *timeout).await?;
+    let annotations = [
+        (NAMES, wanted),
+        (RENEW_AFTER, time::rfc3339(renewed_after(*days, now))),
+        (ISSUED, time::rfc3339(now)),
+    ];
+    let data = [(CERTIFICATE_KEY, made.chain), (KEY_KEY, made.key), (AUTHORITY_KEY, trusted)];
+    write(&secrets, found.as_ref(), secret(name, annotations, data)).await?;
+    Ok(format!("a certificate for {} is in {name}", names.join(", ")))
+}
+
+/// Whether the certificate in a Secret of ours stays for now. One of an authority that was forgotten stays, too, until it is its time.
+fn is_good(secret: &Secret, authority: Option<&Authority>, wanted: &str, now: i64) -> Result<bool> {
+    let in_time = renewal(secret, wanted)?.is_some_and(|until| until > now);
+    let Some(authority) = authority else { return Ok(in_time) };
+    Ok(in_time && authority.renew_after > now && text(secret, AUTHORITY_KEY)? == authority.trusted(now))
 }
 
 /// From when on a certificate of ours is replaced; at once when it has other names.
 fn renewal(secret: &Secret, wanted: &str) -> Result<Option<i64>> {
-    let annotations = secret.metadata.annotations.as_ref();
-    let of = |key: &str| annotations.and_then(|all| all.get(key));
-    let (Some(names), Some(renew_after)) = (of(NAMES), of(RENEW_AFTER)) else {
+    let (Some(names), Some(renew_after)) = (annotation(secret, NAMES), annotation(secret, RENEW_AFTER))
+    else {
         bail!("somebody else made it, and it is left to him");
     };
     let renew_after = time::parse(renew_after).context(RENEW_AFTER)?;
     Ok((names == wanted).then_some(renew_after))
 }
 
-fn authority(secret: &Secret) -> Result<String> {
-    let data = secret.data.as_ref().and_then(|data| data.get(AUTHORITY_KEY));
-    let bytes = data.with_context(|| format!("the Secret has no {AUTHORITY_KEY}"))?;
-    String::from_utf8(bytes.0.clone()).context(AUTHORITY_KEY)
+/// Since when a certificate of ours is there; long ago where it does not say.
+fn issued(secret: &Secret) -> i64 {
+    annotation(secret, ISSUED).and_then(|at| time::parse(at).ok()).unwrap_or_default()
 }
 
-/// Writes what the APIService trusts, unless it does. It may be made only now.
-async fn trust(client: &Client, authorities: &str, patience: Duration) -> Result<()> {
-    let bundle = BASE64_STANDARD.encode(authorities);
+fn annotation<'a>(secret: &'a Secret, key: &str) -> Option<&'a str> {
+    secret.metadata.annotations.as_ref()?.get(key).map(String::as_str)
+}
+
+fn text(secret: &Secret, key: &str) -> Result<String> {
+    let data = secret.data.as_ref().and_then(|data| data.get(key));
+    let bytes = data.with_context(|| format!("the Secret has no {key}"))?;
+    String::from_utf8(bytes.0.clone()).with_context(|| key.to_owned())
+}
+
+fn secret<const A: usize, const D: usize>(
+    name: &str,
+    annotations: [(&str, String); A],
+    data: [(&str, String); D],
+) -> Secret {
+    let data = data.map(|(key, text)| (key.to_owned(), ByteString(text.into_bytes())));
+    Secret {
+        metadata: ObjectMeta {
+            name: Some(name.to_owned()),
+            annotations: Some(annotations.map(|(key, value)| (key.to_owned(), value)).into()),
+            ..ObjectMeta::default()
+        },
+        type_: Some("kubernetes.io/tls".to_owned()),
+        data: Some(data.into()),
+        ..Secret::default()
+    }
+}
+
+/// In the place of what was read. Two jobs at once: one of them is refused, and finds what the other has made when it tries again.
+async fn write(secrets: &Api<Secret>, found: Option<&Secret>, mut secret: Secret) -> Result<()> {
+    let name = secret.metadata.name.clone().unwrap_or_default();
+    secret.metadata.resource_version = found.and_then(|found| found.metadata.resource_version.clone());
+    let params = PostParams::default();
+    let written = match found {
+        Some(_) => within(secrets.replace(&name, &params, &secret)).await,
+        None => within(secrets.create(&params, &secret)).await,
+    };
+    written.with_context(|| format!("write the Secret {name}")).map(drop)
+}
+
+/// Writes what the APIService trusts, unless it does; with the others that it trusts already, or alone. It may be made only now.
+async fn trust(client: &Client, authorities: &str, others: bool, patience: Duration) -> Result<()> {
     let end = Instant::now() + patience;
-    loop {
+    let trusted = loop {
         let read = Request::get(REGISTRATION).body(Vec::new())?;
         match within(client.request::<Value>(read)).await {
-            Ok(found) if found.pointer("/spec/caBundle") == Some(&json!(bundle)) => return Ok(()),
-            Ok(_) => break,
+            Ok(found) => {
+                break found.pointer("/spec/caBundle").and_then(Value::as_str).unwrap_or_default().to_owned();
+            }
             Err(Error::Api(status)) if status.is_not_found() && Instant::now() + PAUSE < end => {
                 sleep(PAUSE).await;
             }
             Err(error) => return Err(error).context("read the APIService"),
         }
+    };
+    let bundle = bundle(authorities, &trusted, others);
+    if bundle == trusted {
+        return Ok(());
     }
     let patch = json!({"spec": {"caBundle": bundle}}).to_string().into_bytes();
     let patch =
         Request::patch(REGISTRATION).header(CONTENT_TYPE, "application/merge-patch+json").body(patch)?;
     within(client.request::<Value>(patch)).await.context("write caBundle into the APIService").map(drop)
+}
+
+/// What is to be in `caBundle`, where `trusted` is.
+fn bundle(authorities: &str, trusted: &str, others: bool) -> String {
+    let decoded = BASE64_STANDARD.decode(trusted).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+    let others = decoded.filter(|_| others).unwrap_or_default();
+    BASE64_STANDARD.encode(joined(&[authorities, &others]))
+}
+
+/// The certificates of several texts, each once.
+fn joined(texts: &[&str]) -> String {
+    let mut all: Vec<String> = Vec::new();
+    for block in texts.iter().flat_map(|text| text.split_inclusive(END)) {
+        if let Some((_, body)) = block.split_once(BEGIN).filter(|(_, body)| body.ends_with(END)) {
+            let certificate = format!("{BEGIN}{body}\n");
+            if !all.contains(&certificate) {
+                all.push(certificate);
+            }
+        }
+    }
+    all.concat()
 }
 
 async fn within<T>(call: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
@@ -133,77 +239,263 @@ async fn within<T>(call: impl Future<Output = Result<T, Error>>) -> Result<T, Er
     }
 }
 
-impl IssuedCertificate {
-    fn data(self) -> BTreeMap<String, ByteString> {
-        let entries = [("tls.crt", self.certificate), ("tls.key", self.key), (AUTHORITY_KEY, self.authority)];
-        entries.into_iter().map(|(key, text)| (key.to_owned(), ByteString(text.into_bytes()))).collect()
+impl Authority {
+    /// As its Secret has it.
+    fn of(secret: &Secret) -> Result<Self> {
+        let (Some(renew_after), Some(ends)) = (annotation(secret, RENEW_AFTER), annotation(secret, ENDS))
+        else {
+            bail!("somebody else made it, and it is left to him");
+        };
+        let former = match annotation(secret, FORMER_ENDS) {
+            Some(ends) => Some(FormerAuthority {
+                certificate: text(secret, FORMER_KEY)?,
+                cross: text(secret, CROSS_KEY)?,
+                ends: time::parse(ends).context(FORMER_ENDS)?,
+            }),
+            None => None,
+        };
+        Ok(Self {
+            certificate: text(secret, CERTIFICATE_KEY)?,
+            key: text(secret, KEY_KEY)?,
+            renew_after: time::parse(renew_after).context(RENEW_AFTER)?,
+            ends: time::parse(ends).context(ENDS)?,
+            former,
+        })
+    }
+
+    /// Its Secret.
+    fn secret(&self, name: &str) -> Secret {
+        let own = [(RENEW_AFTER, time::rfc3339(self.renew_after)), (ENDS, time::rfc3339(self.ends))];
+        let (certificate, key) = (self.certificate.clone(), self.key.clone());
+        let keys = [(CERTIFICATE_KEY, certificate), (KEY_KEY, key)];
+        let Some(former) = &self.former else { return secret(name, own, keys) };
+        let [renew_after, ends] = own;
+        let [certificate, key] = keys;
+        let annotations = [renew_after, ends, (FORMER_ENDS, time::rfc3339(former.ends))];
+        let (before, cross) = (former.certificate.clone(), former.cross.clone());
+        secret(name, annotations, [certificate, key, (FORMER_KEY, before), (CROSS_KEY, cross)])
+    }
+
+    /// A new one, which the older one vouches for.
+    fn after(older: Option<Self>, now: i64) -> Result<Self> {
+        let mut params = CertificateParams::new(Vec::new())?;
+        params.distinguished_name = DistinguishedName::new();
+        // No other has this name.
+        params.distinguished_name.push(DnType::CommonName, format!("business-api-ca-{now}"));
+        // The former one stands above it.
+        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(1));
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+        params.use_authority_key_identifier_extension = true;
+        let ends = ends_after(AUTHORITY_DAYS, now);
+        valid(&mut params, now, ends);
+        let key = KeyPair::generate()?;
+        let certificate = params.self_signed(&key)?.pem();
+        let former = match older.filter(|older| older.ends > now) {
+            Some(older) => {
+                valid(&mut params, now, older.ends);
+                let cross = params.signed_by(&key, &older.issuer()?)?.pem();
+                Some(FormerAuthority { certificate: older.certificate, cross, ends: older.ends })
+            }
+            None => None,
+        };
+        let renew_after = renewed_after(AUTHORITY_DAYS, now);
+        Ok(Self { certificate, key: key.serialize_pem(), renew_after, ends, former })
+    }
+
+    fn issuer(&self) -> Result<Issuer<'static, KeyPair>> {
+        let key = KeyPair::from_pem(&self.key).context("the key of the authority")?;
+        Issuer::from_ca_cert_pem(&self.certificate, key).context("the certificate of the authority")
+    }
+
+    fn former(&self, now: i64) -> Option<&FormerAuthority> {
+        self.former.as_ref().filter(|former| former.ends > now)
+    }
+
+    /// What clients are told to trust.
+    fn trusted(&self, now: i64) -> String {
+        let former = self.former(now).map_or("", |former| &former.certificate);
+        joined(&[&self.certificate, former])
+    }
+
+    fn issue(&self, names: &[String], days: u16, now: i64) -> Result<IssuedCertificate> {
+        ensure!(!names.is_empty(), "a certificate needs a name");
+        let mut params = CertificateParams::new(names.to_vec())?;
+        params.distinguished_name = DistinguishedName::new();
+        // A common name has 64 characters at the most, and nobody looks at it.
+        params.distinguished_name.push(DnType::CommonName, "business-api");
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        params.use_authority_key_identifier_extension = true;
+        valid(&mut params, now, ends_after(days, now));
+        let key = KeyPair::generate()?;
+        let certificate = params.signed_by(&key, &self.issuer()?)?.pem();
+        let cross = self.former(now).map_or("", |former| &former.cross);
+        Ok(IssuedCertificate { chain: joined(&[&certificate, cross]), key: key.serialize_pem() })
     }
 }
 
-fn make(names: &[String], days: u16) -> Result<IssuedCertificate> {
-    let mut authority = CertificateParams::new(Vec::new())?;
-    authority.distinguished_name.push(DnType::CommonName, "business-api");
-    authority.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
-    authority.key_usages = vec![KeyUsagePurpose::KeyCertSign];
-    valid_for(&mut authority, days);
-    let signer = KeyPair::generate()?;
-    let root = authority.self_signed(&signer)?;
-    let subject = names.first();
-    ensure!(subject.is_some(), "a certificate needs a name");
-    let mut params = CertificateParams::new(names.to_vec())?;
-    params.distinguished_name = rcgen::DistinguishedName::new();
-    // A common name has 64 characters at the most, and nobody looks at it.
-    params.distinguished_name.push(DnType::CommonName, "business-api");
-    params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-    params.use_authority_key_identifier_extension = true;
-    valid_for(&mut params, days);
-    let key = KeyPair::generate()?;
-    let certificate = params.signed_by(&key, &Issuer::new(authority, &signer))?;
-    Ok(IssuedCertificate { certificate: certificate.pem(), key: key.serialize_pem(), authority: root.pem() })
+fn ends_after(days: u16, now: i64) -> i64 {
+    now.saturating_add(i64::from(days) * DAY_SECONDS)
 }
 
-fn valid_for(params: &mut CertificateParams, days: u16) {
-    let now = SystemTime::now();
-    params.not_before = (now - BACKDATED).into();
-    params.not_after = (now + DAY * u32::from(days)).into();
+/// When a third of its days is left.
+fn renewed_after(days: u16, now: i64) -> i64 {
+    now.saturating_add(i64::from(days) * DAY_SECONDS * 2 / 3)
+}
+
+fn valid(params: &mut CertificateParams, from: i64, until: i64) {
+    let at = |seconds: i64| {
+        SystemTime::UNIX_EPOCH + Duration::from_secs(u64::try_from(seconds).unwrap_or_default())
+    };
+    params.not_before = at(from.saturating_sub(BACKDATED_SECONDS)).into();
+    params.not_after = at(until).into();
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustls::RootCertStore;
+    use rustls::client::WebPkiServerVerifier;
+    use rustls::client::danger::ServerCertVerifier as _;
+    use rustls::crypto::ring::default_provider;
+    use rustls::pki_types::pem::PemObject as _;
+    use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+    use std::sync::Arc;
     use x509_parser::prelude::{FromDer as _, X509Certificate};
 
-    fn der(pem: &str) -> Vec<u8> {
-        x509_parser::pem::parse_x509_pem(pem.as_bytes()).unwrap().1.contents
+    const NAME: &str = "business-api.tke-business.svc";
+    const NOW: i64 = 1_800_000_000;
+    const YEAR: i64 = 365 * DAY_SECONDS;
+
+    fn ders(pem: &str) -> Vec<CertificateDer<'static>> {
+        CertificateDer::pem_slice_iter(pem.as_bytes()).map(Result::unwrap).collect()
+    }
+
+    fn issued_by(authority: &Authority, now: i64) -> IssuedCertificate {
+        authority.issue(&[NAME.to_owned(), "business.example.org".to_owned()], 90, now).unwrap()
+    }
+
+    /// Whether who knows these authorities believes what is served.
+    fn believes(authorities: &str, served: &IssuedCertificate, now: i64) -> bool {
+        let mut roots = RootCertStore::empty();
+        for root in ders(authorities) {
+            roots.add(root).unwrap();
+        }
+        let provider = Arc::new(default_provider());
+        let verifier =
+            WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build().unwrap();
+        let chain = ders(&served.chain);
+        let (leaf, chain) = chain.split_first().unwrap();
+        let at = UnixTime::since_unix_epoch(Duration::from_secs(u64::try_from(now).unwrap()));
+        verifier.verify_server_cert(leaf, chain, &ServerName::try_from(NAME).unwrap(), &[], at).is_ok()
+    }
+
+    /// As it is found again.
+    fn kept(authority: &Authority) -> Authority {
+        Authority::of(&authority.secret("business-api-ca")).unwrap()
+    }
+
+    fn in_secret(authority: &Authority, now: i64) -> Secret {
+        let made = issued_by(authority, now);
+        let annotations = [
+            (NAMES, NAME.to_owned()),
+            (RENEW_AFTER, time::rfc3339(renewed_after(90, now))),
+            (ISSUED, time::rfc3339(now)),
+        ];
+        let data =
+            [(CERTIFICATE_KEY, made.chain), (KEY_KEY, made.key), (AUTHORITY_KEY, authority.trusted(now))];
+        secret("business-api-tls", annotations, data)
     }
 
     #[test]
-    fn a_certificate_has_its_names_and_is_signed_by_an_authority_that_signs_no_other() {
-        let names = ["business-api.tke-business.svc".to_owned(), "business.example.org".to_owned()];
-        let made = make(&names, 90).unwrap();
-        let (leaf, root) = (der(&made.certificate), der(&made.authority));
-        let (_, leaf) = X509Certificate::from_der(&leaf).unwrap();
-        let (_, root) = X509Certificate::from_der(&root).unwrap();
-        leaf.verify_signature(Some(root.public_key())).unwrap();
+    fn a_certificate_has_its_names_and_its_time() {
+        let authority = Authority::after(None, NOW).unwrap();
+        let made = issued_by(&authority, NOW);
+        let (leaf, root) = (ders(&made.chain), ders(&authority.certificate));
+        let (_, leaf) = X509Certificate::from_der(&leaf[0]).unwrap();
+        let (_, root) = X509Certificate::from_der(&root[0]).unwrap();
         let alternatives = leaf.subject_alternative_name().unwrap().unwrap();
         assert_eq!(alternatives.value.general_names.len(), 2);
-        let seconds = leaf.validity().not_after.timestamp() - leaf.validity().not_before.timestamp();
-        assert_eq!((seconds - 300) / DAY_SECONDS, 90);
+        assert_eq!(leaf.validity().not_after.timestamp(), NOW + 90 * DAY_SECONDS);
+        assert_eq!(root.validity().not_after.timestamp(), authority.ends);
         assert!(root.is_ca() && !leaf.is_ca());
-        assert_ne!(make(&names, 90).unwrap().authority, made.authority);
+        assert_ne!(root.subject(), leaf.subject(), "it would pass for one that has signed itself");
+    }
+
+    #[test]
+    fn whoever_trusts_the_authority_once_believes_what_is_renewed() {
+        let authority = kept(&Authority::after(None, NOW).unwrap());
+        let told = authority.trusted(NOW);
+        for now in [NOW, NOW + YEAR, NOW + 6 * YEAR] {
+            assert!(authority.renew_after > now && believes(&told, &issued_by(&authority, now), now));
+        }
+        let another = Authority::after(None, NOW).unwrap();
+        assert!(!believes(&told, &issued_by(&another, NOW), NOW));
+    }
+
+    #[test]
+    fn a_new_authority_is_believed_by_those_who_know_the_former_one_until_that_has_ended() {
+        let first = kept(&Authority::after(None, NOW).unwrap());
+        let then = NOW + 7 * YEAR;
+        assert!(first.renew_after < then);
+        let second = kept(&Authority::after(Some(first.clone()), then).unwrap());
+        let served = issued_by(&second, then);
+        for authorities in [&first.trusted(NOW), &second.certificate, &second.trusted(then)] {
+            assert!(believes(authorities, &served, then));
+        }
+        assert_eq!(ders(&second.trusted(then)).len(), 2);
+        let late = first.ends + 1;
+        assert_eq!(second.trusted(late), second.certificate);
+        let served = issued_by(&second, late);
+        assert_eq!(ders(&served.chain).len(), 1);
+        assert!(believes(&second.trusted(late), &served, late));
+        // Nobody renewed it in time.
+        assert!(Authority::after(Some(first), late).unwrap().former.is_none());
+    }
+
+    #[test]
+    fn a_certificate_is_replaced_with_its_authority_and_what_is_trusted() {
+        let first = Authority::after(None, NOW).unwrap();
+        let there = in_secret(&first, NOW);
+        let good = |authority: Option<&Authority>, now| is_good(&there, authority, NAME, now).unwrap();
+        assert!(good(Some(&first), NOW + DAY_SECONDS) && !good(Some(&first), NOW + 61 * DAY_SECONDS));
+        assert!(!is_good(&there, Some(&first), "another", NOW).unwrap());
+        // Of an authority that was forgotten: it has its time, and one that is kept takes its place.
+        assert!(good(None, NOW) && !good(None, NOW + 61 * DAY_SECONDS));
+        assert!(!good(Some(&Authority::after(None, NOW).unwrap()), NOW));
+        let then = NOW + 7 * YEAR;
+        assert!(!is_good(&in_secret(&first, then), Some(&first), NAME, then).unwrap());
+        let second = Authority::after(Some(first.clone()), then).unwrap();
+        let last = first.ends - DAY_SECONDS;
+        let there = in_secret(&second, last);
+        assert!(is_good(&there, Some(&second), NAME, last).unwrap());
+        assert!(!is_good(&there, Some(&second), NAME, first.ends + 1).unwrap());
+    }
+
+    #[test]
+    fn what_is_trusted_beside_it_stays_until_every_replica_has_read_it() {
+        let certificate = |body: &str| format!("{BEGIN}\n{body}\n{END}\n");
+        let (own, other) = (certificate("own"), certificate("other"));
+        let encoded = |text: &str| BASE64_STANDARD.encode(text);
+        let both = encoded(&format!("{own}{other}"));
+        assert_eq!(bundle(&own, &encoded(&other), true), both);
+        assert_eq!(bundle(&own, &both, true), both);
+        assert_eq!(bundle(&own, &both, false), encoded(&own));
+        for nothing in ["", "?", encoded("no certificate").as_str()] {
+            assert_eq!(bundle(&own, nothing, true), encoded(&own));
+        }
+        let there = in_secret(&Authority::after(None, NOW).unwrap(), NOW);
+        assert_eq!(issued(&there), NOW);
+        assert_eq!(issued(&Secret::default()), 0);
     }
 
     #[test]
     fn it_is_replaced_in_time_when_its_names_change_and_never_where_it_is_somebody_elses() {
-        let secret = |annotations: &[(&str, &str)]| {
-            let annotations = annotations.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
-            let metadata = ObjectMeta { annotations: Some(annotations.collect()), ..ObjectMeta::default() };
-            Secret { metadata, ..Secret::default() }
-        };
-        let ours = secret(&[(NAMES, "a,b"), (RENEW_AFTER, "2026-01-02T03:04:05Z")]);
-        assert_eq!(renewal(&ours, "a,b").unwrap(), Some(time::parse("2026-01-02T03:04:05Z").unwrap()));
+        let at = "2026-01-02T03:04:05Z";
+        let ours = secret("x", [(NAMES, "a,b".to_owned()), (RENEW_AFTER, at.to_owned())], []);
+        assert_eq!(renewal(&ours, "a,b").unwrap(), Some(time::parse(at).unwrap()));
         assert_eq!(renewal(&ours, "a").unwrap(), None);
-        assert!(renewal(&secret(&[]), "a").is_err());
+        let theirs = secret("x", [], []);
+        assert!(renewal(&theirs, "a").is_err() && Authority::of(&theirs).is_err());
     }
 }

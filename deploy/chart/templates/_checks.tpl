@@ -13,6 +13,9 @@
 {{- if and (or $values.authentication.tenantIssuers $values.authentication.clusterIssuers) (not $values.authentication.configMapName) }}
   {{- fail "authentication.configMapName: authentication.tenantIssuers and clusterIssuers are issuers in that ConfigMap, and it is not named" }}
 {{- end }}
+{{- if and (eq $values.certificates.provider "job") (eq $values.certificates.secretName "business-api-ca") }}
+  {{- fail "certificates.secretName: business-api-ca is the Secret of the authority that the job keeps" }}
+{{- end }}
 {{- with $values.api.autoscaling }}
   {{- if and .enabled (gt (int .minReplicas) (int .maxReplicas)) }}
     {{- fail (printf "api.autoscaling: minReplicas %d is more than maxReplicas %d" (int .minReplicas) (int .maxReplicas)) }}

@@ -33,7 +33,7 @@ const SAME: [(&str, &str); 4] = [
 ];
 
 /// Values that are refused, and what has to be told.
-const REFUSED: [(&str, &str); 20] = [
+const REFUSED: [(&str, &str); 21] = [
     ("api.replica=3", "replica"),
     ("api.terminationGracePeriodSeconds=30", "terminationGracePeriodSeconds"),
     ("api.digest=latest", "digest"),
@@ -48,6 +48,7 @@ const REFUSED: [(&str, &str); 20] = [
     ("api.extraVolumes[0].emptyDir.medium=Memory", "name"),
     ("authentication.tenantIssuers={https://login.example.org}", "authentication.configMapName"),
     ("certificates.provider=nobody", "provider"),
+    ("certificates.provider=job,certificates.secretName=business-api-ca", "certificates.secretName"),
     ("certificates.provider=secret", "caBundle"),
     ("console.enabled=true", "origins"),
     ("console.enabled=true,console.origins={https://console.example.org}", "authentication.configMapName"),
