@@ -109,6 +109,11 @@ impl Api {
         Self { warns: false, ..self.clone() }
     }
 
+    /// The project that somebody has named, for what no server looks at.
+    pub(crate) fn named_project(&self) -> Result<&str, Failure> {
+        if self.lacks_project { Err(Failure::Usage(NO_PROJECT.to_owned())) } else { Ok(&self.project) }
+    }
+
     /// The server's address.
     pub(crate) fn server(&self) -> String {
         self.config.cluster_url.to_string().trim_end_matches('/').to_owned()

@@ -394,3 +394,34 @@ fn who_has_named_no_project_is_told_how() {
     let named = kube.run(&["kubeconfig", "east-web", "-n", "shop"]);
     assert!(named.code == 1 && !named.err.contains(next), "{}", named.err);
 }
+
+#[test]
+fn what_is_only_printed_needs_a_project_that_was_named() {
+    let kube = StandIn::start(|_, _| None);
+    let create = ["create", "ns", "web", "--cluster", "east", "--hard", "pods=1", "--dry-run=client"];
+    let ended = kube.run(&[&create[..], &["-o", "yaml"]].concat());
+    assert_eq!((ended.code, ended.out.as_str()), (2, ""), "it would lie in project default: {}", ended.err);
+    assert!(ended.err.contains("no project was named: -n PROJECT"), "{}", ended.err);
+    let named = kube.run(&[&create[..], &["-o", "yaml", "-n", "shop"]].concat()).expect(0);
+    assert!(named.contains("namespace: shop"), "{named}");
+}
+
+#[test]
+fn whoever_enters_a_namespace_is_told_how_to_come_back() {
+    let kube = StandIn::start(|call, _| {
+        let issued = json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "east/front",
+            "clusters": [{"name": "east/front", "cluster": {"server": "https://east"}}],
+            "contexts": [{"name": "east/front", "context": {"cluster": "east/front", "user": "east/front"}}],
+            "users": [{"name": "east/front", "user": {"token": "t"}}],
+        });
+        call.ends_with("/certificate").then_some((200, issued))
+    });
+    let merge = ["kubeconfig", "east-front", "-n", "web", "--merge"];
+    let first = kube.run(&merge);
+    let told = "the current context is east/front; `kubectl config use-context c` leads back";
+    assert!(first.err.contains(told), "{}", first.err);
+    first.expect(0);
+    let again = kube.run(&[&merge[..], &["--context", "c"]].concat());
+    assert!(again.code == 0 && !again.err.contains("leads back"), "it was so before: {}", again.err);
+}
