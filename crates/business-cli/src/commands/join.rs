@@ -158,7 +158,8 @@ impl Join {
         } else if let Some(authority) = &terms.endpoint_authority {
             keep(names::CLUSTER_ENDPOINT_CA_KEY, authority.clone());
         }
-        host.apply(&secret_path_of(namespace, name), &self.secret(&terms, &data)).await?;
+        let kept = host.apply(&secret_path_of(namespace, name), &self.secret(&terms, &data)).await;
+        kept.map_err(|failure| failure.advised(403, MEMBERS_ROLE))?;
         if self.no_wait {
             print(format_args!(
                 "cluster {} joined; the controller registers it when it has answered\n",

@@ -153,7 +153,9 @@ fn a_cluster_is_forgotten_with_the_secret_that_its_record_names() {
     assert_eq!(left.code, 1, "{}", left.err);
     assert!(left.err.contains("by --members-namespace"), "{}", left.err);
     assert_eq!(elsewhere.asked("DELETE"), [""; 0]);
-    let told = kube(true).run(&[&LEAVE[..], &["-o", "json"]].concat()).json(0);
+    let left = kube(true).run(&[&LEAVE[..], &["-o", "json"]].concat());
+    assert!(left.err.contains("its token stay until"), "whoever reads JSON is told, too: {}", left.err);
+    let told = left.json(0);
     assert_eq!(told, json!({"cluster": "east", "cordoned": false, "forgotten": true, "ties": []}));
     let there = kube(true);
     let left = there.run(&LEAVE);
@@ -226,6 +228,57 @@ fn a_secret_that_rotate_does_not_get_is_looked_for_where_it_may_be() {
         });
         let ended = kube.run_for_member(&["rotate", "east"]);
         assert!(ended.err.contains(&format!("next: {next}")), "{}", ended.err);
+    }
+}
+
+/// A kubeconfig as it is kept in a Secret.
+fn kept(kubeconfig: &str) -> Answer {
+    let data = json!({"kubeconfig": BASE64_STANDARD.encode(kubeconfig)});
+    (200, json!({"metadata": {"resourceVersion": "1"}, "data": data}))
+}
+
+/// As `join` makes it.
+fn kept_by_join() -> Answer {
+    let kubeconfig = json!({
+        "current-context": "east", "clusters": [{"name": "east", "cluster": {"server": "https://east"}}],
+        "contexts": [{"name": "east", "context": {"cluster": "east", "user": "u"}}],
+        "users": [{"name": "u", "user": {"token": "old"}}],
+    });
+    kept(&kubeconfig.to_string())
+}
+
+fn new_token() -> Answer {
+    (200, json!({"status": {"token": "new", "expirationTimestamp": "2030-01-01T00:00:00Z"}}))
+}
+
+#[test]
+fn a_secret_that_cannot_be_written_is_a_matter_of_the_members_role() {
+    let kube = StandIn::start(|call, _| match call {
+        call if call == format!("GET {SECRETS}/cluster-east") => Some(kept_by_join()),
+        call if call == format!("PATCH {SECRETS}/cluster-east") => Some(refused(403, "no Secret for you")),
+        call => call.ends_with("/token").then(new_token),
+    });
+    for command in ["join", "rotate"] {
+        let ended = kube.run_for_member(&[command, "east"]);
+        assert_eq!(ended.code, 3, "{command}: {}", ended.err);
+        assert!(ended.err.contains("next: have the Role business-operator"), "{command}: {}", ended.err);
+    }
+}
+
+#[test]
+fn a_kept_kubeconfig_that_takes_no_token_is_told_before_there_is_one() {
+    for (kubeconfig, why) in [("[", "cannot be used"), ("{}", "its current context has no user")] {
+        let kube = StandIn::start(move |call, _| match call {
+            call if call == format!("GET {SECRETS}/cluster-east") => Some(kept(kubeconfig)),
+            call => call.ends_with("/token").then(new_token),
+        });
+        let ended = kube.run_for_member(&["rotate", "east"]);
+        assert_eq!(ended.code, 1, "{}", ended.err);
+        for part in ["the kubeconfig kept in the Secret", why, "`kubectl business join` makes it anew"] {
+            assert!(ended.err.contains(part), "{part}: {}", ended.err);
+        }
+        assert!(!ended.err.contains("name one with --kubeconfig"), "{}", ended.err);
+        assert_eq!(kube.asked("POST"), [""; 0], "no token is left behind");
     }
 }
 
@@ -353,18 +406,8 @@ fn a_member_cluster_that_refuses_is_no_matter_of_the_platforms_roles() {
 #[test]
 fn what_did_not_come_in_time_is_told_with_what_is_so_now() {
     let kube = StandIn::start(|call, _| match call {
-        call if call == format!("GET {SECRETS}/cluster-east") => {
-            let kubeconfig = json!({
-                "current-context": "east", "clusters": [{"name": "east", "cluster": {"server": "https://east"}}],
-                "contexts": [{"name": "east", "context": {"cluster": "east", "user": "u"}}],
-                "users": [{"name": "u", "user": {"token": "old"}}],
-            });
-            let kubeconfig = BASE64_STANDARD.encode(kubeconfig.to_string());
-            Some((200, json!({"metadata": {"resourceVersion": "1"}, "data": {"kubeconfig": kubeconfig}})))
-        }
-        call if call.ends_with("/token") => {
-            Some((200, json!({"status": {"token": "new", "expirationTimestamp": "2030-01-01T00:00:00Z"}})))
-        }
+        call if call == format!("GET {SECRETS}/cluster-east") => Some(kept_by_join()),
+        call if call.ends_with("/token") => Some(new_token()),
         call if call == get("namespaces/shop/namespaces") => {
             let web = json!({"metadata": {"name": "east-web"}, "spec": {"clusterName": "east"}});
             Some((200, json!({"metadata": {}, "items": [web]})))
