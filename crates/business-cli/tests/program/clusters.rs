@@ -384,6 +384,27 @@ fn what_is_there_is_taken() {
 }
 
 #[test]
+fn adopt_and_join_are_rehearsed_by_the_flag_of_the_other_commands() {
+    let take = Take::new();
+    let (adopt, join) = (take.args(), ["join", "east"]);
+    let kube = StandIn::start(|call, _| {
+        let there = json!({"metadata": {}, "items": [{"metadata": {"name": "web"}}]});
+        (call == "GET /api/v1/namespaces").then_some((200, there))
+    });
+    for dry_run in ["--dry-run", "--dry-run=server"] {
+        let told = kube.run_for_member(&[&adopt[..], &[dry_run]].concat()).expect(0);
+        assert_eq!(told, "1 namespace would be taken\n");
+        let told = kube.run_for_member(&[&join[..], &[dry_run]].concat()).expect(0);
+        assert!(told.starts_with("cluster east can be joined"), "{told}");
+    }
+    for command in [&adopt[..], &join] {
+        let client = kube.run_for_member(&[command, &["--dry-run=client"]].concat());
+        assert!(client.code == 2 && client.err.contains("`create` alone"), "{command:?}: {}", client.err);
+    }
+    assert_eq!(kube.asked("PATCH"), [""; 0]);
+}
+
+#[test]
 fn a_member_cluster_that_refuses_is_no_matter_of_the_platforms_roles() {
     for (code, message, exit, next) in [
         (401, "Unauthorized", 1, "has no credentials there"),
