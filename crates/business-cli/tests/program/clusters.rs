@@ -405,6 +405,19 @@ fn adopt_and_join_are_rehearsed_by_the_flag_of_the_other_commands() {
 }
 
 #[test]
+fn a_list_that_always_promises_one_more_page_is_not_read_for_ever() {
+    let take = Take::new();
+    let kube = StandIn::start(|call, _| {
+        let more = json!({"metadata": {"continue": "more"}, "items": []});
+        (call == "GET /api/v1/namespaces").then_some((200, more))
+    });
+    let ended = kube.run_for_member(&take.args());
+    assert_eq!(ended.code, 1, "{}", ended.err);
+    assert!(ended.err.contains("/api/v1/namespaces does not end within 500 pages"), "{}", ended.err);
+    assert_eq!(kube.asked("GET /api/v1/namespaces").len(), 501, "with that of kube-system");
+}
+
+#[test]
 fn a_member_cluster_that_refuses_is_no_matter_of_the_platforms_roles() {
     for (code, message, exit, next) in [
         (401, "Unauthorized", 1, "has no credentials there"),
