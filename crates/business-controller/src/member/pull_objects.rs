@@ -143,7 +143,7 @@ pub struct PullObjects {
 }
 
 impl PullObjects {
-    /// Whether both were listed, as far as they can be.
+    /// Whether both were listed, as far as they may be.
     pub(super) fn are_listed(&self) -> bool {
         self.secrets.is_listed() && self.accounts.is_listed()
     }
