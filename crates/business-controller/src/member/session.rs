@@ -224,6 +224,7 @@ async fn follow(cx: &Context, member: &Member) {
                 }
                 member.api.begin_era();
                 member.observed.reset();
+                listed_since = None;
             }
             Anew::WentBack => member.api.begin_era(),
             // The one has begun an era, and the other has the history that it had.
