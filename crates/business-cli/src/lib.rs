@@ -52,7 +52,12 @@ pub fn run() -> ExitCode {
     let screen = Screen::of_stdout(line.color);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let outcome = match runtime {
-        Ok(runtime) => runtime.block_on(commands::run(line, screen)),
+        Ok(runtime) => {
+            let outcome = runtime.block_on(commands::run(line, screen));
+            // Whoever is not waited for any more, such as a credential plugin that does not end, keeps nobody.
+            runtime.shutdown_background();
+            outcome
+        }
         Err(error) => Err(failure::Failure::Stopped(error.to_string())),
     };
     match outcome {
