@@ -7,6 +7,8 @@ mod line;
 mod connection;
 /// Calls of the API.
 mod api;
+/// Programs that credentials come from.
+mod plugin;
 /// Where things are in the API.
 mod paths;
 /// Objects as the API answers them.
