@@ -25,6 +25,8 @@ mod amount;
 mod dry_run;
 /// Files that hold secrets.
 mod files;
+/// The kubeconfigs of a call.
+mod kubeconfigs;
 /// A login at an identity provider.
 mod oidc;
 /// What a person sees.
