@@ -3,6 +3,7 @@
 use crate::connection::whole;
 use crate::failure::Failure;
 use crate::paths;
+use crate::plugin;
 use crate::screen::{self, harmless};
 use http::{HeaderMap, Method, Request, header};
 use kube::client::Body;
@@ -91,7 +92,9 @@ impl Api {
     pub(crate) fn new(mut config: Config, project: String, timeout: Duration) -> Result<Self, Failure> {
         // It would repeat for minutes, without a word, and even a write of which nobody knows whether it was done.
         config.default_retry = false;
-        let client = Client::try_from(config.clone()).map_err(|error| Failure::Kubeconfig(whole(&error)))?;
+        let client = Client::try_from(config.clone()).map_err(|error| {
+            plugin::failure(&config, &error).unwrap_or_else(|| Failure::Kubeconfig(whole(&error)))
+        })?;
         let timeout = (!timeout.is_zero()).then_some(timeout);
         Ok(Self { client, config, project, timeout, warns: true, is_member: false, lacks_project: false })
     }
@@ -269,8 +272,10 @@ impl Api {
     }
 
     async fn answered(&self, request: Request<Body>) -> Result<Vec<u8>, Failure> {
-        let unreachable =
-            |error: kube::Error| Failure::Unreachable { server: self.server(), why: whole(&error) };
+        let unreachable = |error: kube::Error| {
+            let unreachable = || Failure::Unreachable { server: self.server(), why: whole(&error) };
+            plugin::failure(&self.config, &error).unwrap_or_else(unreachable)
+        };
         let response = self.client.send(request).await.map_err(unreachable)?;
         let code = response.status();
         if self.warns {

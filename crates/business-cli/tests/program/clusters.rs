@@ -502,3 +502,30 @@ fn whoever_enters_a_namespace_is_told_how_to_come_back() {
     let again = kube.run(&[&merge[..], &["--context", "c"]].concat());
     assert!(again.code == 0 && !again.err.contains("leads back"), "it was so before: {}", again.err);
 }
+
+#[test]
+fn kubeconfigs_of_several_namespaces_lie_beside_each_other_in_one_file() {
+    // As business-api writes them: every name is CLUSTER/NAMESPACE.
+    let kube = StandIn::start(|call, _| {
+        let name = call.strip_suffix("/certificate")?.rsplit('/').next()?.replace('-', "/");
+        let config = json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": name,
+            "clusters": [{"name": name, "cluster": {"server": format!("https://{name}")}}],
+            "users": [{"name": name, "user": {"token": name}}],
+            "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
+        });
+        Some((200, config))
+    });
+    for name in ["c1-a", "c1-b", "c2-a", "c1-b"] {
+        let ended = kube.run(&["--context", "c", "kubeconfig", name, "-n", "shop", "--merge"]);
+        assert_eq!(ended.code, 0, "{}", ended.err);
+    }
+    let text = std::fs::read_to_string(&kube.kubeconfig).unwrap();
+    let config: Value = serde_yaml_ng::from_str(&text).unwrap();
+    for (list, own) in [("clusters", "c"), ("users", "u"), ("contexts", "c")] {
+        let entries = config[list].as_array().unwrap();
+        let names: Vec<&str> = entries.iter().map(|entry| entry["name"].as_str().unwrap()).collect();
+        assert_eq!(names, [own, "c1/a", "c2/a", "c1/b"], "{list}");
+    }
+    assert_eq!(config["current-context"], "c1/b");
+}
