@@ -7,7 +7,7 @@ import { Login } from "./pages/login";
 import { Projects } from "./pages/projects";
 import "./styles/main.css";
 import { Layout } from "./ui/layout";
-import { Problem, missing } from "./ui/parts";
+import { AgainButton, Problem, missing } from "./ui/parts";
 import { apply } from "./ui/theme";
 
 const Project = lazy(async () => ({ default: (await import("./pages/project")).Project }));
@@ -41,7 +41,8 @@ function Frame(props: ParentProps) {
   const Failed = (props: { error: unknown; reset: () => void }) => {
     // Another page may well work.
     createEffect(on(() => location.pathname, () => props.reset(), { defer: true }));
-    return <Problem error={props.error} />;
+    // After an upgrade the parts of the page that are not loaded yet have other names: only a page that is loaded anew knows them.
+    return <Problem error={props.error}><AgainButton again={() => window.location.reload()} /></Problem>;
   };
   return (
     <ErrorBoundary fallback={(error, reset) => <main class="content"><Failed error={error} reset={reset} /></main>}>

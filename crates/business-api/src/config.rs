@@ -10,7 +10,7 @@ use apiserver::request::query::go_duration;
 use business_types::{PlatformSpec, names};
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use meta::quantity::Quantity;
+use meta::quantity::byte_count;
 use runtime::telemetry::LogFormat;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -478,13 +478,6 @@ pub enum Output {
 
 fn duration(text: &str) -> Result<Duration, String> {
     go_duration(text).ok_or_else(|| format!("{text:?} is no duration such as 5s"))
-}
-
-fn byte_count(text: &str) -> Result<u64, String> {
-    let quantity = text.parse::<Quantity>().ok().filter(|quantity| quantity.is_integer());
-    let bytes =
-        quantity.and_then(|quantity| u64::try_from(quantity.nanos() / Quantity::from_units(1).nanos()).ok());
-    bytes.filter(|bytes| *bytes > 0).ok_or_else(|| format!("{text:?} is no number of bytes such as 256Mi"))
 }
 
 fn ratio(text: &str) -> Result<f64, String> {

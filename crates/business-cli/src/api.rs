@@ -3,8 +3,9 @@
 use crate::connection::whole;
 use crate::failure::Failure;
 use crate::paths;
-use crate::screen;
-use http::{Method, Request, header};
+use crate::plugin;
+use crate::screen::{self, harmless};
+use http::{HeaderMap, Method, Request, header};
 use kube::client::Body;
 use kube::{Client, Config};
 use meta::status::{ListMeta, Status};
@@ -16,6 +17,8 @@ use std::time::{Duration, Instant};
 
 /// Objects of a page.
 const PAGE: usize = 2000;
+/// Pages of a list: a server that always promises one more would be read for ever.
+const PAGES_MAX: usize = 500;
 /// Lists that expire while they are read are begun anew so often.
 const LISTS_MAX: usize = 3;
 /// Where the server asks for patience, a call is made so often.
@@ -89,7 +92,9 @@ impl Api {
     pub(crate) fn new(mut config: Config, project: String, timeout: Duration) -> Result<Self, Failure> {
         // It would repeat for minutes, without a word, and even a write of which nobody knows whether it was done.
         config.default_retry = false;
-        let client = Client::try_from(config.clone()).map_err(|error| Failure::Kubeconfig(whole(&error)))?;
+        let client = Client::try_from(config.clone()).map_err(|error| {
+            plugin::failure(&config, &error).unwrap_or_else(|| Failure::Kubeconfig(whole(&error)))
+        })?;
         let timeout = (!timeout.is_zero()).then_some(timeout);
         Ok(Self { client, config, project, timeout, warns: true, is_member: false, lacks_project: false })
     }
@@ -107,6 +112,11 @@ impl Api {
     /// The same for calls whose warnings are nobody's concern.
     pub(crate) fn silent(&self) -> Self {
         Self { warns: false, ..self.clone() }
+    }
+
+    /// The project that somebody has named, for what no server looks at.
+    pub(crate) fn named_project(&self) -> Result<&str, Failure> {
+        if self.lacks_project { Err(Failure::Usage(NO_PROJECT.to_owned())) } else { Ok(&self.project) }
     }
 
     /// The server's address.
@@ -152,6 +162,12 @@ impl Api {
         let joint = if path.contains('?') { '&' } else { '?' };
         let (mut reading, mut token) = (Vec::new(), String::new());
         loop {
+            if reading.len() >= PAGES_MAX {
+                let server = self.server();
+                return Err(Failure::Stopped(format!(
+                    "{server}: the list of {path} does not end within {PAGES_MAX} pages"
+                )));
+            }
             let mut page = format!("{path}{joint}limit={PAGE}");
             if !token.is_empty() {
                 page = format!("{page}&continue={}", segment(&token));
@@ -256,15 +272,15 @@ impl Api {
     }
 
     async fn answered(&self, request: Request<Body>) -> Result<Vec<u8>, Failure> {
-        let unreachable =
-            |error: kube::Error| Failure::Unreachable { server: self.server(), why: whole(&error) };
+        let unreachable = |error: kube::Error| {
+            let unreachable = || Failure::Unreachable { server: self.server(), why: whole(&error) };
+            plugin::failure(&self.config, &error).unwrap_or_else(unreachable)
+        };
         let response = self.client.send(request).await.map_err(unreachable)?;
         let code = response.status();
-        let warnings = response.headers().get_all(header::WARNING).iter();
-        warnings
-            .filter(|_| self.warns)
-            .filter_map(|value| value.to_str().ok())
-            .for_each(|value| screen::warn(&warning(value)));
+        if self.warns {
+            warnings(response.headers()).for_each(|text| screen::warn(&text));
+        }
         let patience: Option<u32> = response
             .headers()
             .get(header::RETRY_AFTER)
@@ -319,6 +335,12 @@ fn list_meta(list: &[u8]) -> Result<ListMeta, serde_json::Error> {
     found.map_or_else(|| read.map(|()| ListMeta::default()), Ok)
 }
 
+/// What the server warns of. It may name things in any letters, which are UTF-8.
+fn warnings(headers: &HeaderMap) -> impl Iterator<Item = String> {
+    let values = headers.get_all(header::WARNING).iter();
+    values.map(|value| harmless(&warning(&String::from_utf8_lossy(value.as_bytes()))))
+}
+
 /// The text of `299 - "text"`.
 fn warning(value: &str) -> String {
     let quoted = value.split_once('"').and_then(|(_, rest)| rest.rsplit_once('"'));
@@ -363,5 +385,15 @@ mod tests {
     fn the_text_of_a_warning_is_told() {
         assert_eq!(warning("299 - \"80% of \\\"pods\\\"\""), "80% of \"pods\"");
         assert_eq!(warning("odd"), "odd");
+    }
+
+    #[test]
+    fn a_warning_has_any_letters_and_does_not_act_on_the_terminal() {
+        let mut headers = HeaderMap::new();
+        for value in ["299 - \"café\"".as_bytes(), b"299 - \"a\tb\"", b"299 - \"caf\xe9\""] {
+            headers.append(header::WARNING, http::HeaderValue::from_bytes(value).unwrap());
+        }
+        let told: Vec<String> = warnings(&headers).collect();
+        assert_eq!(told, ["café", "a\u{fffd}b", "caf\u{fffd}"]);
     }
 }

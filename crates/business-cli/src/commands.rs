@@ -53,9 +53,7 @@ pub(crate) async fn run(line: Line, screen: Screen) -> Result<Outcome, Failure> 
     match command {
         Command::Completion(completion) => completion.run(),
         Command::Complete(complete) => complete.run().await,
-        Command::Login(login) => {
-            login.run(connection.kubeconfig.as_deref(), connection.context.as_deref()).await
-        }
+        Command::Login(login) => login.run(&connection).await,
         Command::Logout(logout) => {
             logout.run(connection.kubeconfig.as_deref(), connection.context.as_deref()).await
         }

@@ -2,9 +2,11 @@
 
 use crate::api::Api;
 use crate::failure::Failure;
+use crate::files;
+use crate::kubeconfigs::Kubeconfigs;
 use clap::Args;
 use kube::Config;
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -13,6 +15,10 @@ const REQUEST_TIMEOUT: &str = "30s";
 /// Nanoseconds.
 const SECOND: u128 = 1_000_000_000;
 const NO_TIME: &str = "a time is a number with h, m, s or ms, such as 90s or 1m30s";
+
+/// What to do where a kubeconfig says no context, or not the one that is named.
+const OTHER_CONTEXT: &str = "say which context: --context NAME (--member-context for a member cluster's kubeconfig), or `kubectl \
+                             config use-context NAME`; `kubectl config get-contexts` shows them";
 
 /// The namespace of whoever says none.
 const UNSAID: &str = "default";
@@ -139,21 +145,38 @@ impl ConnectionFlags {
 
 /// A cluster of a kubeconfig file, by one of its contexts.
 pub(crate) async fn of_file(path: &Path, options: &KubeConfigOptions) -> Result<Config, Failure> {
-    let file = Kubeconfig::read_from(path).map_err(|error| bad(&error))?;
-    Config::from_custom_kubeconfig(file, options).await.map_err(|error| bad(&error))
-}
-
-/// $KUBECONFIG or ~/.kube/config; in a pod without one, the pod's own account.
-async fn default_config(options: &KubeConfigOptions) -> Result<Config, Failure> {
-    match Config::from_kubeconfig(options).await {
-        Ok(config) => Ok(config),
-        Err(error) if options.context.is_none() => Config::incluster().map_err(|_outside| bad(&error)),
-        Err(error) => Err(bad(&error)),
+    if !path.exists() {
+        return Err(Failure::Kubeconfig(format!("{} is not there", path.display())));
     }
+    of_config(Kubeconfigs::read(Some(path))?.all, options).await
 }
 
-fn bad(error: &dyn std::error::Error) -> Failure {
-    Failure::Kubeconfig(whole(error))
+/// $KUBECONFIG or ~/.kube/config; in a pod that has neither, the pod's own account.
+async fn default_config(options: &KubeConfigOptions) -> Result<Config, Failure> {
+    let listed = Kubeconfigs::read(None)?;
+    if listed.say_nothing() && options.context.is_none() {
+        return Config::incluster().map_err(|_outside| none_found());
+    }
+    of_config(listed.all, options).await
+}
+
+fn none_found() -> Failure {
+    let looked: Vec<String> =
+        files::kubeconfigs(None).iter().map(|path| path.display().to_string()).collect();
+    Failure::Kubeconfig(format!("there is none, or nothing in it: {}", looked.join(", ")))
+}
+
+async fn of_config(file: Kubeconfig, options: &KubeConfigOptions) -> Result<Config, Failure> {
+    let has_contexts = !file.contexts.is_empty();
+    Config::from_custom_kubeconfig(file, options).await.map_err(|error| {
+        let failure = Failure::Kubeconfig(whole(&error));
+        match error {
+            KubeconfigError::CurrentContextNotSet | KubeconfigError::LoadContext(_) if has_contexts => {
+                failure.with_next(OTHER_CONTEXT)
+            }
+            _ => failure,
+        }
+    })
 }
 
 /// An error with what has caused it.

@@ -1,39 +1,74 @@
 //! Files that hold secrets, and kubeconfigs that are added to.
 
 use crate::failure::Failure;
-use kube::config::{Context, Kubeconfig};
-use std::fs::{File, Permissions};
+use kube::config::{Context, Kubeconfig, KubeconfigError};
+use std::fs::{File, Metadata, Permissions};
 use std::io::{ErrorKind, Write as _};
-use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// Its owner alone.
 const PRIVATE: u32 = 0o600;
 const PRIVATE_DIRECTORY: u32 = 0o700;
+/// What of a file's mode says who may do what.
+const MODE_BITS: u32 = 0o777;
+const BYTE_ORDER_MARK: char = '\u{feff}';
 /// How long another program may write a kubeconfig.
 const LOCK_WAIT: Duration = Duration::from_secs(5);
 const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
 /// Writes a file that its owner alone reads; whoever reads it meanwhile sees the old one or the new one.
 pub(crate) fn write_secret(path: &Path, text: &str) -> Result<(), Failure> {
+    write(path, text, None)
+}
+
+/// `before`: what is there, where its owner and its mode stay.
+fn write(path: &Path, text: &str, before: Option<&Metadata>) -> Result<(), Failure> {
     let failed = |error: std::io::Error| Failure::File { path: path.to_owned(), why: error.to_string() };
     make_directory_of(path).map_err(failed)?;
     let fresh = beside(path, &format!(".{}.new", std::process::id()));
-    let written = File::options()
-        .write(true)
-        .create_new(true)
-        .mode(PRIVATE)
-        .open(&fresh)
-        .and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all()))
-        .and_then(|()| std::fs::rename(&fresh, path));
-    if written.is_err() {
+    let renamed =
+        File::options().write(true).create_new(true).mode(PRIVATE).open(&fresh).and_then(|mut file| {
+            file.write_all(text.as_bytes())?;
+            if let Some(before) = before {
+                leave_to_those_of(&file, before)?;
+            }
+            file.sync_all()?;
+            std::fs::rename(&fresh, path)
+        });
+    if renamed.is_err() {
         let _not_made = std::fs::remove_file(&fresh);
     }
+    let written = match renamed {
+        // A file that is mounted into a container by itself cannot be replaced.
+        Err(error) if error.kind() == ErrorKind::ResourceBusy => overwrite(path, text, before.is_none()),
+        other => other,
+    };
     written.map_err(failed)
 }
 
-fn make_directory_of(path: &Path) -> std::io::Result<()> {
+/// Owner, group and mode as before. Where the owner cannot be, nobody else comes to read it.
+fn leave_to_those_of(file: &File, before: &Metadata) -> std::io::Result<()> {
+    let own = file.metadata()?;
+    let is_theirs = (own.uid(), own.gid()) == (before.uid(), before.gid())
+        || std::os::unix::fs::fchown(file, Some(before.uid()), Some(before.gid())).is_ok();
+    let mode = if is_theirs { before.mode() & MODE_BITS } else { PRIVATE };
+    file.set_permissions(Permissions::from_mode(mode))
+}
+
+fn overwrite(path: &Path, text: &str, is_private: bool) -> std::io::Result<()> {
+    let mut file = File::options().write(true).open(path)?;
+    if is_private {
+        file.set_permissions(Permissions::from_mode(PRIVATE))?;
+    }
+    file.set_len(0)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()
+}
+
+/// Makes the directory that a file is to lie in.
+pub(crate) fn make_directory_of(path: &Path) -> std::io::Result<()> {
     let is_missing = |directory: &&Path| !directory.as_os_str().is_empty() && !directory.exists();
     let Some(directory) = path.parent().filter(is_missing) else { return Ok(()) };
     std::fs::create_dir_all(directory)?;
@@ -50,17 +85,33 @@ fn beside(path: &Path, ending: &str) -> PathBuf {
 /// Where kubectl keeps what it knows of somebody.
 pub(crate) fn home() -> Result<PathBuf, Failure> {
     let home = std::env::var_os("HOME").filter(|home| !home.is_empty());
-    home.map(PathBuf::from).ok_or_else(|| Failure::Stopped("$HOME is not set".to_owned()))
+    home.map(PathBuf::from).ok_or_else(homeless)
 }
 
-/// The kubeconfig that is written to: the one that is named, else the first of $KUBECONFIG, else ~/.kube/config.
-pub(crate) fn kubeconfig(named: Option<&Path>) -> Result<PathBuf, Failure> {
+pub(crate) fn homeless() -> Failure {
+    Failure::Stopped("$HOME is not set".to_owned())
+}
+
+/// The kubeconfigs of a call: the one that is named, else those of $KUBECONFIG, else ~/.kube/config; none without a home.
+pub(crate) fn kubeconfigs(named: Option<&Path>) -> Vec<PathBuf> {
     if let Some(path) = named {
-        return Ok(path.to_owned());
+        return vec![path.to_owned()];
     }
     let listed = std::env::var_os("KUBECONFIG").unwrap_or_default();
-    let first = std::env::split_paths(&listed).find(|path| !path.as_os_str().is_empty());
-    first.map_or_else(|| Ok(home()?.join(".kube/config")), Ok)
+    let listed: Vec<PathBuf> =
+        std::env::split_paths(&listed).filter(|path| !path.as_os_str().is_empty()).collect();
+    if listed.is_empty() {
+        home().map(|home| home.join(".kube/config")).into_iter().collect()
+    } else {
+        listed
+    }
+}
+
+/// The one of them that new entries are written to, as kubectl chooses it: the first that is there, else the last.
+pub(crate) fn kubeconfig(named: Option<&Path>) -> Result<PathBuf, Failure> {
+    let listed = kubeconfigs(named);
+    let chosen = listed.iter().find(|path| path.exists()).or_else(|| listed.last());
+    chosen.cloned().ok_or_else(homeless)
 }
 
 /// The lock of a kubeconfig, as kubectl takes it: a file beside it, which is removed at the end.
@@ -96,15 +147,37 @@ impl Drop for KubeconfigLock {
     }
 }
 
+/// What a kubeconfig says, if it is there. The paths in it are told as they are found from here.
+pub(crate) fn found(path: &Path) -> Result<Option<Kubeconfig>, KubeconfigError> {
+    let whole = std::path::absolute(path).unwrap_or_else(|_no_directory| path.to_owned());
+    match Kubeconfig::read_from(whole) {
+        Ok(mut config) => {
+            // What is empty is not set, as kubectl takes it.
+            config.current_context = config.current_context.filter(|current| !current.is_empty());
+            Ok(Some(config))
+        }
+        Err(KubeconfigError::ReadConfig(error, _)) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 /// What a kubeconfig says. One that is not there says nothing.
 pub(crate) fn read(path: &Path) -> Result<Kubeconfig, Failure> {
+    let failed = |error: KubeconfigError| Failure::File { path: path.to_owned(), why: error.to_string() };
+    Ok(found(path).map_err(failed)?.unwrap_or_default())
+}
+
+/// The same with its paths as they stand in it.
+fn as_written(path: &Path) -> Result<Kubeconfig, Failure> {
     let failed = |why: String| Failure::File { path: path.to_owned(), why };
-    if !path.exists() {
-        return Ok(Kubeconfig::default());
+    match std::fs::read_to_string(path) {
+        Ok(text) => {
+            let text = text.trim_start_matches(BYTE_ORDER_MARK);
+            Kubeconfig::from_yaml(text).map_err(|error| failed(error.to_string()))
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Kubeconfig::default()),
+        Err(error) => Err(failed(error.to_string())),
     }
-    // The paths in it are told as they are found from here.
-    let whole = std::path::absolute(path).map_err(|error| failed(error.to_string()))?;
-    Kubeconfig::read_from(whole).map_err(|error| failed(error.to_string()))
 }
 
 /// A context of a kubeconfig.
@@ -112,20 +185,42 @@ pub(crate) fn context<'a>(config: &'a Kubeconfig, name: &str) -> Option<&'a Cont
     config.contexts.iter().find(|one| one.name == name)?.context.as_ref()
 }
 
+/// A kubeconfig that nobody else writes meanwhile.
+#[derive(Debug)]
+struct Held {
+    /// The file itself, where a link leads to it.
+    real: PathBuf,
+    _locks: [Option<KubeconfigLock>; 2],
+}
+
+impl Held {
+    fn take(path: &Path) -> Result<Self, Failure> {
+        let failed = |why: String| Failure::File { path: path.to_owned(), why };
+        let behind = path.is_symlink().then(|| path.canonicalize()).transpose();
+        let behind = behind.map_err(|error| failed(format!("it is a link to what is not there: {error}")))?;
+        let lock = KubeconfigLock::take(path, LOCK_WAIT)?;
+        // Somebody may write it by its own name.
+        let lock_behind = behind.as_deref().map(|path| KubeconfigLock::take(path, LOCK_WAIT)).transpose()?;
+        Ok(Self { real: behind.unwrap_or_else(|| path.to_owned()), _locks: [Some(lock), lock_behind] })
+    }
+}
+
+/// Whether a kubeconfig can be changed, as far as that is seen before: by its lock.
+pub(crate) fn can_be_changed(path: &Path) -> Result<(), Failure> {
+    Held::take(path).map(drop)
+}
+
 /// Changes a kubeconfig, which nobody else writes meanwhile. A link to it stays one.
 pub(crate) fn change(path: &Path, change: impl FnOnce(&mut Kubeconfig)) -> Result<(), Failure> {
     let failed = |why: String| Failure::File { path: path.to_owned(), why };
-    let behind = path.is_symlink().then(|| path.canonicalize()).transpose();
-    let behind = behind.map_err(|error| failed(format!("it is a link to what is not there: {error}")))?;
-    let _lock = KubeconfigLock::take(path, LOCK_WAIT)?;
-    // Somebody may write it by its own name.
-    let _lock_behind = behind.as_deref().map(|path| KubeconfigLock::take(path, LOCK_WAIT)).transpose()?;
-    let mut whole = read(path)?;
+    let held = Held::take(path)?;
+    let before = std::fs::metadata(&held.real).ok();
+    let mut whole = as_written(&held.real)?;
     change(&mut whole);
     whole.api_version.get_or_insert_with(|| "v1".to_owned());
     whole.kind.get_or_insert_with(|| "Config".to_owned());
     let text = serde_yaml_ng::to_string(&whole).map_err(|error| failed(error.to_string()))?;
-    write_secret(behind.as_deref().unwrap_or(path), &text)
+    write(&held.real, &text, before.as_ref())
 }
 
 /// Adds the entries of another kubeconfig to a file, in place of those of the same names, and makes its context the current one.
@@ -145,18 +240,20 @@ fn merge(whole: &mut Kubeconfig, added: Kubeconfig) {
     }
 }
 
-/// Takes a context out, and its user and cluster where no other context names them.
-pub(crate) fn remove_context(whole: &mut Kubeconfig, name: &str) {
+/// Takes a context out, and its user and cluster where no other context names them, neither here nor in `all` that the caller
+/// has.
+pub(crate) fn remove_context(whole: &mut Kubeconfig, name: &str, all: &Kubeconfig) {
+    if whole.current_context.as_deref() == Some(name) {
+        whole.current_context = None;
+    }
     let Some(gone) = context(whole, name).cloned() else { return };
     whole.contexts.retain(|one| one.name != name);
-    let others: Vec<&Context> = whole.contexts.iter().filter_map(|one| one.context.as_ref()).collect();
+    let others = whole.contexts.iter().chain(all.contexts.iter().filter(|one| one.name != name));
+    let others: Vec<&Context> = others.filter_map(|one| one.context.as_ref()).collect();
     let user = gone.user.filter(|user| !others.iter().any(|other| other.user.as_ref() == Some(user)));
     let cluster = Some(gone.cluster).filter(|cluster| !others.iter().any(|other| other.cluster == *cluster));
     whole.auth_infos.retain(|one| Some(&one.name) != user.as_ref());
     whole.clusters.retain(|one| Some(&one.name) != cluster.as_ref());
-    if whole.current_context.as_deref() == Some(name) {
-        whole.current_context = None;
-    }
 }
 
 #[cfg(test)]
@@ -240,7 +337,11 @@ mod tests {
         also.name = "also".to_owned();
         also.context.as_mut().unwrap().user = Some("old".to_owned());
         whole.contexts.push(also);
-        remove_context(&mut whole, "new");
+        let remove = |whole: &mut Kubeconfig, name: &str| {
+            let all = whole.clone();
+            remove_context(whole, name, &all);
+        };
+        remove(&mut whole, "new");
         let names = |config: &Kubeconfig| {
             let users: Vec<String> = config.auth_infos.iter().map(|one| one.name.clone()).collect();
             let clusters: Vec<String> = config.clusters.iter().map(|one| one.name.clone()).collect();
@@ -251,8 +352,8 @@ mod tests {
             ("old".to_owned(), "old new".to_owned(), None),
             "its cluster is used still"
         );
-        remove_context(&mut whole, "absent");
-        remove_context(&mut whole, "also");
+        remove(&mut whole, "absent");
+        remove(&mut whole, "also");
         assert_eq!(names(&whole), ("old".to_owned(), "old".to_owned(), None));
     }
 
@@ -274,5 +375,61 @@ mod tests {
             (written["users"].as_array().unwrap().len(), &written["current-context"]),
             (2, &json!("new"))
         );
+    }
+    #[test]
+    fn what_another_file_names_stays() {
+        let mut whole = config("old", &json!({"token": "t"}));
+        let mut other = config("other", &json!({"token": "u"}));
+        other.contexts[0].context.as_mut().unwrap().user = Some("old".to_owned());
+        let all = whole.clone().merge(other).unwrap();
+        remove_context(&mut whole, "old", &all);
+        assert_eq!(whole.contexts.len() + whole.clusters.len(), 0);
+        assert_eq!(whole.auth_infos[0].name, "old");
+    }
+
+    #[test]
+    fn a_kubeconfig_is_written_as_it_stands_and_stays_whose_it_is() {
+        let scratch = Scratch::new("as-it-stands");
+        let path = scratch.0.join("config");
+        let text = "\u{feff}current-context: ''\nusers:\n- name: a\n  user: {client-key: keys/a.pem, tokenFile: ../t}\n\
+                    clusters:\n- name: c\n  cluster: {server: https://c, certificate-authority: ca.crt}\n";
+        std::fs::write(&path, text).unwrap();
+        std::fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
+        merge_into(&path, config("new", &json!({"token": "t"}))).unwrap();
+        let written: Value = serde_yaml_ng::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+        let paths = [
+            &written["users"][0]["user"]["client-key"],
+            &written["users"][0]["user"]["tokenFile"],
+            &written["clusters"][0]["cluster"]["certificate-authority"],
+        ];
+        assert_eq!(paths, ["keys/a.pem", "../t", "ca.crt"], "none is made absolute");
+        assert_eq!(std::fs::metadata(&path).unwrap().mode() & MODE_BITS, 0o640);
+        write_secret(&path, "secret").unwrap();
+        assert_eq!(
+            std::fs::metadata(&path).unwrap().mode() & MODE_BITS,
+            PRIVATE,
+            "a file of its own is private"
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_replaced_is_overwritten() {
+        let scratch = Scratch::new("busy");
+        let path = scratch.0.join("config");
+        std::fs::write(&path, "a text that is longer than the next one").unwrap();
+        let before = std::fs::metadata(&path).unwrap().ino();
+        overwrite(&path, "short", true).unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "short");
+        assert_eq!(std::fs::metadata(&path).unwrap().ino(), before);
+    }
+
+    #[test]
+    fn a_kubeconfig_that_cannot_be_changed_is_told_of_before() {
+        let scratch = Scratch::new("before");
+        let path = scratch.0.join("config");
+        can_be_changed(&path).unwrap();
+        assert_eq!(std::fs::read_dir(&scratch.0).unwrap().count(), 0, "nothing is left");
+        std::os::unix::fs::symlink("absent", &path).unwrap();
+        assert!(can_be_changed(&path).unwrap_err().to_string().contains("a link to what is not there"));
     }
 }

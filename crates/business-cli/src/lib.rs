@@ -7,6 +7,8 @@ mod line;
 mod connection;
 /// Calls of the API.
 mod api;
+/// Programs that credentials come from.
+mod plugin;
 /// Where things are in the API.
 mod paths;
 /// Objects as the API answers them.
@@ -23,6 +25,8 @@ mod amount;
 mod dry_run;
 /// Files that hold secrets.
 mod files;
+/// The kubeconfigs of a call.
+mod kubeconfigs;
 /// A login at an identity provider.
 mod oidc;
 /// What a person sees.
@@ -52,7 +56,12 @@ pub fn run() -> ExitCode {
     let screen = Screen::of_stdout(line.color);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let outcome = match runtime {
-        Ok(runtime) => runtime.block_on(commands::run(line, screen)),
+        Ok(runtime) => {
+            let outcome = runtime.block_on(commands::run(line, screen));
+            // Whoever is not waited for any more, such as a credential plugin that does not end, keeps nobody.
+            runtime.shutdown_background();
+            outcome
+        }
         Err(error) => Err(failure::Failure::Stopped(error.to_string())),
     };
     match outcome {

@@ -3,10 +3,12 @@
 use crate::connection::whole;
 use crate::failure::Failure;
 use http_body_util::{BodyExt as _, Full, Limited};
-use hyper::body::Bytes;
+use hyper::body::{Bytes, Incoming};
 use hyper_rustls::HttpsConnector;
-use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::connect::proxy::{SocksV5, Tunnel};
+use hyper_util::client::legacy::connect::{Connect, HttpConnector};
+use hyper_util::client::legacy::{self, Client};
+use hyper_util::client::proxy::matcher::{Intercept, Matcher};
 use hyper_util::rt::TokioExecutor;
 use openidconnect::core::{
     CoreAuthDisplay, CoreAuthenticationFlow, CoreClaimName, CoreClaimType, CoreClient, CoreClientAuthMethod,
@@ -30,8 +32,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long the provider may take to answer.
-const DEADLINE: Duration = Duration::from_secs(20);
+/// Where nobody reads what is sent, and no proxy is asked.
+const OWN_MACHINE: [&str; 3] = ["127.0.0.1", "localhost", "[::1]"];
 /// Bytes of an answer.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
 /// What has a refresh token given out.
@@ -45,6 +47,8 @@ pub(crate) struct Provider {
     /// The authorities that vouch for the provider; else those of the system.
     pub(crate) authority: Option<PathBuf>,
     pub(crate) scopes: Vec<String>,
+    /// How long it may take for one answer; zero is for ever.
+    pub(crate) within: Duration,
 }
 
 /// What somebody has got by a login.
@@ -116,8 +120,15 @@ type KnownClient = CoreClient<
 #[error("{0}")]
 struct TransportError(String);
 
+/// How providers are asked: by the proxy that the environment names, as kubectl asks its servers.
 #[derive(Clone)]
-struct Transport(Client<HttpsConnector<HttpConnector>, Full<Bytes>>);
+struct Transport {
+    direct: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    connector: HttpsConnector<HttpConnector>,
+    tls: Arc<ClientConfig>,
+    proxies: Arc<Matcher>,
+    within: Duration,
+}
 
 type Answering = Pin<Box<dyn Future<Output = Result<HttpResponse, TransportError>> + Send>>;
 
@@ -129,7 +140,7 @@ impl Provider {
         if !is_guarded(issuer.url()) {
             return Err(wrong("a provider is asked by https".to_owned()));
         }
-        let transport = Transport::new(self.authority.as_deref())?;
+        let transport = Transport::new(self.authority.as_deref(), self.within)?;
         let metadata = Metadata::discover_async(issuer, &transport.caller())
             .await
             .map_err(|error| self.failed(&error))?;
@@ -234,7 +245,7 @@ impl KnownProvider {
 /// Whether nobody on the way reads what is sent there.
 fn is_guarded(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default();
-    url.scheme() == "https" || ["127.0.0.1", "localhost", "[::1]"].contains(&host)
+    url.scheme() == "https" || OWN_MACHINE.contains(&host)
 }
 
 fn stopped(error: &dyn std::error::Error) -> Failure {
@@ -242,16 +253,25 @@ fn stopped(error: &dyn std::error::Error) -> Failure {
 }
 
 impl Transport {
-    fn new(authority: Option<&Path>) -> Result<Self, Failure> {
+    fn new(authority: Option<&Path>, within: Duration) -> Result<Self, Failure> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let tls = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .map_err(|error| stopped(&error))?
             .with_root_certificates(roots(authority)?)
             .with_no_client_auth();
-        let connector = hyper_rustls::HttpsConnectorBuilder::new().with_tls_config(tls);
-        let connector = connector.https_or_http().enable_http1().build();
-        Ok(Self(Client::builder(TokioExecutor::new()).build(connector)))
+        let tls = Arc::new(tls);
+        let connector = HttpsConnector::from((plain(), Arc::clone(&tls)));
+        let set = |names: [&str; 2]| {
+            let mut set = names.into_iter().filter_map(|name| std::env::var(name).ok());
+            set.find(|value| !value.is_empty()).unwrap_or_default()
+        };
+        let proxies = Matcher::builder()
+            .https(set(["HTTPS_PROXY", "https_proxy"]))
+            .no(set(["NO_PROXY", "no_proxy"]))
+            .build();
+        let direct = Client::builder(TokioExecutor::new()).build(connector.clone());
+        Ok(Self { direct, connector, tls, proxies: Arc::new(proxies), within })
     }
 
     /// What the library calls for each request. It follows no redirect.
@@ -260,7 +280,11 @@ impl Transport {
         move |request| {
             let this = this.clone();
             Box::pin(async move {
-                tokio::time::timeout(DEADLINE, this.answer(request))
+                let answered = this.answer(request);
+                if this.within.is_zero() {
+                    return answered.await;
+                }
+                tokio::time::timeout(this.within, answered)
                     .await
                     .map_err(|_elapsed| TransportError("it did not answer in time".to_owned()))?
             })
@@ -268,14 +292,60 @@ impl Transport {
     }
 
     async fn answer(&self, request: HttpRequest) -> Result<HttpResponse, TransportError> {
-        let failed = |error: &dyn std::error::Error| TransportError(whole(error));
         let request = request.map(|body| Full::new(Bytes::from(body)));
-        let response = self.0.request(request).await.map_err(|error| failed(&error))?;
+        let is_near = request.uri().host().is_some_and(|host| OWN_MACHINE.contains(&host));
+        let proxy = self.proxies.intercept(request.uri()).filter(|_| !is_near);
+        let response = match &proxy {
+            None => self.direct.request(request).await,
+            Some(proxy) => self.sent_by(proxy, request).await,
+        };
+        let response = response.map_err(|error| {
+            let by = proxy.map_or_else(String::new, |proxy| format!("by the proxy {}: ", proxy.uri()));
+            TransportError(format!("{by}{}", whole(&error)))
+        })?;
         let (head, body) = response.into_parts();
         let body = Limited::new(body, ANSWER_BYTES_MAX).collect().await;
         let body = body.map_err(|error| TransportError(error.to_string()))?.to_bytes();
         Ok(http::Response::from_parts(head, body.to_vec()))
     }
+
+    async fn sent_by(
+        &self,
+        proxy: &Intercept,
+        request: http::Request<Full<Bytes>>,
+    ) -> Result<http::Response<Incoming>, legacy::Error> {
+        let tls = Arc::clone(&self.tls);
+        if let Some("socks5" | "socks5h") = proxy.uri().scheme_str() {
+            let mut by = SocksV5::new(proxy.uri().clone(), plain());
+            if let Some((user, password)) = proxy.raw_auth() {
+                by = by.with_auth(user.to_owned(), password.to_owned());
+            }
+            return sent(HttpsConnector::from((by, tls)), request).await;
+        }
+        let mut by = Tunnel::new(proxy.uri().clone(), self.connector.clone());
+        if let Some(credentials) = proxy.basic_auth() {
+            by = by.with_auth(credentials.clone());
+        }
+        sent(HttpsConnector::from((by, tls)), request).await
+    }
+}
+
+/// Connections without TLS, to whatever lies below it.
+fn plain() -> HttpConnector {
+    let mut plain = HttpConnector::new();
+    plain.enforce_http(false);
+    plain
+}
+
+async fn sent<C>(
+    connector: C,
+    request: http::Request<Full<Bytes>>,
+) -> Result<http::Response<Incoming>, legacy::Error>
+where
+    C: Connect + Clone + Send + Sync + 'static,
+{
+    let client: Client<C, Full<Bytes>> = Client::builder(TokioExecutor::new()).build(connector);
+    client.request(request).await
 }
 
 fn roots(authority: Option<&Path>) -> Result<RootCertStore, Failure> {

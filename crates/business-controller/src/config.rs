@@ -8,6 +8,7 @@ use crate::shares::SHARDS_MAX;
 use crate::tunnel::TunnelServer;
 use business_types::names::{self, MEMBERS_NAMESPACE};
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use meta::quantity::byte_count;
 use meta::validation::NameRule;
 use runtime::telemetry::LogFormat;
 use std::net::SocketAddr;
@@ -155,6 +156,10 @@ pub struct Config {
     /// Time between two audits of the member clusters: every namespace of each is listed.
     #[arg(long, default_value = "5m", value_parser = period)]
     pub audit_period: Duration,
+    /// Memory that what is seen of all member clusters may take, such as 256Mi: about half of the container's limit.
+    /// Beyond it the cluster of which most is seen is let go of, and is unreachable.
+    #[arg(long, default_value = "256Mi", value_parser = byte_count)]
+    pub seen_max: u64,
     /// Namespaces of member clusters that are never ours; a trailing * stands for any ending. tke-business, where the
     /// controller's account is, is always among them.
     #[arg(long, value_delimiter = ',', default_values_t = names::FORBIDDEN_NAMESPACES.map(str::to_owned))]
@@ -362,6 +367,8 @@ mod tests {
         let config = run(&["business-controller", "run"]);
         assert!(config.times().is_ok());
         assert_eq!((config.audit_period, config.shards), (Duration::from_mins(5), 16));
+        assert_eq!(config.seen_max, 256 << 20);
+        assert!(Cli::try_parse_from(["x", "run", "--seen-max", "0"]).is_err());
         assert!(Cli::try_parse_from(["x", "run", "--shards", "0"]).is_err());
         assert!(Cli::try_parse_from(["x", "run", "--identity", "Pod_1"]).is_err());
         assert!(Cli::try_parse_from(["x", "run", "--audit-period", "0s"]).is_err());

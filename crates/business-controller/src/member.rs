@@ -5,7 +5,9 @@ pub mod observed;
 /// Its bindings that are not ours.
 pub mod others;
 /// How much memory that takes.
-mod weight;
+pub(crate) mod weight;
+/// How much of it all clusters together may take.
+pub mod bound;
 /// What templates have set of namespaces.
 pub mod dressing;
 /// What templates have put into namespaces.
@@ -65,7 +67,7 @@ pub struct Member {
     /// What is seen of it.
     pub observed: Observed,
     reach: RwLock<Reach>,
-    /// It had more than is kept of one cluster, and was not seen whole since.
+    /// It had to go when more was seen of all clusters than is kept, and was not seen whole since.
     set_aside: AtomicBool,
     /// Its namespaces at a moment of the tenure, once they were read.
     inventory: OnceLock<Inventory>,
@@ -140,7 +142,7 @@ impl Member {
         Err(CallFailure::Unavailable(message))
     }
 
-    /// Whether it had more than is kept of one cluster, and was not seen whole since.
+    /// Whether it had to go when more was seen of all clusters than is kept, and was not seen whole since.
     pub fn is_set_aside(&self) -> bool {
         self.set_aside.load(Ordering::Relaxed)
     }

@@ -3,6 +3,7 @@
 use crate::context::Context;
 use crate::kinds::{ObjectKey as _, RootKey};
 use crate::member::Member;
+use crate::member::bound::Bound;
 use crate::shares::Share;
 use business_types::ClusterIdentity;
 use std::collections::BTreeMap;
@@ -10,13 +11,15 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use tokio::sync::{Notify, SetOnce};
 
 /// The member clusters by name.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Members {
     accepted: RwLock<AcceptedCluster>,
     /// Whether the directory was ever read.
     read: SetOnce<()>,
     /// One has not answered: where there are other credentials of it, they are tried now.
     pub doubted: Notify,
+    /// How much is kept of all of them.
+    pub bound: Bound,
 }
 
 #[derive(Debug, Default)]
@@ -44,6 +47,11 @@ pub fn identity_of(cx: &Context, cluster: &str) -> ClusterIdentity {
 }
 
 impl Members {
+    /// None yet.
+    pub fn new(bound: Bound) -> Self {
+        Self { accepted: RwLock::default(), read: SetOnce::new(), doubted: Notify::new(), bound }
+    }
+
     /// A member in this tenure of the share that its name belongs to.
     pub fn find(&self, name: &str, share: Share, tenure: u64) -> Lookup {
         let accepted = self.read();

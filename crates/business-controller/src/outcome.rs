@@ -1,4 +1,4 @@
-//! How a pass over an object ended, and the metrics of it. Labels are closed sets.
+//! How a pass over an object ended, and the metrics of it. Labels are closed sets, and the clusters that are followed.
 
 use crate::error::Error;
 use crate::queue::Next;
@@ -124,6 +124,17 @@ pub struct ControllerMetrics {
     pub events_dropped: Counter,
     /// 1 for each share that this process holds.
     pub leading: Family<ShareLabels, Gauge>,
+    /// Bytes that are kept of each member cluster that is followed here, about.
+    pub seen: Family<ClusterLabels, Gauge>,
+    /// Bytes that may be kept of all of them.
+    pub seen_max: Gauge,
+}
+
+/// A label for member clusters. It goes when a cluster is not followed any more.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct ClusterLabels {
+    /// Its name.
+    pub cluster: String,
 }
 
 /// A label for the shares of the work.
@@ -137,6 +148,7 @@ impl ControllerMetrics {
     /// Registers them.
     pub fn register(metrics: &Metrics) -> Self {
         let r = metrics;
+        let gauge = |name: &str, help: &str| -> Gauge { r.register(name, help, Gauge::default()) };
         let buckets = exponential_buckets(0.001, 2.0, 14);
         let drift = Family::<DriftLabels, Counter>::default();
         // A rate of what has not happened yet is zero, not unknown.
@@ -175,21 +187,15 @@ impl ControllerMetrics {
                 "Credentials of member clusters by state",
                 Family::default(),
             ),
-            orphans: r.register(
+            orphans: gauge(
                 "business_controller_orphans",
                 "Namespaces of member clusters that may take what no object is charged for",
-                Gauge::default(),
             ),
-            strangers: r.register(
+            strangers: gauge(
                 "business_controller_strangers",
                 "Namespaces of member clusters with our marks and without our seal",
-                Gauge::default(),
             ),
-            audited: r.register(
-                "business_controller_audited_time",
-                "End of the last audit",
-                Gauge::default(),
-            ),
+            audited: gauge("business_controller_audited_time", "End of the last audit"),
             events_dropped: r.register(
                 "business_controller_events_dropped",
                 "Events not sent",
@@ -199,6 +205,15 @@ impl ControllerMetrics {
                 "business_controller_leading",
                 "1 for each share of the work that this process holds",
                 Family::default(),
+            ),
+            seen: r.register(
+                "business_controller_seen_bytes",
+                "Memory that what is seen of a member cluster takes, about",
+                Family::default(),
+            ),
+            seen_max: gauge(
+                "business_controller_seen_max_bytes",
+                "Memory that what is seen of all member clusters may take",
             ),
         }
     }

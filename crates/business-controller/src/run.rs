@@ -13,6 +13,7 @@ use crate::error::Error;
 use crate::fence::{Fence, Times};
 use crate::issuer::places::{self, Places};
 use crate::issuer::{desk, serve};
+use crate::member::bound::Bound;
 use crate::member_cluster::capacity::Capacities;
 use crate::members::Members;
 use crate::objects::Objects;
@@ -174,10 +175,12 @@ impl Replica<'_> {
         let dropped = metrics.events_dropped.clone();
         let (recorder, sender) = events::channel(client.clone(), identity, dropped);
         let secrets = Api::namespaced(client.clone(), &config.namespace);
+        let seen_max = usize::try_from(config.seen_max).unwrap_or(usize::MAX);
+        metrics.seen_max.set(i64::try_from(seen_max).unwrap_or(i64::MAX));
         let cx = Arc::new(Context {
             business: Business::new(client),
             objects: Objects::default(),
-            members: Members::default(),
+            members: Members::new(Bound::new(seen_max)),
             queue: Queue::new(GROUP_RUNNING_MAX),
             shares,
             events: recorder,

@@ -143,6 +143,13 @@ impl Quantity {
     }
 }
 
+/// A number of bytes, one at least, as flags have it: `256Mi`.
+pub fn byte_count(text: &str) -> Result<u64, String> {
+    let quantity = text.parse::<Quantity>().ok().filter(|quantity| quantity.is_integer());
+    let bytes = quantity.and_then(|quantity| u64::try_from(quantity.nanos / NANOS_PER_UNIT).ok());
+    bytes.filter(|bytes| *bytes > 0).ok_or_else(|| format!("{text:?} is no number of bytes such as 256Mi"))
+}
+
 fn in_range(nanos: i128) -> Option<i128> {
     (-NANOS_MAX..=NANOS_MAX).contains(&nanos).then_some(nanos)
 }
@@ -320,6 +327,14 @@ impl Visitor<'_> for QuantityVisitor {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn a_number_of_bytes_is_whole_and_positive() {
+        assert_eq!((byte_count("256Mi"), byte_count("1k")), (Ok(256 << 20), Ok(1000)));
+        for text in ["0", "-1Mi", "1500m", "256MiB", "", "16Ei"] {
+            assert!(byte_count(text).is_err(), "{text}");
+        }
+    }
 
     fn canonical(text: &str) -> String {
         text.parse::<Quantity>().map_or_else(|error| format!("{error:?}"), |quantity| quantity.to_string())

@@ -7,7 +7,8 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Metric, Registry};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The program's metrics, in the text form of OpenMetrics. Labels are closed sets: never names or messages.
+/// The program's metrics, in the text form of OpenMetrics. Labels are closed sets: never messages, nor names that
+/// callers choose.
 #[derive(Clone, Debug, Default)]
 pub struct Metrics(Arc<Mutex<Registered>>);
 

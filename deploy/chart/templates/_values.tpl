@@ -93,7 +93,10 @@
 {{- range rest .deployment.spec.template.spec.containers }}
   {{- if eq .name "tunnel" }}{{ include "business.tunnel" (dict "root" $.root "container" .) }}{{ end }}
 {{- end }}
-{{- $args := $container.args }}
+{{- $args := list }}
+{{- range $container.args }}
+  {{- $args = append $args (ternary (printf "--seen-max=%s" $.root.Values.controller.seenMax) . (hasPrefix "--seen-max=" .)) }}
+{{- end }}
 {{- if ne $namespace "tke-business-members" }}{{ $args = append $args (printf "--members-namespace=%s" $namespace) }}{{ end }}
 {{- $_ := set $container "args" (concat $args (include "business.forbidden" .root | fromJsonArray)) }}
 {{- end }}

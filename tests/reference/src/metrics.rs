@@ -145,6 +145,7 @@ mod tests {
         }
         for name in [
             "business_controller_members",
+            "business_controller_seen_bytes",
             "business_controller_issuer_certificate_expiration_timestamp_seconds",
             "kubernetes_healthcheck",
             "process_cpu_seconds_total",

@@ -76,3 +76,50 @@ test("who asks for deletion is told what that means", async ({ console }) => {
   await page.keyboard.press("Escape");
   await expect(page.getByRole("dialog")).toHaveCount(0);
 });
+
+test("a deletion spares what was made anew under its name meanwhile", { tag: "@simulated" }, async ({ console, platform }) => {
+  const page = await console.as("alice", PAGES.namespace);
+  await page.getByRole("button", { name: words("act.delete"), exact: true }).click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByLabel(words("act.typed", { name: "local-web" })).fill("local-web");
+  // Gone and made anew between two showings: to the page, another version.
+  platform.change("namespaces", "shop", "local-web", { metadata: { uid: "another" } });
+  await dialog.getByRole("button", { name: words("act.delete"), exact: true }).click();
+  await expect(dialog.getByRole("alert")).toContainText("does not match the UID in record (another)");
+  await page.keyboard.press("Escape");
+  await expect(page.getByRole("heading", { level: 1, name: "local-web" })).toBeVisible();
+});
+
+test("a question that works stays until it is answered, and shows what came of it", async ({ console }) => {
+  const page = await console.as("oscar", PAGES.project);
+  let answer = (): void => undefined;
+  const answered = new Promise<void>((resolve) => (answer = resolve));
+  await page.route("**/projects/shop/lock", async (route) => {
+    await answered;
+    await route.fulfill({ status: 500, json: { kind: "Status", code: 500, message: "no luck" } });
+  });
+  await page.getByRole("button", { name: words("act.lock"), exact: true }).click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByLabel(words("act.reason")).fill("unpaid since May");
+  await dialog.getByRole("button", { name: words("act.confirm") }).click();
+  await expect(dialog.getByRole("button", { name: words("form.cancel") })).toBeDisabled();
+  await page.keyboard.press("Escape");
+  answer();
+  await expect(dialog.getByRole("alert")).toHaveText("no luck");
+  await page.keyboard.press("Escape");
+  await expect(dialog).toHaveCount(0);
+});
+
+test("a project that goes elsewhere meanwhile is not moved into", { tag: "@simulated" }, async ({ console, platform }) => {
+  const page = await console.as("oscar", PAGES.move);
+  const isNothing = page.getByText(words("form.yaml.nothing"));
+  await page.getByLabel(words("move.to")).selectOption("frozen");
+  await expect(isNothing).toHaveCount(0);
+  try {
+    platform.change("projects", undefined, "frozen", { spec: { tenantID: "globex" } });
+    await expect(isNothing).toBeVisible();
+    await expect(page.getByRole("button", { name: words("act.move"), exact: true })).toBeDisabled();
+  } finally {
+    platform.change("projects", undefined, "frozen", { spec: { tenantID: "acme" } });
+  }
+});

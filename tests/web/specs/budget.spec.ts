@@ -56,3 +56,31 @@ test("who only looks is refused in the API's own words", async ({ console }) => 
   await ask(page, "mine", "100m");
   await expect(page.getByText(/this needs the role edit in project/)).toBeVisible();
 });
+
+test("a resource that stands there twice is told, and one that is added stays", async ({ console }) => {
+  const page = await console.as("bob", PAGES.newNamespace);
+  await expect(page.getByText(/ left in shop$/).first()).toBeVisible();
+  await page.getByRole("button", { name: words("form.amounts.add") }).click();
+  const added = page.getByLabel(words("form.resource"), { exact: true }).last();
+  await added.fill("requests.cpu");
+  await expect(added).toHaveAccessibleDescription(words("form.resource.twice"));
+  await added.fill("requests.storage");
+  await expect(page.getByText(words("form.resource.twice"))).toHaveCount(0);
+  await expect(page.getByLabel(words("form.amount.of", { resource: "requests.storage" }), { exact: true })).toBeVisible();
+});
+
+test("what nobody has judged is not called refused, and is asked again", async ({ console, page }) => {
+  const questions = /dryRun=All$/;
+  await page.route(questions, (route) => route.abort());
+  await console.as("bob", PAGES.newNamespace);
+  await ask(page, `away-${Date.now() % 100_000}`, "100m");
+  const told = page.getByRole("alert", { name: words("state.error") });
+  await expect(told.getByText(words("state.unanswered"))).toBeVisible();
+  await expect(page.getByText(words("form.refused"))).toHaveCount(0);
+  await expect(page.getByText(words("form.unknown"))).toHaveCount(0);
+  await page.unroute(questions);
+  await expect(page.getByText(words("form.fits"))).toBeVisible({ timeout: 20_000 });
+  await page.route(/\/namespaces$/, (route) => (route.request().method() === "POST" ? route.abort() : route.continue()));
+  await page.getByRole("button", { name: words("form.create") }).click();
+  await expect(told.getByText(words("form.unknown"))).toBeVisible();
+});

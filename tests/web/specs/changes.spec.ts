@@ -8,6 +8,9 @@ import { PAGES } from "./routes";
 const ACCESS = [{ kind: "Group", name: "shop-developers", role: "edit" }, { kind: "User", name: "dave", role: "view" }];
 const CPU = words("form.amount.of", { resource: "requests.cpu" });
 
+/** The project itself in the API, without a question. */
+const SHOP = /\/apis\/.*\/projects\/shop$/;
+
 /** The beginning of a text, before its first place. */
 const begins = (key: string) => words(key).split("{")[0] ?? "";
 
@@ -178,4 +181,64 @@ test("whoever sees no clusters is not told that they agree", { tag: "@simulated"
   const page = await console.as("carol", PAGES.findings);
   await expect(page.getByText(words("findings.none.own"))).toBeVisible();
   await expect(page.getByText(words("findings.none"))).toHaveCount(0);
+});
+
+test("who goes elsewhere while a write runs is not brought back", async ({ console, page }) => {
+  let answer = (): void => undefined;
+  const answered = new Promise<void>((resolve) => (answer = resolve));
+  // Nothing is written.
+  await page.route(SHOP, async (route) => {
+    if (route.request().method() !== "PATCH") return route.continue();
+    await answered;
+    return route.fulfill({ json: {} });
+  });
+  await console.as("alice", PAGES.change);
+  await page.getByLabel(words("form.display")).fill("Shop of nobody");
+  await expect(page.getByText(words("form.fits"))).toBeVisible();
+  const written = page.waitForResponse((response) => response.request().method() === "PATCH" && SHOP.test(response.url()));
+  await page.getByRole("button", { name: words("form.save") }).click();
+  await page.getByRole("link", { name: words("nav.projects"), exact: true }).click();
+  const projects = page.getByRole("heading", { name: words("projects.title") });
+  await expect(projects).toBeVisible();
+  answer();
+  await written;
+  await page.waitForTimeout(500);
+  await expect(projects).toBeVisible();
+});
+
+test("a review that cannot be read again stays, and is read when it can be", async ({ console, page }) => {
+  await console.as("alice", PAGES.review);
+  const again = page.getByRole("button", { name: words("review.again") });
+  await expect(again).toBeVisible();
+  await page.route(SHOP, (route) => route.abort());
+  await again.click();
+  await expect(page.getByRole("alert")).toHaveText(words("state.unanswered"));
+  await expect(page.getByRole("region", { name: words("review.yaml") })).toBeVisible();
+  await console.isAccessible(page);
+  await page.unroute(SHOP);
+  await again.click();
+  await expect(page.getByRole("alert")).toHaveCount(0);
+});
+
+test("a form whose object cannot be read asks for it again", async ({ console, page }) => {
+  await page.route(SHOP, (route) => route.abort());
+  await console.as("alice", PAGES.people);
+  await expect(page.getByRole("alert")).toContainText(words("state.unanswered"));
+  await page.unroute(SHOP);
+  await page.getByRole("button", { name: words("state.again") }).click();
+  await expect(page.getByText(words("people.unchanged"))).toBeVisible();
+});
+
+test("from one form to another the history brings that one's object", async ({ console }) => {
+  const page = await console.as("alice", PAGES.change);
+  const title = (name: string) => page.getByRole("heading", { level: 1, name: words("form.change", { name }), exact: true });
+  await expect(title("shop")).toBeVisible();
+  await page.getByRole("link", { name: words("form.cancel"), exact: true }).click();
+  await page.getByRole("region", { name: words("project.members") }).first().getByRole("link", { name: "shop-eu", exact: true }).click();
+  await expect(page).toHaveURL(/projects\/shop-eu$/);
+  await page.getByRole("link", { name: words("project.change"), exact: true }).click();
+  await expect(title("shop-eu")).toBeVisible();
+  await page.evaluate(() => history.go(-3));
+  await expect(title("shop")).toBeVisible();
+  await expect(page.getByText(words("form.fits"))).toBeVisible();
 });

@@ -37,6 +37,20 @@ test("a question that is open stays open when what it is about changes", async (
   }
 });
 
+test("a link that somebody is at stays when something beside it changes", { tag: "@simulated" }, async ({ console, platform }) => {
+  const page = await console.as("alice", PAGES.tenant);
+  const link = page.getByRole("region", { name: words("nav.projects"), exact: true }).getByRole("link", { name: "frozen", exact: true });
+  await link.focus();
+  try {
+    const fresh = `Data ${Date.now()}`;
+    platform.change("projects", undefined, "data", { spec: { displayName: fresh } });
+    await expect(page.getByRole("link", { name: fresh })).toBeVisible();
+    await expect(link).toBeFocused();
+  } finally {
+    platform.change("projects", undefined, "data", { spec: { displayName: "数据平台" } });
+  }
+});
+
 test("whoever loses his role while he looks is told", async ({ console, platform }) => {
   const page = await console.as("dave", PAGES.project);
   await expect(page.getByRole("heading", { level: 1 })).toBeVisible();

@@ -104,3 +104,14 @@ test("the menu of the account says which version this is", async ({ console, pag
   await page.getByRole("banner").getByRole("button").click();
   await expect(page.getByRole("menuitem", { name: words("account.version", { version }) })).toBeVisible();
 });
+
+test("a part of the page that an upgrade has taken away is had by loading the page anew", async ({ console, page }) => {
+  const part = /\/assets\/clusters-[^/]*\.js$/;
+  await page.route(part, (route) => route.fulfill({ status: 404 }));
+  await console.as("oscar");
+  await page.getByRole("link", { name: words("nav.clusters"), exact: true }).click();
+  await expect(page.getByRole("heading", { name: words("state.error") })).toBeVisible();
+  await page.unroute(part);
+  await page.getByRole("button", { name: words("state.again") }).click();
+  await expect(page.getByRole("heading", { name: words("clusters.title") })).toBeVisible();
+});

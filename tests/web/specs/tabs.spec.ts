@@ -1,7 +1,7 @@
 import { words } from "../words";
 import { expect, test } from "./fixtures";
 
-/** A session as the server tells it, whose token ends that soon. */
+/** A session as the server tells it, whose token ends that soon; or has just ended. */
 const session = (seconds: number) => ({
   username: "alice", groups: [], issuer: "local",
   expires: new Date(Date.now() + seconds * 1000).toISOString(), ends: new Date(Date.now() + 3_600_000).toISOString(),
@@ -18,7 +18,7 @@ test("two pages refresh one session once", { tag: "@simulated" }, async ({ conso
     looked += 1;
     if (looked === 2) bothHaveCome();
     if (looked <= 2) await both;
-    return route.fulfill({ json: session(refreshed === 0 ? 1 : 3600) });
+    return route.fulfill({ json: session(refreshed === 0 ? -1 : 3600) });
   });
   await context.route("**/console/refresh", (route) => {
     refreshed += 1;

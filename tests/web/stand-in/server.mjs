@@ -94,7 +94,7 @@ export class StandIn {
     const found = this.#find(who, place);
     if (!found) return missing(place);
     if (subresource) return this.#act(who, found, place, body, dry);
-    if (method === "DELETE") return dry ? found : this.#delete(plural, found);
+    if (method === "DELETE") return otherThan(body, plural, found) ?? (dry ? found : this.#delete(plural, found));
     if (body.metadata?.resourceVersion && body.metadata.resourceVersion !== found.metadata.resourceVersion) {
       return status(409, "Conflict", `Operation cannot be fulfilled on ${plural}.business.tkestack.io "${name}": the object has been modified; please apply your changes to the latest version and try again`);
     }
@@ -272,6 +272,13 @@ function placeOf(pathname) {
 function expire(watch) {
   watch.send(JSON.stringify({ type: "ERROR", object: status(410, "Expired", "too old resource version") }));
   watch.close();
+}
+
+/** A deletion that names another object than the one that is there. */
+function otherThan(options, plural, { metadata: { name, uid } }) {
+  const wanted = options?.preconditions?.uid;
+  return wanted === undefined || wanted === uid ? undefined : status(409, "Conflict", `Operation cannot be fulfilled on ${KINDS[plural]}.business.tkestack.io "${name}": ` +
+    `the UID in the precondition (${wanted}) does not match the UID in record (${uid}). The object might have been deleted and then recreated`);
 }
 
 const missing = ({ plural, name }) => status(404, "NotFound", `${plural}.business.tkestack.io "${name}" not found`);

@@ -36,7 +36,7 @@ export class Store {
   put(plural, object) {
     const kind = this.#kinds.get(plural);
     const before = kind.get(key(object.metadata));
-    const metadata = { ...object.metadata, uid: before?.metadata.uid ?? `uid-${plural}-${key(object.metadata)}`, resourceVersion: String(++this.#revision) };
+    const metadata = { ...object.metadata, uid: object.metadata.uid ?? before?.metadata.uid ?? `uid-${plural}-${key(object.metadata)}`, resourceVersion: String(++this.#revision) };
     const after = { ...object, metadata };
     kind.set(key(metadata), after);
     this.#tell(plural, before ? "MODIFIED" : "ADDED", after);

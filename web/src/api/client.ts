@@ -7,6 +7,8 @@ export const GROUP = "/apis/business.tkestack.io/v1";
 /** The server takes nothing that changes something without it: no other site can send it. */
 const UNSAFE_HEADER = { "X-Business-Console": "1" };
 const TIMEOUT_MS = 30_000;
+/** So much is shown of an answer that is no Status. */
+const LONGEST_TEXT = 300;
 
 export type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
 
@@ -20,6 +22,11 @@ export interface Call {
 
 /** The server did not answer. */
 export class Offline extends Error {}
+
+/** Whether nobody knows if what was asked was done: no answer came, or none that says it. */
+export function isUnsure(error: unknown): boolean {
+  return error instanceof Offline || (error instanceof ApiError && error.code >= 500);
+}
 
 /** Asks who is there, and says whether there is somebody. */
 let renew: () => Promise<boolean> = async () => false;
@@ -44,7 +51,7 @@ async function answer(path: string, accept: string, call: Call): Promise<string>
   // Nothing was done yet: what was asked is asked once more. The session's own paths are what it is renewed with.
   if (response.status === 401 && path.startsWith("/api") && (await renew())) ({ response, text } = await send(path, accept, call));
   if (response.ok) return text;
-  throw new ApiError((parse(text) ?? { kind: "Status", message: text }) as Status, response.status);
+  throw new ApiError((parse(text) ?? { kind: "Status", message: readable(text) }) as Status, response.status);
 }
 
 async function send(path: string, accept: string, { method = "GET", body, type, signal }: Call): Promise<{ response: Response; text: string }> {
@@ -61,6 +68,11 @@ async function send(path: string, accept: string, { method = "GET", body, type, 
     if (signal?.aborted) throw error;
     throw new Offline(t("state.unanswered"), { cause: error });
   }
+}
+
+/** What a proxy says may be a page, of which nobody reads the source. */
+function readable(text: string): string {
+  return /^\s*</.test(text) ? "" : text.trim().slice(0, LONGEST_TEXT);
 }
 
 function parse(text: string): unknown {

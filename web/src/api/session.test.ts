@@ -6,7 +6,9 @@ const START = Date.parse("2026-01-01T00:00:00Z");
 /** The server: what it knows of this browser, and what it was asked. */
 let token: number;
 let ends: number;
-let giver: "gives" | "refuses" | "is away";
+/** How long what it gives lasts. */
+let lives: number;
+let giver: "gives" | "refuses" | "is away" | "has no provider";
 let username: string;
 let asked: string[];
 let channels: FakeChannel[];
@@ -34,7 +36,8 @@ async function server(path: string): Promise<Response> {
   if (Date.now() >= ends) return status(401);
   if (path === "/console/refresh") {
     if (giver === "refuses") return status(401);
-    token = Math.min(Date.now() + 300_000, ends);
+    if (giver === "has no provider") return status(503);
+    token = Math.min(Date.now() + lives, ends);
     return session();
   }
   if (Date.now() >= token) return status(401);
@@ -48,7 +51,7 @@ async function fresh() {
 
 beforeEach(() => {
   vi.useFakeTimers({ now: START });
-  [token, ends, giver, username, asked, channels] = [START + 300_000, START + 12 * HOUR, "gives", "alice", [], []];
+  [token, ends, lives, giver, username, asked, channels] = [START + 300_000, START + 12 * HOUR, 300_000, "gives", "alice", [], []];
   vi.stubGlobal("BroadcastChannel", FakeChannel);
   vi.stubGlobal("navigator", { locks: { request: (_: string, work: () => unknown) => work() } });
   vi.stubGlobal("fetch", server);
@@ -103,6 +106,32 @@ it("keeps a token to its end when no other is given, and warns", async () => {
   await vi.advanceTimersByTimeAsync(60_000);
   expect(sessionState()).toEqual({ is: "nobody" });
   expect(asked.filter((what) => what === "refresh")).toHaveLength(2);
+});
+
+it("refreshes a token that lives shorter than a minute once in half of its life", async () => {
+  const { look, sessionState } = await fresh();
+  [token, lives] = [START + 40_000, 40_000];
+  await look();
+  await vi.advanceTimersByTimeAsync(199_000);
+  expect(asked.filter((what) => what === "refresh")).toHaveLength(9);
+  expect(sessionState().is).toBe("somebody");
+});
+
+it("is not told to be away as long as the token is good, when the provider is", async () => {
+  const { look, sessionState } = await fresh();
+  giver = "has no provider";
+  await look();
+  await vi.advanceTimersByTimeAsync(241_000);
+  expect(asked).toContain("refresh");
+  for (let seconds = 0; seconds < 58; seconds += 1) {
+    expect(sessionState().is).toBe("somebody");
+    await vi.advanceTimersByTimeAsync(1_000);
+  }
+  await vi.advanceTimersByTimeAsync(10_000);
+  expect(sessionState()).toEqual({ is: "offline", why: "no: 503" });
+  giver = "gives";
+  await vi.advanceTimersByTimeAsync(10_000);
+  expect(sessionState().is).toBe("somebody");
 });
 
 it("says that the server is away, and goes on when it is back", async () => {

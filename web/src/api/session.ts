@@ -29,6 +29,7 @@ const [isEnding, setEnding] = createSignal(false);
 /** Whether one has to log in again soon. */
 export const sessionEnds = isEnding;
 
+/** A token that lives shorter than twice that is refreshed when half of what is left has passed. */
 const REFRESH_BEFORE_MS = 60_000;
 /** Enough to finish a form. */
 const WARN_BEFORE_MS = 10 * 60_000;
@@ -42,6 +43,8 @@ let timer: ReturnType<typeof setTimeout> | undefined;
 let warning: ReturnType<typeof setTimeout> | undefined;
 let username: string | undefined;
 let looking: Promise<void> | undefined;
+/** When the newest token is to be refreshed, which is known from when it was first seen. */
+let token = { expires: "", due: 0 };
 
 /** Asks the server who is there. Whoever asks meanwhile gets the same answer. */
 export function look(): Promise<void> {
@@ -89,15 +92,23 @@ async function refreshed(): Promise<Session> {
   try {
     return await request<Session>("/console/refresh", { method: "POST" });
   } catch (error) {
-    // No other token follows: the one that is there is good to its end.
-    if (now && isUnauthorized(error)) return { ...now, ends: now.expires };
+    // The token that is there is good to its end, whoever is away; and the last one where no other follows.
+    if (now) return isUnauthorized(error) ? { ...now, ends: now.expires } : now;
     throw error;
   }
 }
 
 /** At the session's end no other token follows. */
-function isDue({ expires, ends }: Session): boolean {
-  return Date.parse(expires) < Date.parse(ends) && Date.parse(expires) - Date.now() <= REFRESH_BEFORE_MS;
+function isDue(session: Session): boolean {
+  return Date.parse(session.expires) < Date.parse(session.ends) && dueOf(session) <= Date.now();
+}
+
+function dueOf({ expires }: Session): number {
+  if (token.expires !== expires) {
+    const end = Date.parse(expires);
+    token = { expires, due: end - Math.min(REFRESH_BEFORE_MS, Math.max(0, end - Date.now()) / 2) };
+  }
+  return token.due;
 }
 
 function take(session: Session): void {
@@ -107,7 +118,7 @@ function take(session: Session): void {
   username = session.username;
   setState({ is: "somebody", session });
   const [expires, ends] = [Date.parse(session.expires), Date.parse(session.ends)];
-  lookAt(expires < ends ? expires - REFRESH_BEFORE_MS : ends);
+  lookAt(expires < ends ? dueOf(session) : ends);
   warnBefore(ends);
   if (comes) tabs.postMessage("came");
 }

@@ -24,11 +24,16 @@ export class ApiError extends Error {
   readonly causes: readonly Cause[];
 
   constructor(status: Status, code: number) {
-    super(status.message ?? `HTTP ${code}`);
+    super(status.message || `HTTP ${code}`);
     this.code = code;
     this.reason = status.reason ?? "";
     this.causes = status.details?.causes ?? [];
   }
+}
+
+/** Whether the server has judged what it was asked: it was there, and had time for it. */
+export function isAnswer(error: unknown): boolean {
+  return error instanceof ApiError && error.code < 500 && error.code !== 429;
 }
 
 /** A level that has no room, or the smallest limit that it can have. */

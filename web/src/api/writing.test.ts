@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { ApiError } from "./status";
-import { ChangedMeanwhile, type Outgoing, type Stored, isSame, write } from "./writing";
+import { ChangedMeanwhile, type Outgoing, type Stored, isSame, remove, write } from "./writing";
 
 const object = (version: string, spec: object, uid = "u"): Stored => ({ metadata: { name: "shop", uid, resourceVersion: version }, spec });
 const conflict = () => new ApiError({ kind: "Status", reason: "Conflict", message: "the object has been modified" }, 409);
@@ -53,6 +53,13 @@ it("gives up after some tries, and at once where another object stands there or 
   const unread = server([object("2", base.spec ?? {})]);
   await expect(write(made, {}, unread.ask)).rejects.toThrow("modified");
   expect(unread.sent.length).toBe(1);
+});
+
+it("deletes what was looked at, and no other of its name", async () => {
+  const asked: unknown[] = [];
+  const ask = async (...what: unknown[]) => asked.push(what);
+  await remove("/shop", "u", ask as never);
+  expect(asked).toEqual([["/shop", { method: "DELETE", body: { preconditions: { uid: "u" } } }]]);
 });
 
 it("compares what JSON holds", () => {

@@ -53,6 +53,11 @@ export async function write(out: Outgoing, { isDry = false, signal }: How = {}, 
   }
 }
 
+/** Deletes that very object, and none that has its name since. */
+export function remove(path: string, uid: string, ask: typeof request = request): Promise<unknown> {
+  return ask<unknown>(path, { method: "DELETE", body: { preconditions: { uid } } });
+}
+
 function isConflict(error: unknown): error is ApiError {
   return error instanceof ApiError && error.code === 409 && error.reason === "Conflict";
 }

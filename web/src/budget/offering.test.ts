@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { offering } from "./offering";
+import { isNamedBefore, offering, placed } from "./offering";
 
 const rows = (...names: string[]) => names.map((name) => ({ resource: name.replace("=", ""), amount: name.endsWith("=") ? "1" : "" }));
 
@@ -16,4 +16,22 @@ it("keeps what is filled in, and appends what is missing once", () => {
   expect(offering(begun, ["cpu", "memory", "pods"], false)).toEqual(complete);
   expect(offering(begun, ["cpu", "memory", "pods"], true)).toBe(begun);
   expect(offering(complete, ["cpu", "memory", "pods"], false)).toBe(complete);
+});
+
+it("leaves rows alone that were offered before, whatever somebody has added or taken out", () => {
+  for (const touched of [rows("cpu", "memory", ""), rows("memory")]) expect(offering(touched, ["cpu", "memory"], true)).toBe(touched);
+});
+
+it("places each entry at a cluster of its own", () => {
+  expect(placed([""], ["east", "west"])).toEqual(["east"]);
+  expect(placed(["west", "north"], ["east", "west"])).toEqual(["west", "east"]);
+  expect(placed(["north", "east"], ["east", "west"])).toEqual(["west", "east"]);
+  expect(placed(["north", "east"], ["east"])).toEqual([undefined, "east"]);
+  expect(placed(["north", "south", "east"], ["east", "west"])).toEqual(["west", undefined, "east"]);
+  expect(placed(["north"], [])).toEqual(["north"]);
+});
+
+it("finds the later one of two rows of one resource", () => {
+  const all = rows("cpu=", "memory", "cpu", "", "");
+  expect(all.map((_, at) => isNamedBefore(all, at))).toEqual([false, false, true, false, false]);
 });

@@ -10,7 +10,7 @@ import { ReasonedAct } from "../ui/acts";
 import { Runnable } from "../ui/copy";
 import { AmountText, ConditionWords, Head, Living } from "../ui/parts";
 import { createKept } from "../ui/rows";
-import { More, SHOWN, Table } from "../ui/table";
+import { Listing, More, SHOWN } from "../ui/table";
 
 /** Acts at the database are run in a pod of the server, as the runbooks say. */
 const AUDIT = "kubectl -n tke-business exec deployment/business-api -- /business-api audit";
@@ -140,36 +140,33 @@ function Conditions(props: { troubled: readonly Trouble[] }) {
 
 function Held(props: { found: readonly Found[] }) {
   return (
-    <section class="card" aria-label={t("findings.orphans")}>
-      <h2>{t("findings.orphans")}</h2>
-      <Table label={t("findings.orphans")} rows={props.found}
-        columns={["column.name", "column.phase", "column.project", "column.amounts", "column.reason"]}>
-        {({ place, state, uid, project, hard, reason }) => (
-          <tr>
-            <td>{place}</td>
-            <td><Show when={state} fallback="–">{(is) => <span class="tag noted">{t(`found.${is()}`)}</span>}</Show></td>
-            <td><Show when={project} fallback="–">{(name) => <A href={`/projects/${name()}`}>{name()}</A>}</Show></td>
-            <td>
-              <For each={Object.entries(hard ?? {})}>
-                {([resource, amount]) => <div class="pair">{resource}{" "}<AmountText amount={amountOf(amount)} resource={resource} /></div>}
-              </For>
-            </td>
-            <td>
-              <Show when={reason}><div>{reason}</div></Show>
-              <Show when={state} fallback={reason ? "" : "–"}>{(is) => <div class="quiet">{t(`todo.${is()}`)}</div>}</Show>
-              <Show when={uid}>
-                {(is) => (
-                  <details>
-                    <summary>{t("findings.writeoff")}</summary>
-                    <p class="notice">{t("findings.writeoff.danger")}</p>
-                    <Runnable line={`${AUDIT} --write-off ${is()}`} />
-                  </details>
-                )}
-              </Show>
-            </td>
-          </tr>
-        )}
-      </Table>
-    </section>
+    <Listing label={t("findings.orphans")} none={t("findings.none")} rows={props.found}
+      columns={["column.name", "column.phase", "column.project", "column.amounts", "column.reason"]}>
+      {({ place, state, uid, project, hard, reason }) => (
+        <tr>
+          <td>{place}</td>
+          <td><Show when={state} fallback="–">{(is) => <span class="tag noted">{t(`found.${is()}`)}</span>}</Show></td>
+          <td><Show when={project} fallback="–">{(name) => <A href={`/projects/${name()}`}>{name()}</A>}</Show></td>
+          <td>
+            <For each={Object.entries(hard ?? {})}>
+              {([resource, amount]) => <div class="pair">{resource}{" "}<AmountText amount={amountOf(amount)} resource={resource} /></div>}
+            </For>
+          </td>
+          <td>
+            <Show when={reason}><div>{reason}</div></Show>
+            <Show when={state} fallback={reason ? "" : "–"}>{(is) => <div class="quiet">{t(`todo.${is()}`)}</div>}</Show>
+            <Show when={uid}>
+              {(is) => (
+                <details>
+                  <summary>{t("findings.writeoff")}</summary>
+                  <p class="notice">{t("findings.writeoff.danger")}</p>
+                  <Runnable line={`${AUDIT} --write-off ${is()}`} />
+                </details>
+              )}
+            </Show>
+          </td>
+        </tr>
+      )}
+    </Listing>
   );
 }

@@ -8,7 +8,7 @@ import type { Namespace, Project } from "../api/types";
 import { isSame } from "../api/writing";
 import { type Limits, inForm, limitChanges, rebased } from "../budget/changing";
 import { leftIn } from "../budget/left";
-import { offering } from "../budget/offering";
+import { offering, placed } from "../budget/offering";
 import { chargeOf, inOrder } from "../budget/shares";
 import { t } from "../i18n/messages";
 import type { Resource } from "../live/feed";
@@ -16,7 +16,7 @@ import { AskingForm, type Outgoing, checked } from "../ui/asking";
 import { FieldState, MADE } from "../ui/awaited";
 import { type ClusterLimits, LimitsFields, filledIn } from "../ui/limits";
 import { type Meanwhile, fromTo } from "../ui/meanwhile";
-import { Head, Problem } from "../ui/parts";
+import { AgainButton, Head, Problem } from "../ui/parts";
 import { said } from "../ui/precision";
 
 type What = "project" | "namespace";
@@ -114,21 +114,26 @@ function offerLimited(
   parent: () => string, choices: () => string[], limits: () => readonly ClusterLimits[], set: (limits: readonly ClusterLimits[]) => void,
 ): void {
   const all = projects();
-  const offered = new Set<string>();
+  /** What is offered of the clusters that are chosen now: whoever comes back to one is offered its own again. */
+  let offered: ReadonlySet<string> = new Set();
   createEffect(() => {
     const names = choices();
     const above = all.objects().get(parent())?.spec?.clusters ?? {};
     const wanted = limits();
     untrack(() => {
-      const next = wanted.map((entry) => {
-        const cluster = names.includes(entry.cluster) ? entry.cluster : (names[0] ?? entry.cluster);
+      const offers = new Set<string>();
+      const clusters = placed(wanted.map(({ cluster }) => cluster), names);
+      const next = wanted.flatMap((entry, index) => {
+        const cluster = clusters[index];
+        if (cluster === undefined) return [];
         const limited = Object.keys(above[cluster]?.hard ?? {}).sort(inOrder);
         const offer = [parent(), cluster, ...limited].join();
         const amounts = offering(entry.amounts, limited, offered.has(offer));
-        offered.add(offer);
-        return cluster === entry.cluster && amounts === entry.amounts ? entry : { cluster, amounts };
+        offers.add(offer);
+        return [cluster === entry.cluster && amounts === entry.amounts ? entry : { cluster, amounts }];
       });
-      if (next.some((entry, index) => entry !== wanted[index])) set(next);
+      offered = offers;
+      if (next.length !== wanted.length || next.some((entry, index) => entry !== wanted[index])) set(next);
     });
   });
 }
@@ -150,13 +155,18 @@ interface Changed extends Resource {
 /** Other amounts, and another name, for what is there. */
 export function Change() {
   const params = useParams<{ plural: Changeable; place: string }>();
-  const at = () => params.place.split("/");
-  const path = () => (params.plural === "namespaces" ? pathOf("namespaces", at()[1] ?? "", at()[0]) : pathOf(params.plural, at()[0] ?? ""));
-  const [found] = createResource(path, (path) => request<Changed>(path));
+  // Keyed: from one place to another Back and Forward keep the page, and a form is of one object.
+  return <Show keyed when={`${params.plural}/${params.place}`}><ChangeOf plural={params.plural} place={params.place} /></Show>;
+}
+
+function ChangeOf({ plural, place }: { plural: Changeable; place: string }) {
+  const [first = "", second = ""] = place.split("/");
+  const path = plural === "namespaces" ? pathOf("namespaces", second, first) : pathOf(plural, first);
+  const [found, { refetch }] = createResource(() => request<Changed>(path));
   return (
-    <Show when={found.error === undefined} fallback={<Problem error={found.error} />}>
+    <Show when={found.error === undefined} fallback={<Problem error={found.error}><AgainButton again={() => void refetch()} /></Problem>}>
       <Show when={found()} fallback={<p class="empty" role="status">{t("state.loading")}</p>}>
-        {(object) => <ChangeForm object={object()} plural={params.plural} path={path()} />}
+        {(object) => <ChangeForm object={object()} plural={plural} path={path} />}
       </Show>
     </Show>
   );

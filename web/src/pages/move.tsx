@@ -8,8 +8,9 @@ import { t } from "../i18n/messages";
 import { AskingForm, type Outgoing, checked } from "../ui/asking";
 import { FieldState, MADE } from "../ui/awaited";
 import { type Meanwhile, fromTo } from "../ui/meanwhile";
-import { Head, Problem } from "../ui/parts";
+import { AgainButton, Head, Problem } from "../ui/parts";
 
+type Plural = "projects" | "namespaces";
 type Moved = { is: "namespace"; object: Namespace; project: string } | { is: "project"; object: Project };
 
 const place = (moved: Moved) =>
@@ -17,15 +18,18 @@ const place = (moved: Moved) =>
 
 /** A namespace or a project goes elsewhere, with what it is charged. The server says which level has no room for it. */
 export function Move() {
-  const params = useParams<{ plural: "projects" | "namespaces"; place: string }>();
-  const [moved, { mutate }] = createResource(() => params.place, async (at): Promise<Moved> => {
-    const [first = "", second = ""] = at.split("/");
-    return params.plural === "projects"
-      ? { is: "project", object: await request<Project>(pathOf("projects", first)) }
-      : { is: "namespace", object: await request<Namespace>(pathOf("namespaces", second, first)), project: first };
-  });
+  const params = useParams<{ plural: Plural; place: string }>();
+  // Keyed: from one place to another Back and Forward keep the page, and a form is of one object.
+  return <Show keyed when={`${params.plural}/${params.place}`}><MoveOf plural={params.plural} place={params.place} /></Show>;
+}
+
+function MoveOf({ plural, place }: { plural: Plural; place: string }) {
+  const [first = "", second = ""] = place.split("/");
+  const [moved, { mutate, refetch }] = createResource(async (): Promise<Moved> => (plural === "projects"
+    ? { is: "project", object: await request<Project>(pathOf("projects", first)) }
+    : { is: "namespace", object: await request<Namespace>(pathOf("namespaces", second, first)), project: first }));
   return (
-    <Show when={moved.error === undefined} fallback={<Problem error={moved.error} />}>
+    <Show when={moved.error === undefined} fallback={<Problem error={moved.error}><AgainButton again={() => void refetch()} /></Problem>}>
       <Show when={moved()} fallback={<p class="empty" role="status">{t("state.loading")}</p>}>
         {(found) => <MoveForm moved={found()} take={(fresh) => mutate(fresh)} />}
       </Show>
@@ -57,9 +61,15 @@ function MoveForm(props: { moved: Moved; take: (fresh: Moved) => void }) {
     .filter(({ metadata, spec }) => metadata.name !== from() && !(isProject && metadata.name === name) && spec?.tenantID === props.moved.object.spec?.tenantID)
     .map(({ metadata }) => metadata.name).sort(inOrder));
   const back = props.moved.is === "project" ? `/projects/${name}` : `/projects/${props.moved.project}/namespaces/${name}`;
+  /** None that is gone meanwhile. A value of its own: not each event of the feed asks the server again. */
+  const target = createMemo(() => {
+    const chosen = to();
+    const isThere = chosen === "" ? from() !== "" : chosen !== undefined && names().includes(chosen);
+    return isThere ? chosen : undefined;
+  });
   const sent = createMemo(() => {
-    const target = to();
-    return target === undefined ? undefined : outgoing(props.moved, target, reason());
+    const project = target();
+    return project === undefined ? undefined : outgoing(props.moved, project, reason());
   });
   const verdict = checked(sent);
   const done = () => navigate(isProject ? `/projects/${name}` : `/projects/${to()}/namespaces/${name}`, MADE);
@@ -73,7 +83,7 @@ function MoveForm(props: { moved: Moved; take: (fresh: Moved) => void }) {
           <select required onChange={(event) => setTo(event.currentTarget.value === "-" ? undefined : event.currentTarget.value)}>
             <option value="-">{t("move.choose")}</option>
             <Show when={isProject && from() !== ""}><option value="">{t("form.parent.none")}</option></Show>
-            <For each={names()}>{(one) => <option value={one}>{one}</option>}</For>
+            <For each={names()}>{(one) => <option value={one} selected={one === to()}>{one}</option>}</For>
           </select>
           <FieldState state={all.state()} />
           <Show when={all.state().at === "live" && names().length === 0}><small>{t("move.nowhere")}</small></Show>

@@ -17,12 +17,17 @@ import { Table } from "../ui/table";
 /** One namespace: what it was granted, is charged and uses. */
 export function Namespace() {
   const params = useParams<{ project: string; name: string }>();
-  const all = namespacesOf(params.project);
+  // Keyed: from one place to another Back and Forward keep the page, which follows the namespaces of one project.
+  return <Show keyed when={`${params.project}/${params.name}`}><NamespaceOf project={params.project} name={params.name} /></Show>;
+}
+
+function NamespaceOf({ project, name }: { project: string; name: string }) {
+  const all = namespacesOf(project);
   const above = projects();
-  const found = createMemo(() => all.objects().get(`${params.project}/${params.name}`));
+  const found = createMemo(() => all.objects().get(`${project}/${name}`));
   return (
     <Living states={[all.state(), above.state()]}>
-      <Show when={found()} fallback={<Missing name={params.name} />}>
+      <Show when={found()} fallback={<Missing name={name} />}>
         {(namespace) => <Shown namespace={namespace()} projects={above.objects()} />}
       </Show>
     </Living>
@@ -52,7 +57,7 @@ function Shown(props: { namespace: NamespaceObject; projects: ReadonlyMap<string
         </Show>
         <ReviewLink plural="namespaces" name={meta().name} namespace={project()} />
         <Show when={meta().deletionTimestamp} fallback={
-          <DeleteButton plural="namespaces" name={meta().name} namespace={project()} text={t("act.delete.namespace")} after={`/projects/${project()}`} />
+          <DeleteButton plural="namespaces" name={meta().name} namespace={project()} uid={meta().uid} text={t("act.delete.namespace")} after={`/projects/${project()}`} />
         }>
           <Show when={isOperator()}>
             <ReasonedAct grave label={t("act.abandon")} title={t("act.abandon.title", { name: meta().name })} text={t("act.abandon.text")}

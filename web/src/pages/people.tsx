@@ -7,7 +7,7 @@ import { t } from "../i18n/messages";
 import { type PeopleChange, type Person, PERSON_KINDS, type PersonKind, ROLES, type Role, changesOf, isWhole, nameOf, namedBy, rebased, user, written } from "../people/person";
 import { AskingForm, type Outgoing, checked } from "../ui/asking";
 import type { Meanwhile } from "../ui/meanwhile";
-import { Head, Problem, missing } from "../ui/parts";
+import { AgainButton, Head, Problem, missing } from "../ui/parts";
 
 type Held = Project | Tenant | Platform;
 
@@ -57,16 +57,23 @@ const PEOPLE_OF: Record<string, PeopleOf> = {
 /** Who may do what: people are added, changed and taken away in one write, which the server judges before it is sent. */
 export function People() {
   const params = useParams<{ plural: string; name: string }>();
-  const path = () => pathOf(params.plural, params.name);
-  const [object] = createResource(path, (path) => request<Held>(path));
-  const of = () => PEOPLE_OF[params.plural];
+  // Keyed: from one place to another Back and Forward keep the page, and a form is of one object.
   return (
-    <Show when={object.error === undefined && of()} fallback={<Problem error={object.error ?? missing(params.plural)} />}>
-      {(of) => (
-        <Show when={object()} fallback={<p class="empty" role="status">{t("state.loading")}</p>}>
-          {(found) => <PeopleForm object={found()} of={of()} path={path()} />}
-        </Show>
-      )}
+    <Show keyed when={`${params.plural}/${params.name}`}>
+      <Show when={PEOPLE_OF[params.plural]} fallback={<Problem error={missing(params.plural)} />}>
+        {(of) => <PeopleIn of={of()} path={pathOf(params.plural, params.name)} />}
+      </Show>
+    </Show>
+  );
+}
+
+function PeopleIn({ of, path }: { of: PeopleOf; path: string }) {
+  const [object, { refetch }] = createResource(() => request<Held>(path));
+  return (
+    <Show when={object.error === undefined} fallback={<Problem error={object.error}><AgainButton again={() => void refetch()} /></Problem>}>
+      <Show when={object()} fallback={<p class="empty" role="status">{t("state.loading")}</p>}>
+        {(found) => <PeopleForm object={found()} of={of} path={path} />}
+      </Show>
     </Show>
   );
 }

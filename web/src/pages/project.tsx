@@ -54,7 +54,7 @@ function Shown(props: { node: TreeNode; all: ReadonlyMap<string, ProjectObject> 
             title={t(locked() ? "act.unlock.title" : "act.lock.title", { name: props.node.name })} text={t(locked() ? "act.unlock.text" : "act.lock.text")}
             path={`${pathOf("projects", props.node.name)}/${locked() ? "unlock" : "lock"}`} />
         </Show>
-        <DeleteButton plural="projects" name={props.node.name} text={t("act.delete.project", below(props.node))} after="/" />
+        <DeleteButton plural="projects" name={props.node.name} uid={project().metadata.uid} text={t("act.delete.project", below(props.node))} after="/" />
       </Head>
       <Show when={spec()?.parentProjectName}>
         {(parent) => <p><A href={`/projects/${parent()}`}>{t("project.parent", { name: parent() })}</A></p>}

@@ -7,7 +7,7 @@ import { instant, moment, t } from "../i18n/messages";
 import type { ManagedFields, Resource } from "../live/feed";
 import { partsOf } from "../live/recent";
 import { CopyButton } from "../ui/copy";
-import { Conditions, Head, Problem } from "../ui/parts";
+import { AgainButton, Conditions, ErrorText, Head, Problem } from "../ui/parts";
 
 type Reviewed = Resource & { status?: { conditions?: Condition[] } };
 
@@ -25,12 +25,20 @@ export function Review() {
     const isWanted = () => path === here();
     try {
       const found = await request<Reviewed>(path);
-      if (isWanted()) setObject({ found, read: Date.now() });
+      if (!isWanted()) return;
+      batch(() => {
+        setObject({ found, read: Date.now() });
+        setProblem(undefined);
+      });
     } catch (error) {
       if (isWanted()) setProblem(error);
     }
   };
   const here = () => untrack(path);
+  const again = () => {
+    setProblem(undefined);
+    void read(here());
+  };
   createEffect(on(path, (path) => {
     batch(() => {
       setObject(undefined);
@@ -39,10 +47,22 @@ export function Review() {
     void read(path);
   }));
   return (
-    <Show when={problem() === undefined} fallback={<Problem error={problem()} />}>
-      <Show when={object()} fallback={<p class="empty" role="status">{t("state.loading")}</p>}>
-        {(one) => <Shown object={one().found} read={one().read} again={() => void read(here())} />}
-      </Show>
+    <Show when={object()} fallback={<Unread problem={problem()} again={again} />}>
+      {(one) => (
+        <>
+          <Show when={problem()}>{(is) => <p class="notice bad" role="alert"><ErrorText error={is()} /></p>}</Show>
+          <Shown object={one().found} read={one().read} again={again} />
+        </>
+      )}
+    </Show>
+  );
+}
+
+/** Nothing was read yet. */
+function Unread(props: { problem: unknown; again: () => void }) {
+  return (
+    <Show when={props.problem} fallback={<p class="empty" role="status">{t("state.loading")}</p>}>
+      {(is) => <Problem error={is()}><AgainButton again={props.again} /></Problem>}
     </Show>
   );
 }

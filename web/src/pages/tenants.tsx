@@ -3,13 +3,14 @@ import { For, Show, createMemo } from "solid-js";
 import { isOperator, namespaces, platforms, projects, tenants } from "../api/collections";
 import type { Condition, Platform, Tenant as TenantObject } from "../api/types";
 import { type TreeNode, add, forest } from "../budget/forest";
-import { fullness, tenantShares, worst } from "../budget/shares";
+import { tenantShares, worst } from "../budget/shares";
 import { t } from "../i18n/messages";
 import { seen } from "../live/states";
 import { PeopleLink } from "../ui/access";
 import { ReviewLink } from "../ui/acts";
 import { MoreObjects } from "../ui/more";
 import { Conditions, Fullness, Head, Legend, Living, MarkLegend, Problem, Shares, missing } from "../ui/parts";
+import { createKept } from "../ui/rows";
 import { Table } from "../ui/table";
 
 /** What the roots of a tenant consume, by cluster and resource. */
@@ -62,11 +63,12 @@ export function Tenant() {
   const inside = projects();
   const used = namespaces();
   const named = platforms();
+  const roots = createMemo(() => forest(inside.objects().values(), used.objects().values()));
   const own = () => [...named.objects().values()].filter(({ spec }) => spec?.tenantID === params.name);
   return (
     <Living states={[all.state(), inside.state(), used.state(), ...seen(named.state())]}>
       <Show when={all.objects().get(params.name)} fallback={<Problem error={missing(params.name)} />}>
-        {(tenant) => <Shown tenant={tenant()} roots={forest(inside.objects().values(), used.objects().values())} platforms={own()} />}
+        {(tenant) => <Shown tenant={tenant()} roots={roots()} platforms={own()} />}
       </Show>
     </Living>
   );
@@ -75,7 +77,11 @@ export function Tenant() {
 function Shown(props: { tenant: TenantObject; roots: TreeNode[]; platforms: Platform[] }) {
   const name = () => props.tenant.metadata.name;
   const shares = createMemo(() => tenantShares(props.tenant, usesOf(props.roots, name())).filter((share) => share.hard !== undefined));
-  const own = () => props.roots.filter((root) => root.project.spec?.tenantID === name());
+  // Kept: each event of the feed makes the trees anew, and a link that somebody is at stays.
+  const own = createKept(() => props.roots.filter(({ project }) => project.spec?.tenantID === name()).map((root) => ({
+    name: root.name, title: root.project.spec?.displayName || root.name,
+    full: worst(root.shares), unlimited: root.shares.every((share) => share.hard === undefined),
+  })));
   return (
     <>
       <Head title={props.tenant.spec?.displayName || name()} under={name()}>
@@ -94,11 +100,8 @@ function Shown(props: { tenant: TenantObject; roots: TreeNode[]; platforms: Plat
           <h2>{t("nav.projects")}</h2>
           <ul class="stairs">
             <For each={own()} fallback={<li class="quiet">{t("projects.none")}</li>}>
-              {(root) => (
-                <li class="row">
-                  <A href={`/projects/${root.name}`}>{root.project.spec?.displayName || root.name}</A>
-                  <Fullness thousandths={root.shares.reduce((most, share) => Math.max(most, fullness(share)), 0)} />
-                </li>
+              {({ name, title, full, unlimited }) => (
+                <li class="row"><A href={`/projects/${name}`}>{title}</A><Fullness thousandths={full} unlimited={unlimited} /></li>
               )}
             </For>
           </ul>

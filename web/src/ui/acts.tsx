@@ -5,8 +5,10 @@ import { A, useNavigate } from "@solidjs/router";
 import { type ParentProps, Show, batch, createSignal, untrack } from "solid-js";
 import { request } from "../api/client";
 import { pathOf } from "../api/collections";
+import { remove } from "../api/writing";
 import { t } from "../i18n/messages";
 import { ErrorText } from "./parts";
+import { createStaying } from "./staying";
 
 export function ReviewLink(props: { plural: string; name: string; namespace?: string }) {
   const place = () => (props.namespace ? `${props.namespace}/${props.name}` : props.name);
@@ -25,7 +27,7 @@ interface ConfirmedProps {
 
 /**
  * Asks once more, does it, and shows a refusal where it was asked. What it asks and does stays as it was when it was opened: a question must
- * not turn into its opposite under whoever reads it.
+ * not turn into its opposite under whoever reads it. While it works it stays: whoever asked reads what came of it.
  */
 export function Confirmed(props: ParentProps<ConfirmedProps>) {
   const now = (): ConfirmedProps => {
@@ -57,7 +59,7 @@ export function Confirmed(props: ParentProps<ConfirmedProps>) {
     }
   };
   return (
-    <Dialog open={open()} onOpenChange={turn}>
+    <Dialog open={open()} onOpenChange={(isOpen) => busy() || turn(isOpen)}>
       <Dialog.Trigger class={`button ${props.grave ? "grave" : ""}`}>{props.label}</Dialog.Trigger>
       <Dialog.Portal>
         <Dialog.Overlay class="veil" />
@@ -78,7 +80,7 @@ export function Confirmed(props: ParentProps<ConfirmedProps>) {
               <Show when={error()}>{(failure) => <p class="notice bad" role="alert"><ErrorText error={failure()} /></p>}</Show>
               <div class="row">
                 <button class={`button ${asked().grave ? "grave" : "main"}`} type="submit" disabled={busy() || (asked().typed !== undefined && typed() !== asked().typed)}>{asked().grave ? asked().label : t("act.confirm")}</button>
-                <Dialog.CloseButton class="button" type="button" aria-label={t("form.cancel")}>{t("form.cancel")}</Dialog.CloseButton>
+                <Dialog.CloseButton class="button" type="button" disabled={busy()} aria-label={t("form.cancel")}>{t("form.cancel")}</Dialog.CloseButton>
               </div>
             </form>
           </Dialog.Content>
@@ -93,16 +95,18 @@ export function messageOf(error: unknown): string {
 }
 
 /** What goes cannot be had back: its name is typed first. */
-export function DeleteButton(props: { plural: string; name: string; namespace?: string; text: string; after: string }) {
+export function DeleteButton(props: { plural: string; name: string; namespace?: string; uid: string; text: string; after: string }) {
   const navigate = useNavigate();
-  // What is looked at may be gone when the answer comes.
-  const remove = (path: string, after: string) => async () => {
-    await request(path, { method: "DELETE" });
-    navigate(after);
+  const stays = createStaying();
+  // What is looked at may be gone when the answer comes, and another one of its name may be there when it is sent.
+  const act = (path: string, uid: string, after: string) => async () => {
+    const isHere = stays();
+    await remove(path, uid);
+    if (isHere()) navigate(after);
   };
   return (
     <Confirmed grave label={t("act.delete")} title={t("act.delete.title", { name: props.name })} text={props.text} typed={props.name}
-      act={remove(pathOf(props.plural, props.name, props.namespace), props.after)} />
+      act={act(pathOf(props.plural, props.name, props.namespace), props.uid, props.after)} />
   );
 }
 
@@ -121,10 +125,12 @@ interface ReasonedActProps {
 export function ReasonedAct(props: ReasonedActProps) {
   const [reason, setReason] = createSignal("");
   const navigate = useNavigate();
+  const stays = createStaying();
   const act = (path: string, after: string | undefined) => async () => {
+    const isHere = stays();
     await request(path, { method: "POST", body: { reason: reason() } });
     setReason("");
-    if (after) navigate(after);
+    if (after && isHere()) navigate(after);
   };
   return (
     <Confirmed label={props.label} title={props.title ?? props.label} grave={props.grave ?? false} act={act(props.path, props.after)}

@@ -2,7 +2,8 @@
 
 import { A } from "@solidjs/router";
 import { For, type ParentProps, Show, createEffect, createResource, createSignal, on, onCleanup } from "solid-js";
-import { ApiError, type LevelCause, levelsOf } from "../api/status";
+import { isUnsure } from "../api/client";
+import { ApiError, type LevelCause, isAnswer, levelsOf } from "../api/status";
 import { ChangedMeanwhile, type Outgoing, write } from "../api/writing";
 import { exact } from "../amounts/people";
 import { pictured } from "../budget/refused";
@@ -10,9 +11,12 @@ import { t } from "../i18n/messages";
 import { ChangedNotice, type Meanwhile } from "./meanwhile";
 import { ApiWords, ErrorText, RefusedBar, RefusedLegend } from "./parts";
 import { said } from "./precision";
+import { createStaying } from "./staying";
 
 /** So long nobody types before the server is asked. */
 const PAUSE_MS = 350;
+/** So long after a question that nobody has answered it is asked again. */
+const AGAIN_MS = 5_000;
 
 export type { Outgoing };
 
@@ -28,14 +32,20 @@ export function checked(sent: () => Outgoing | undefined): () => Verdict {
     }
     tell({ is: "checking" });
     const abort = new AbortController();
-    const timer = setTimeout(() => {
-      write(wanted, { isDry: true, signal: abort.signal }).then(
-        () => tell({ is: "fits" }),
-        (error: unknown) => {
-          if (!abort.signal.aborted) tell({ is: "refused", error });
-        },
-      );
-    }, PAUSE_MS);
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const askAfter = (wait: number) => {
+      timer = setTimeout(() => {
+        write(wanted, { isDry: true, signal: abort.signal }).then(
+          () => tell({ is: "fits" }),
+          (error: unknown) => {
+            if (abort.signal.aborted) return;
+            tell({ is: "refused", error });
+            if (!isAnswer(error) && !(error instanceof ChangedMeanwhile)) askAfter(AGAIN_MS);
+          },
+        );
+      }, wait);
+    };
+    askAfter(PAUSE_MS);
     onCleanup(() => {
       clearTimeout(timer);
       abort.abort();
@@ -62,20 +72,25 @@ export function AskingForm(props: ParentProps<AskingFormProps>) {
   const [error, setError] = createSignal<unknown>();
   const [yaml] = createResource(() => props.sent?.body ?? {}, async (body) => (await import("yaml")).stringify(body));
   createEffect(on(() => props.sent, () => setError(undefined)));
+  const stays = createStaying();
   const submit = async (event: SubmitEvent) => {
     event.preventDefault();
     if (!props.sent) return;
+    const isHere = stays();
     setBusy(true);
     try {
       await write(props.sent);
-      props.done();
+      if (isHere()) props.done();
     } catch (failure) {
       setError(failure);
     } finally {
       setBusy(false);
     }
   };
-  const refusal = () => error() ?? (props.verdict.is === "refused" ? props.verdict.error : undefined);
+  const refusal = (): Refusing | undefined => {
+    if (error() !== undefined) return { error: error(), isSent: true };
+    return props.verdict.is === "refused" ? { error: props.verdict.error, isSent: false } : undefined;
+  };
   return (
     <div class="cards">
       <form class="card" onSubmit={(event) => void submit(event)}>
@@ -87,7 +102,7 @@ export function AskingForm(props: ParentProps<AskingFormProps>) {
       </form>
       <div class="stairs">
         <div aria-live="polite">
-          <Show when={refusal()} fallback={<Answer verdict={props.verdict} incomplete={props.incomplete} fits={props.fits ?? t("form.fits")} />}>{(refused) => <Refusal error={refused()} meanwhile={props.meanwhile} />}</Show>
+          <Show when={refusal()} fallback={<Answer verdict={props.verdict} incomplete={props.incomplete} fits={props.fits ?? t("form.fits")} />}>{(refused) => <Refusal error={refused().error} isSent={refused().isSent} meanwhile={props.meanwhile} />}</Show>
         </div>
         <section class="card" aria-label={t("form.yaml")}>
           <h2>{t("form.yaml")}</h2>
@@ -106,25 +121,33 @@ function Answer(props: { verdict: Verdict; incomplete: string; fits: string }) {
   );
 }
 
+interface Refusing {
+  error: unknown;
+  /** Of the write itself, and not of a question before it. */
+  isSent: boolean;
+}
+
 /** The levels that said no, as bars: what is given away, what was asked for, and how far that goes beyond the limit. */
-function Refusal(props: { error: unknown; meanwhile: Meanwhile | undefined }) {
+function Refusal(props: Refusing & { meanwhile: Meanwhile | undefined }) {
   const told = () => levelsOf(props.error instanceof ApiError ? props.error.causes : []);
   const changed = () => (props.error instanceof ChangedMeanwhile && props.meanwhile ? { fresh: props.error.fresh, of: props.meanwhile } : undefined);
   return (
-    <Show when={changed()} fallback={<Refused error={props.error} told={told()} />}>{(by) => <ChangedNotice fresh={by().fresh} of={by().of} />}</Show>
+    <Show when={changed()} fallback={<Refused error={props.error} isSent={props.isSent} told={told()} />}>{(by) => <ChangedNotice fresh={by().fresh} of={by().of} />}</Show>
   );
 }
 
-function Refused(props: { error: unknown; told: ReturnType<typeof levelsOf> }) {
+function Refused(props: Refusing & { told: ReturnType<typeof levelsOf> }) {
+  const title = () => t(isAnswer(props.error) ? "form.refused" : "state.error");
   return (
-    <section class="stairs" role="alert" aria-label={t("form.refused")}>
-      <h2>{t("form.refused")}</h2>
+    <section class="stairs" role="alert" aria-label={title()}>
+      <h2>{title()}</h2>
       <For each={props.told.levels} fallback={<p class="notice bad"><ErrorText error={props.error} /></p>}>{(level) => <Stair level={level} />}</For>
       <Show when={props.told.levels.length > 0}>
         <RefusedLegend />
         <p class="quiet"><ErrorText error={props.error} /></p>
         <For each={props.told.others}>{(cause) => <p class="notice"><ApiWords>{`${cause.field}: ${cause.message}`}</ApiWords></p>}</For>
       </Show>
+      <Show when={props.isSent && isUnsure(props.error)}><p>{t("form.unknown")}</p></Show>
     </section>
   );
 }

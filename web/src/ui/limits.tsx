@@ -2,6 +2,7 @@
 
 import { For, Show, createUniqueId } from "solid-js";
 import { parseAmount } from "../amounts/quantity";
+import { isNamedBefore } from "../budget/offering";
 import { t } from "../i18n/messages";
 
 export interface AmountRow {
@@ -78,17 +79,20 @@ function Amounts(props: { rows: readonly AmountRow[]; set: (rows: AmountRow[]) =
         {(index) => {
           const row = () => props.rows[index] ?? { resource: "", amount: "" };
           const isWrong = () => row().amount !== "" && parseAmount(row().amount) === undefined;
-          const why = createUniqueId();
+          const isTwice = () => isNamedBefore(props.rows, index);
+          const [why, whyTwice] = [createUniqueId(), createUniqueId()];
           return (
             <div class="amount">
               <input aria-label={t("form.resource")} list="resources" value={row().resource}
-                onChange={(event) => put(index, { resource: event.currentTarget.value })} />
+                aria-invalid={isTwice()} aria-describedby={isTwice() ? whyTwice : undefined}
+                onInput={(event) => put(index, { resource: event.currentTarget.value })} />
               <input aria-label={t("form.amount.of", { resource: row().resource })} value={row().amount} autocomplete="off"
                 aria-invalid={isWrong()} aria-describedby={isWrong() ? why : undefined}
                 onInput={(event) => put(index, { amount: event.currentTarget.value })} />
               <button class="button" type="button" aria-label={t("form.amount.remove", { resource: row().resource })}
                 onClick={() => props.set(props.rows.filter((_, at) => at !== index))}>−</button>
               <Show when={props.left(row().resource)}>{(left) => <small class="quiet">{left()}</small>}</Show>
+              <Show when={isTwice()}><small class="wrong" id={whyTwice}>{t("form.resource.twice")}</small></Show>
               <Show when={isWrong()}><small class="wrong" id={why}>{t("form.amount.invalid")}</small></Show>
             </div>
           );

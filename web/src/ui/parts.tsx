@@ -179,8 +179,8 @@ export function ErrorText(props: { error: unknown }) {
   );
 }
 
-/** What is wrong, in the API's own words. */
-export function Problem(props: { error: unknown }) {
+/** What is wrong, in the API's own words; and what may be done about it. */
+export function Problem(props: ParentProps<{ error: unknown }>) {
   const status = () => (props.error instanceof ApiError ? props.error : undefined);
   const title = () => t(status()?.code === 403 ? "state.forbidden" : status()?.code === 404 ? "state.notfound" : "state.error");
   entitle(title);
@@ -188,9 +188,15 @@ export function Problem(props: { error: unknown }) {
     <div class="card empty" role="alert">
       <h2>{title()}</h2>
       <p><ErrorText error={props.error} /></p>
+      {props.children}
       <A href="/">{t("state.back")}</A>
     </div>
   );
+}
+
+/** For what may work the next time. */
+export function AgainButton(props: { again: () => void }) {
+  return <button class="button" type="button" onClick={() => props.again()}>{t("state.again")}</button>;
 }
 
 /** The page's own words, unlike those of the API. */

@@ -221,7 +221,10 @@ async fn a_kubeconfig_is_answered_where_it_is_asked_for() {
     let config: Value = serde_yaml_ng::from_str(body.as_str().unwrap()).unwrap();
     assert_eq!((&config["kind"], &config["current-context"]), (&json!("Config"), &json!("c1/a")));
     let context = &config["contexts"][0]["context"];
-    assert_eq!(*context, json!({ "cluster": "c1", "user": "business:t:alice", "namespace": "a" }));
+    assert_eq!(*context, json!({ "cluster": "c1/a", "user": "c1/a", "namespace": "a" }));
+    for list in ["clusters", "users", "contexts"] {
+        assert_eq!(config[list][0]["name"], "c1/a", "{list}: beside another namespace's in one file");
+    }
     assert_eq!(config["clusters"][0]["cluster"]["server"], SERVER);
     let user = config["users"][0]["user"].as_object().unwrap();
     assert_eq!(user.keys().collect::<Vec<_>>(), ["client-certificate-data", "client-key-data"]);

@@ -108,6 +108,7 @@ impl Access {
             AccessAct::List { project, output } => list(api, screen, project, *output).await?,
             AccessAct::Add { project, who, role, dry_run } => {
                 let entry = who.entry(role.of())?;
+                let line = objects::line_of(api, project).await?;
                 let is = change(api, project, dry_run.asks_server()?, |access| {
                     access.put(entry.clone());
                     Ok(())
@@ -115,12 +116,16 @@ impl Access {
                 .await?;
                 let who = shown(&entry);
                 print(format_args!("project/{is}: {who} has the role {}\n", word(entry.role)))?;
+                still(&line, project, &entry, Some(entry.role)).iter().for_each(note);
             }
             AccessAct::Remove { project, who, dry_run } => {
                 let entry = who.entry(AccessRole::View)?;
                 let dry_run = dry_run.asks_server()?;
+                let line = objects::line_of(api, project).await?;
                 let gone = change(api, project, dry_run, |access| access.take(&entry, project)).await?;
-                print(format_args!("project/{gone}: {} has no role any more\n", shown(&entry)))?;
+                let who = shown(&entry);
+                print(format_args!("project/{gone}: {who} has no role of its own here any more\n"))?;
+                still(&line, project, &entry, None).iter().for_each(note);
                 if !dry_run {
                     left_inside(api, project).await?;
                 }
@@ -269,6 +274,43 @@ fn holders(project: &Project) -> Vec<Holder> {
     project.spec.access.iter().cloned().map(|entry| of(entry, false)).chain(members).collect()
 }
 
+/// What somebody may do all the same, whose entry in a project was changed: `given` is the role that he has by it now, if any. Of
+/// several roles the greatest counts.
+fn still(line: &[Project], project: &str, entry: &AccessEntry, given: Option<AccessRole>) -> Vec<String> {
+    let who = shown(entry);
+    let holders = by(line);
+    let mut more: Vec<&Holder> =
+        holders.iter().filter(|one| given.is_none_or(|given| one.entry.role > given)).collect();
+    let mut told = Vec::new();
+    if entry.subject.kind != SubjectKind::Group
+        && more.iter().any(|one| one.entry.subject.kind == SubjectKind::Group)
+    {
+        told.push(format!(
+            "a role by a group counts all the same, and who is in one is not known here: `kubectl business access list {project}` \
+             shows them"
+        ));
+    }
+    more.retain(|one| one.entry.subject == entry.subject && one.entry.cluster == entry.cluster);
+    for Holder { entry: other, project: from, member } in more {
+        let role = word(other.role);
+        if from != project {
+            told.push(format!("{who} still has the role {role}, from project {from}: take it there"));
+        } else if *member && given.is_some() {
+            told.push(format!(
+                "{who} still has the role {role} as a member: `kubectl business access remove` takes it, then give the other one"
+            ));
+        }
+    }
+    let top = line.last().filter(|top| !top.spec.parent_project_name.is_empty());
+    if let (None, Some(top)) = (given, top) {
+        told.push(format!(
+            "project {} lies below one that you do not see: what comes from there stays",
+            top.name()
+        ));
+    }
+    told
+}
+
 /// Bindings that are not ours outlive a role: whoever takes one away wants to know of them.
 async fn left_inside(api: &Api, project: &str) -> Result<(), Failure> {
     let namespaces: Vec<Namespace> = objects::seen(api, names::NAMESPACES).await?;
@@ -320,4 +362,55 @@ fn shown(entry: &AccessEntry) -> String {
 /// As it is written.
 fn word(role: AccessRole) -> String {
     serde_json::to_value(role).ok().as_ref().and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn project(name: &str, parent: &str, spec: &Value) -> Project {
+        let mut spec = spec.clone();
+        spec["parentProjectName"] = json!(parent);
+        serde_json::from_value(json!({"metadata": {"name": name}, "spec": spec})).unwrap()
+    }
+
+    fn entry(kind: SubjectKind, name: &str, role: AccessRole) -> AccessEntry {
+        let subject = Subject { kind, name: name.to_owned(), namespace: String::new() };
+        AccessEntry { subject, cluster: String::new(), role }
+    }
+
+    #[test]
+    fn what_somebody_keeps_is_told_with_where_it_comes_from() {
+        let bob = |role: AccessRole| entry(SubjectKind::User, "bob", role);
+        let line = [
+            project("web", "shop", &json!({"access": [bob(AccessRole::Admin)], "members": ["bob"]})),
+            project("shop", "", &json!({"access": [bob(AccessRole::Edit)]})),
+        ];
+        let from_shop = "user bob still has the role edit, from project shop: take it there";
+        let removed = still(&line, "web", &bob(AccessRole::View), None);
+        assert_eq!(removed, [from_shop], "what was taken here is not told");
+        let lessened = still(&line, "web", &bob(AccessRole::View), Some(AccessRole::View));
+        assert_eq!(lessened.len(), 2, "{lessened:?}");
+        assert!(lessened[0].starts_with("user bob still has the role edit as a member"), "{lessened:?}");
+        assert_eq!(lessened[1], from_shop);
+        let same = still(&line, "web", &bob(AccessRole::Edit), Some(AccessRole::Edit));
+        assert!(same.is_empty(), "{same:?}");
+        let eve = entry(SubjectKind::User, "eve", AccessRole::View);
+        assert!(still(&line, "web", &eve, None).is_empty());
+        let elsewhere = AccessEntry { cluster: "east".to_owned(), ..bob(AccessRole::View) };
+        assert!(still(&line, "web", &elsewhere, None).is_empty(), "an account of a cluster is another one");
+    }
+
+    #[test]
+    fn what_cannot_be_known_here_is_told_to_be_unknown() {
+        let developers = entry(SubjectKind::Group, "developers", AccessRole::Edit);
+        let line = [project("web", "shop", &json!({ "access": [developers] }))];
+        let bob = entry(SubjectKind::User, "bob", AccessRole::View);
+        let told = still(&line, "web", &bob, None);
+        assert_eq!(told.len(), 2, "{told:?}");
+        assert!(told[0].starts_with("a role by a group counts all the same"), "{told:?}");
+        assert!(told[1].starts_with("project web lies below one that you do not see"), "{told:?}");
+        let given = still(&line, "web", &bob, Some(AccessRole::Admin));
+        assert!(given.is_empty(), "nothing is more than that: {given:?}");
+    }
 }

@@ -1,6 +1,7 @@
 use super::explain::documents;
 use super::member::{self, Both, BothClusters, text};
 use crate::connection::ConnectionFlags;
+use crate::dry_run::DryRunFlag;
 use crate::failure::{Failure, Outcome};
 use crate::paths;
 use crate::screen::print;
@@ -28,13 +29,13 @@ pub(crate) struct Adopt {
     filename: PathBuf,
     #[command(flatten)]
     both: BothClusters,
-    /// Only ask whether all would be taken
-    #[arg(long)]
-    dry_run: bool,
+    #[command(flatten)]
+    dry_run: DryRunFlag,
 }
 
 impl Adopt {
     pub(crate) async fn run(&self, connection: &ConnectionFlags) -> Result<Outcome, Failure> {
+        let dry_run = self.dry_run.asks_server()?;
         let Both { host, member } = self.both.open(connection).await?;
         let mut items = documents(&self.filename)?;
         self.good(items.iter().filter_map(wrong))?;
@@ -54,14 +55,14 @@ impl Adopt {
             "apiVersion": names::API_VERSION, "kind": "NamespaceList", "metadata": {}, "items": items,
         });
         let path = paths::all(names::NAMESPACES);
-        let path = if self.dry_run { paths::rehearsed(&path) } else { path };
+        let path = if dry_run { paths::rehearsed(&path) } else { path };
         host.post(&path, &list).await?;
         let (count, are) = if items.len() == 1 {
             ("1 namespace".to_owned(), "is")
         } else {
             (format!("{} namespaces", items.len()), "are")
         };
-        if self.dry_run {
+        if dry_run {
             print(format_args!("{count} would be taken\n"))?;
         } else {
             print(format_args!("{count} {are} taken; the controller marks what is there\n"))?;

@@ -87,12 +87,16 @@ impl Complete {
     async fn names(&self, named: Named, behind: &str) -> Vec<(String, String)> {
         let typed = self.words.last().and_then(|word| word.strip_prefix(behind)).unwrap_or_default();
         let Some(connection) = self.connection() else { return Vec::new() };
-        let listed = async {
-            let api = connection.open().await?.silent();
-            list(&api, named).await
-        };
-        let names =
-            tokio::time::timeout(DEADLINE, listed).await.ok().and_then(Result::ok).unwrap_or_default();
+        let runtime = tokio::runtime::Handle::current();
+        // A credential plugin is waited for by the thread that calls it, which nothing ends: it is another one than this.
+        let listed = tokio::task::spawn_blocking(move || {
+            runtime.block_on(async {
+                let api = connection.open().await?.silent();
+                list(&api, named).await
+            })
+        });
+        let answered = tokio::time::timeout(DEADLINE, listed).await.ok().and_then(Result::ok);
+        let names = answered.and_then(Result::ok).unwrap_or_default();
         let fitting = names.into_iter().filter(|name| name.starts_with(typed)).take(NAMES_MAX);
         fitting.map(|name| (format!("{behind}{name}"), String::new())).collect()
     }

@@ -66,7 +66,12 @@ impl Create {
     pub(crate) async fn run(&self, api: &Api) -> Result<Outcome, Failure> {
         let (wanted, how) = match &self.what {
             CreatedKind::Project { flags, how } => (flags.new_one()?, how),
-            CreatedKind::Namespace { flags, how } => (flags.new_one(&api.project)?, how),
+            CreatedKind::Namespace { flags, how } => {
+                // What is only printed, no server refuses.
+                let is_printed = how.dry_run.who() == DryRun::Client;
+                let project = if is_printed { api.named_project()? } else { &api.project };
+                (flags.new_one(project)?, how)
+            }
         };
         how.make(api, &wanted).await?;
         Ok(Outcome::Done)

@@ -59,7 +59,7 @@ impl Explain {
     pub(crate) async fn run(&self, api: &Api, screen: Screen) -> Result<Outcome, Failure> {
         let mut verdicts = Vec::new();
         for wanted in self.wanted(api).await? {
-            verdicts.push(Verdict::of(api, &wanted).await?);
+            verdicts.push(Verdict::of(api, &wanted, self.what.is_some()).await?);
         }
         let all_fit = verdicts.iter().all(Verdict::fits);
         match self.output {

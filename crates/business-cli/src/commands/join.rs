@@ -1,6 +1,7 @@
 use super::member::{self, Both, BothClusters, text};
 use crate::api::{Api, segment};
 use crate::connection::{ConnectionFlags, duration};
+use crate::dry_run::DryRunFlag;
 use crate::failure::{Failure, Outcome};
 use crate::objects::MemberCluster;
 use crate::paths;
@@ -95,9 +96,8 @@ pub(crate) struct Join {
     /// The namespace of the Secrets of member clusters in the host cluster
     #[arg(long, default_value = names::MEMBERS_NAMESPACE, value_name = "NAME")]
     members_namespace: String,
-    /// Check only
-    #[arg(long)]
-    dry_run: bool,
+    #[command(flatten)]
+    dry_run: DryRunFlag,
     /// Do not wait until it is Ready
     #[arg(long)]
     no_wait: bool,
@@ -108,6 +108,7 @@ pub(crate) struct Join {
 
 impl Join {
     pub(crate) async fn run(&self, connection: &ConnectionFlags) -> Result<Outcome, Failure> {
+        let dry_run = self.dry_run.asks_server()?;
         let Both { host, member } = self.both.open(connection).await?;
         let before = Before::read(&host, &member, self).await?;
         let terms = Terms::of(self, self.dialling()?, &before, &member.server())?;
@@ -120,7 +121,7 @@ impl Join {
         note(format_args!("1/5 checking {} at {}", self.cluster, member.server()));
         let uid = preflight::check(&host, &member, self, &terms, &objects).await?;
         manifests::leave_changed_roles(&member, &mut objects).await?;
-        if self.dry_run {
+        if dry_run {
             print(format_args!(
                 "cluster {} can be joined: {} objects would be applied there\n",
                 self.cluster,
@@ -157,7 +158,8 @@ impl Join {
         } else if let Some(authority) = &terms.endpoint_authority {
             keep(names::CLUSTER_ENDPOINT_CA_KEY, authority.clone());
         }
-        host.apply(&secret_path_of(namespace, name), &self.secret(&terms, &data)).await?;
+        let kept = host.apply(&secret_path_of(namespace, name), &self.secret(&terms, &data)).await;
+        kept.map_err(|failure| failure.advised(403, MEMBERS_ROLE))?;
         if self.no_wait {
             print(format_args!(
                 "cluster {} joined; the controller registers it when it has answered\n",

@@ -14,8 +14,8 @@ Examples:
   kubectl business kubeconfig east-web -n shop --merge && kubectl get pods";
 
 /// What to do about a cluster that issues none.
-const NO_CERTIFICATE: &str =
-    "an operator makes the cluster ready for people: `kubectl business join` with --people and --endpoint";
+const NO_CERTIFICATE: &str = "an operator makes it ready for people: people.enabled of the chart, once, and for the cluster \
+                              `kubectl business join` with --people and --endpoint";
 /// What to do about a number of days that the server does not take.
 const OTHER_DAYS: &str = "give other --days, or leave them out: then the server chooses";
 
@@ -47,8 +47,12 @@ impl NamespaceKubeconfig {
             let issued = Kubeconfig::from_yaml(&text).map_err(|error| Failure::Stopped(error.to_string()))?;
             let context = issued.current_context.clone().unwrap_or_default();
             let file = files::kubeconfig(own)?;
+            let before = files::read(&file)?.current_context;
+            let before = before.filter(|before| !before.is_empty() && *before != context);
             files::merge_into(&file, issued)?;
-            note(format_args!("{}: the current context is {context}", file.display()));
+            let back = before
+                .map_or_else(String::new, |name| format!("; `kubectl config use-context {name}` leads back"));
+            note(format_args!("{}: the current context is {context}{back}", file.display()));
         } else if let Some(file) = &self.file {
             files::write_secret(file, &text)?;
             note(format_args!("written: kubectl --kubeconfig {} get pods", file.display()));
@@ -81,7 +85,9 @@ mod tests {
             let status = Status::failure(422, "Invalid", "no").with_causes(vec![cause]);
             told(&advised(Failure::Refused(Box::new(status))), Screen::plain(false))
         };
-        assert!(next("spec.clusterName").contains("--people"), "{}", next("spec.clusterName"));
+        for part in ["people.enabled of the chart", "--people and --endpoint"] {
+            assert!(next("spec.clusterName").contains(part), "{}", next("spec.clusterName"));
+        }
         assert!(next("validDays").contains("other --days"), "{}", next("validDays"));
         assert!(!next("metadata.name").contains("--people"), "{}", next("metadata.name"));
     }

@@ -143,11 +143,9 @@ impl Leave {
             View::Json | View::Yaml => {
                 output::data(self.output, &Plan { forgotten: true, ties: Vec::new(), ..plan })?;
             }
-            View::Text | View::Wide => {
-                print(format_args!("cluster {} has left\n", self.cluster))?;
-                note(STAYS);
-            }
+            View::Text | View::Wide => print(format_args!("cluster {} has left\n", self.cluster))?,
         }
+        note(STAYS);
         Ok(Outcome::Done)
     }
 

@@ -1,8 +1,10 @@
-use crate::connection::duration;
+use crate::connection::{ConnectionFlags, duration};
 use crate::failure::{Failure, Outcome};
 use crate::files;
+use crate::kubeconfigs::Kubeconfigs;
 use crate::oidc::{Provider, Session};
-use crate::screen::note;
+use crate::plugin::PLUGIN;
+use crate::screen::{harmless, note};
 use clap::Args;
 use kube::config::Kubeconfig;
 use serde_json::{Value, json};
@@ -20,8 +22,12 @@ use session::{LoginContext, SessionFile};
 
 /// The context of a login that nobody has named.
 pub(crate) const CONTEXT: &str = "business";
-/// What kubectl calls this program.
-const PLUGIN: &str = "kubectl-business";
+/// What users and clusters of logins are called, before the name of their context.
+const OWN: &str = "business-login/";
+/// How long a provider may take for one answer where nobody says.
+const ANSWER: Duration = Duration::from_secs(20);
+const NOT_AS: &str = "--as and --as-group are of no use here: whoever logs in at the provider is who he is there; give them to \
+                      the commands that follow";
 /// The command that is the credential plugin.
 const TOKEN: &str = "token";
 /// What kubectl says where it does not find the program.
@@ -32,13 +38,13 @@ const EXAMPLES: &str = "\
 Examples:
   kubectl business login --issuer https://sso.example.org --client-id kubernetes --server https://api.example.org:6443 \\
     --certificate-authority ca.crt
-  kubectl business login --issuer https://sso.example.org --client-id kubernetes     # for the cluster of the current context
+  kubectl business login --issuer https://sso.example.org --client-id kubernetes     # for the cluster of the login before, or of the current context
   kubectl business login --issuer https://sso.example.org --client-id kubernetes --print-url
   kubectl business login                         # once more, into the current context
   kubectl business login --name carol            # as somebody else, beside it
 
-The provider knows the client as a public one that may be sent back to http://127.0.0.1/callback at any port, with PKCE.
-kubectl then gets fresh tokens by itself, as long as the provider refreshes them.";
+The provider knows the client as a public one that may be sent back to http://127.0.0.1/callback at any port, or at the one
+that --listen-port says, with PKCE. kubectl then gets fresh tokens by itself, as long as the provider refreshes them.";
 
 /// Log in at an identity provider, and write a context for it into the kubeconfig
 #[derive(Debug, Args)]
@@ -59,9 +65,9 @@ pub(crate) struct Login {
     /// Print the address and open no browser
     #[arg(long)]
     print_url: bool,
-    /// The port of 127.0.0.1 that the provider sends the browser back to; any free one if it is left out
-    #[arg(long, default_value_t = 0, value_name = "PORT")]
-    listen_port: u16,
+    /// The port of 127.0.0.1 that the provider sends the browser back to; else that of the context that is logged into again, or any free one (0)
+    #[arg(long, value_name = "PORT")]
+    listen_port: Option<u16>,
     /// The API server; else that of the context that is logged into again, or of the current one
     #[arg(long, value_name = "URL")]
     server: Option<String>,
@@ -91,6 +97,9 @@ pub(crate) struct OidcClient {
     /// A scope to ask for beside those that every login needs; repeat it for several
     #[arg(long, value_name = "NAME")]
     scope: Vec<String>,
+    /// The port that the next login is to listen at; `token` has no use for it
+    #[arg(long, hide = true, value_name = "PORT")]
+    listen_port: Option<u16>,
 }
 
 impl OidcClient {
@@ -100,6 +109,7 @@ impl OidcClient {
             client_id: self.client_id.clone(),
             authority: self.issuer_ca.clone(),
             scopes: self.scope.clone(),
+            within: ANSWER,
         }
     }
 
@@ -114,41 +124,75 @@ impl OidcClient {
             args.push(format!("--issuer-ca={}", whole.display()));
         }
         args.extend(self.scope.iter().map(|scope| format!("--scope={scope}")));
+        args.extend(self.listen_port.filter(|port| *port != 0).map(|port| format!("--listen-port={port}")));
         args.push(format!("--session={session}"));
         Ok(args)
     }
 }
 
 impl Login {
-    /// `own`: the kubeconfig of `--kubeconfig`, `context`: the one whose cluster is meant.
-    pub(crate) async fn run(&self, own: Option<&Path>, context: Option<&str>) -> Result<Outcome, Failure> {
-        let file = files::kubeconfig(own)?;
-        let there = files::read(&file)?;
-        let known = self.known(&there, context);
+    /// `connection`: its context is the one whose cluster is meant, its namespace the project of the new one.
+    pub(crate) async fn run(&self, connection: &ConnectionFlags) -> Result<Outcome, Failure> {
+        if connection.impersonate.is_some() || !connection.as_group.is_empty() {
+            return Err(Failure::Usage(NOT_AS.to_owned()));
+        }
+        let context = connection.context.as_deref();
+        let listed = Kubeconfigs::read(connection.kubeconfig.as_deref())?;
+        let there = &listed.all;
+        let known = self.known(there, context);
         let client = self.client(known.as_ref().map(|known| &known.token.client))?;
         let again = known.as_ref().map(|known| known.name.as_str());
         // For the cluster of another context it is a context of its own.
         let same = again.filter(|again| context.is_none_or(|context| context == *again));
         let name = self.name.as_deref().or(same).unwrap_or(CONTEXT);
+        let file = listed.file_of(name)?;
+        let former = self.former(there, name, context, file)?;
+        let cluster = self.cluster(there, context.or(again).or(former.then_some(name)))?;
+        let kept = session::name_of(there, name, &client, file)?;
+        let session_file = SessionFile::of(&client.provider(), &kept)?;
+        let namespace = files::context(there, name).and_then(|context| context.namespace.as_deref());
+        let namespace = connection.namespace.as_deref().or(namespace);
+        let added = entries(name, &kept, &client, &cluster, namespace)?;
+        // Nobody is sent through a browser for what cannot be written.
+        files::can_be_changed(file)?;
+        let session = self.session(&client, connection.request_timeout).await?;
+        session_file.replace(&session).await?;
+        listed.add(file, added)?;
+        note(format_args!(
+            "logged in as {} for {}; the context {name} of {} is the current one",
+            harmless(&session.subject),
+            cluster.get("server").and_then(Value::as_str).unwrap_or_default(),
+            file.display()
+        ));
+        Ok(Outcome::Done)
+    }
+
+    /// Whether the context that is written is that of a login before. Nobody else's is written anew, nor that of a login to the
+    /// cluster of another context.
+    fn former(
+        &self,
+        there: &Kubeconfig,
+        name: &str,
+        context: Option<&str>,
+        file: &Path,
+    ) -> Result<bool, Failure> {
+        let is_of_login = LoginContext::of(there, name).is_some();
+        let is_there = there.contexts.iter().any(|one| one.name == name);
+        if is_there && !is_of_login {
+            return Err(Failure::Usage(format!(
+                "the context {name} of {} is of no login, and is not replaced: --name says what the new one is called; \
+                 `kubectl config delete-context {name}` makes room for it",
+                file.display()
+            )));
+        }
         let is_another = self.name.is_none() && context.is_some_and(|context| context != name);
-        if is_another && LoginContext::of(&there, name).is_some() {
+        if is_another && is_of_login {
             return Err(Failure::Usage(format!(
                 "the context {name} of {} is that of a login to another cluster: --name says what the new one is called",
                 file.display()
             )));
         }
-        let cluster = self.cluster(&there, context.or(again))?;
-        let kept = session::name_of(&there, name, &client, &file)?;
-        let session = self.session(&client).await?;
-        SessionFile::of(&client.provider(), &kept)?.keep(&session)?;
-        let namespace = files::context(&there, name).and_then(|context| context.namespace.as_deref());
-        files::merge_into(&file, entries(name, &kept, &client, &cluster, namespace)?)?;
-        note(format_args!(
-            "logged in as {}; the context {name} of {} is the current one",
-            session.subject,
-            file.display()
-        ));
-        Ok(Outcome::Done)
+        Ok(is_of_login)
     }
 
     /// The context of a login that says what this call does not: the one that is named, else the current one.
@@ -180,12 +224,15 @@ impl Login {
             client_id: client_id.clone(),
             issuer_ca: self.issuer_ca.clone().or_else(|| same?.issuer_ca.clone()),
             scope: scope.clone(),
+            listen_port: self.listen_port.or_else(|| same?.listen_port),
         })
     }
 
-    async fn session(&self, client: &OidcClient) -> Result<Session, Failure> {
-        let callback = Callback::listen(self.listen_port).await?;
-        let provider = client.provider().known(Some(&callback.url())).await?;
+    /// `within`: how long the provider may take for one answer.
+    async fn session(&self, client: &OidcClient, within: Duration) -> Result<Session, Failure> {
+        let callback = Callback::listen(client.listen_port.unwrap_or_default()).await?;
+        let provider = Provider { within, ..client.provider() };
+        let provider = provider.known(Some(&callback.url())).await?;
         let begun = provider.begin();
         note(format_args!("log in here:\n\n  {}\n", begun.url));
         if !self.print_url {
@@ -231,14 +278,16 @@ fn entries(
         "apiVersion": "client.authentication.k8s.io/v1", "command": plugin()?, "args": client.args(session)?,
         "interactiveMode": "Never", "installHint": INSTALL_HINT,
     });
-    let mut context = json!({"cluster": name, "user": name});
+    // Nobody else's user or cluster of the context's name is replaced.
+    let own = format!("{OWN}{name}");
+    let mut context = json!({"cluster": own, "user": own});
     if let (Some(namespace), Some(map)) = (namespace, context.as_object_mut()) {
         map.insert("namespace".to_owned(), json!(namespace));
     }
     let added = json!({
         "apiVersion": "v1", "kind": "Config", "current-context": name,
-        "clusters": [{"name": name, "cluster": cluster}],
-        "users": [{"name": name, "user": {"exec": exec}}],
+        "clusters": [{"name": own, "cluster": cluster}],
+        "users": [{"name": own, "user": {"exec": exec}}],
         "contexts": [{"name": name, "context": context}],
     });
     Kubeconfig::from_yaml(&added.to_string()).map_err(|error| Failure::Stopped(error.to_string()))

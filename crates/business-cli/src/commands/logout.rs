@@ -1,7 +1,7 @@
 use super::login::CONTEXT;
 use super::login::session::LoginContext;
 use crate::failure::{Failure, Outcome};
-use crate::files;
+use crate::kubeconfigs::Kubeconfigs;
 use crate::screen::note;
 use clap::Args;
 use std::path::Path;
@@ -26,24 +26,30 @@ pub(crate) struct Logout {
 impl Logout {
     /// `own`: the kubeconfig of `--kubeconfig`, `context`: the one of `--context`.
     pub(crate) async fn run(&self, own: Option<&Path>, context: Option<&str>) -> Result<Outcome, Failure> {
-        let file = files::kubeconfig(own)?;
-        let there = files::read(&file)?;
+        let listed = Kubeconfigs::read(own)?;
+        let there = &listed.all;
         let current = there.current_context.as_deref();
         let named = match self.name.as_deref().or(context) {
             Some(named) => [Some(named), None],
             None => [current, Some(CONTEXT)],
         };
-        let known = named.into_iter().flatten().find_map(|name| LoginContext::of(&there, name));
-        let Some(LoginContext { name, token }) = known else {
+        let known = named.into_iter().flatten().find_map(|name| LoginContext::of(there, name));
+        let Some(known) = known else {
             let which = named.into_iter().flatten().next().unwrap_or(CONTEXT);
             return Err(Failure::Usage(format!(
                 "the context {which} of {} is of no login: name one with --name; `kubectl config get-contexts` shows them",
-                file.display()
+                listed.file_of(which)?.display()
             )));
         };
-        token.end().await?;
-        files::change(&file, |whole| files::remove_context(whole, &name))?;
+        known.token.end().await?;
+        let (name, file) = (&known.name, listed.file_of(&known.name)?);
+        listed.remove(name)?;
         note(format_args!("logged out; the context {name} is taken out of {}", file.display()));
+        for other in known.sharing(there) {
+            note(format_args!(
+                "the context {other} had the same session, and stays: `kubectl business login --name {other}` logs in to it again"
+            ));
+        }
         Ok(Outcome::Done)
     }
 }

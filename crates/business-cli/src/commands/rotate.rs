@@ -84,19 +84,17 @@ impl Rotate {
         note(format_args!("1/5 checking {} at {}", self.cluster, member.server()));
         let path = self.check(&host, &member).await?;
         let secret = kept(&host, &path).await?;
+        let of_controller = renewable(&secret, Account::CONTROLLER)?;
+        let of_controller =
+            of_controller.ok_or_else(|| Failure::Stopped(format!("{path} has no kubeconfig")))?;
+        let of_signer = renewable(&secret, Account::SIGNER)?;
         note("2/5 making new credentials there, beside the old ones");
-        let mut renewed = Vec::new();
-        for account in [Account::CONTROLLER, Account::SIGNER] {
-            if let Some(before) = in_secret(&secret, account.key)? {
-                let old_token = token_of(&before)?;
-                let new = account.tokens(&member).made(self.days).await?;
-                renewed.push(Renewed { account, before, old_token, new });
-            }
-        }
-        let Some(controller) = renewed.first().filter(|one| one.account.key == Account::CONTROLLER.key)
-        else {
-            return Err(Failure::Stopped(format!("{path} has no kubeconfig")));
+        let controller = Renewed::of(Account::CONTROLLER, of_controller, &member, self.days).await?;
+        let signer = match of_signer {
+            Some(before) => Some(Renewed::of(Account::SIGNER, before, &member, self.days).await?),
+            None => None,
         };
+        let renewed: Vec<&Renewed> = std::iter::once(&controller).chain(&signer).collect();
         let agents =
             if is_tunnelled(&controller.before)? { self.agents(&host, &member).await? } else { None };
         note(format_args!("3/5 keeping them in {path}"));
@@ -104,7 +102,8 @@ impl Rotate {
         for one in &renewed {
             data.insert(one.account.key.to_owned(), json!(BASE64_STANDARD.encode(one.kubeconfig()?)));
         }
-        let written = host.merge_patch(&path, &patch(&secret, &data)).await?;
+        let written = host.merge_patch(&path, &patch(&secret, &data)).await;
+        let written = written.map_err(|failure| failure.advised(403, MEMBERS_ROLE))?;
         note("4/5 waiting until the controller uses them");
         if let Err(failure) = self.in_use(&host, &fingerprint(&controller.new.token)).await {
             return Err(self.taken_back(&host, &path, &written, &renewed, failure).await);
@@ -183,7 +182,7 @@ impl Rotate {
         host: &Api,
         path: &str,
         written: &Value,
-        renewed: &[Renewed],
+        renewed: &[&Renewed],
         failure: Failure,
     ) -> Failure {
         let before = renewed
@@ -218,6 +217,13 @@ impl Rotate {
 }
 
 impl Renewed {
+    /// With a new token of the account.
+    async fn of(account: Account, before: String, member: &Api, days: u32) -> Result<Self, Failure> {
+        let old_token = token_of(&before)?;
+        let new = account.tokens(member).made(days).await?;
+        Ok(Self { account, before, old_token, new })
+    }
+
     /// The same with the new token.
     fn kubeconfig(&self) -> Result<String, Failure> {
         with_token(&self.before, &self.new.token)
@@ -228,6 +234,15 @@ impl Renewed {
 async fn kept(host: &Api, path: &str) -> Result<Value, Failure> {
     let found = host.get(path).await;
     found.map_err(|failure| failure.advised(403, MEMBERS_ROLE).advised(404, NO_SECRET))
+}
+
+/// The kubeconfig of an account. One that takes no other token is refused before there is one.
+fn renewable(secret: &Value, account: Account) -> Result<Option<String>, Failure> {
+    let found = in_secret(secret, account.key)?;
+    if let Some(kubeconfig) = &found {
+        with_token(kubeconfig, "")?;
+    }
+    Ok(found)
 }
 
 /// Nobody has written in between.

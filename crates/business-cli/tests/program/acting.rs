@@ -81,6 +81,15 @@ async fn roles_are_given_listed_and_taken() {
     assert_eq!(again.code, 1);
     assert_eq!(access(&["add", "web", "--role", "edit"]).code, 2, "nobody is named");
     assert_eq!(world.run("bob", &["access", "add", "web", "--user", "bob", "--role", "admin"]).code, 1);
+    access(&["add", "shop", "--user", "bob", "--role", "edit"]).expect(0);
+    let keeps = "user bob still has the role edit, from project shop: take it there";
+    let add = ["add", "web", "--user", "bob", "--role", "view"];
+    for args in [&add[..], &["remove", "web", "--user", "bob"]] {
+        let told = access(args);
+        assert!(told.err.contains(keeps), "{args:?}: {}", told.err);
+        assert!(told.err.contains("a role by a group counts all the same"), "{args:?}: {}", told.err);
+        told.expect(0);
+    }
 }
 
 #[tokio::test]

@@ -153,7 +153,9 @@ fn a_cluster_is_forgotten_with_the_secret_that_its_record_names() {
     assert_eq!(left.code, 1, "{}", left.err);
     assert!(left.err.contains("by --members-namespace"), "{}", left.err);
     assert_eq!(elsewhere.asked("DELETE"), [""; 0]);
-    let told = kube(true).run(&[&LEAVE[..], &["-o", "json"]].concat()).json(0);
+    let left = kube(true).run(&[&LEAVE[..], &["-o", "json"]].concat());
+    assert!(left.err.contains("its token stay until"), "whoever reads JSON is told, too: {}", left.err);
+    let told = left.json(0);
     assert_eq!(told, json!({"cluster": "east", "cordoned": false, "forgotten": true, "ties": []}));
     let there = kube(true);
     let left = there.run(&LEAVE);
@@ -229,6 +231,57 @@ fn a_secret_that_rotate_does_not_get_is_looked_for_where_it_may_be() {
     }
 }
 
+/// A kubeconfig as it is kept in a Secret.
+fn kept(kubeconfig: &str) -> Answer {
+    let data = json!({"kubeconfig": BASE64_STANDARD.encode(kubeconfig)});
+    (200, json!({"metadata": {"resourceVersion": "1"}, "data": data}))
+}
+
+/// As `join` makes it.
+fn kept_by_join() -> Answer {
+    let kubeconfig = json!({
+        "current-context": "east", "clusters": [{"name": "east", "cluster": {"server": "https://east"}}],
+        "contexts": [{"name": "east", "context": {"cluster": "east", "user": "u"}}],
+        "users": [{"name": "u", "user": {"token": "old"}}],
+    });
+    kept(&kubeconfig.to_string())
+}
+
+fn new_token() -> Answer {
+    (200, json!({"status": {"token": "new", "expirationTimestamp": "2030-01-01T00:00:00Z"}}))
+}
+
+#[test]
+fn a_secret_that_cannot_be_written_is_a_matter_of_the_members_role() {
+    let kube = StandIn::start(|call, _| match call {
+        call if call == format!("GET {SECRETS}/cluster-east") => Some(kept_by_join()),
+        call if call == format!("PATCH {SECRETS}/cluster-east") => Some(refused(403, "no Secret for you")),
+        call => call.ends_with("/token").then(new_token),
+    });
+    for command in ["join", "rotate"] {
+        let ended = kube.run_for_member(&[command, "east"]);
+        assert_eq!(ended.code, 3, "{command}: {}", ended.err);
+        assert!(ended.err.contains("next: have the Role business-operator"), "{command}: {}", ended.err);
+    }
+}
+
+#[test]
+fn a_kept_kubeconfig_that_takes_no_token_is_told_before_there_is_one() {
+    for (kubeconfig, why) in [("[", "cannot be used"), ("{}", "its current context has no user")] {
+        let kube = StandIn::start(move |call, _| match call {
+            call if call == format!("GET {SECRETS}/cluster-east") => Some(kept(kubeconfig)),
+            call => call.ends_with("/token").then(new_token),
+        });
+        let ended = kube.run_for_member(&["rotate", "east"]);
+        assert_eq!(ended.code, 1, "{}", ended.err);
+        for part in ["the kubeconfig kept in the Secret", why, "`kubectl business join` makes it anew"] {
+            assert!(ended.err.contains(part), "{part}: {}", ended.err);
+        }
+        assert!(!ended.err.contains("name one with --kubeconfig"), "{}", ended.err);
+        assert_eq!(kube.asked("POST"), [""; 0], "no token is left behind");
+    }
+}
+
 #[test]
 fn a_server_that_is_not_there_is_told_at_once_and_one_that_asks_for_patience_is_asked_again() {
     let kube = StandIn::start(|_, _| Some((503, json!("service unavailable"))));
@@ -284,8 +337,7 @@ fn a_join_leaves_changed_roles_of_people_and_takes_away_what_a_shared_cluster_mu
                 || call.starts_with(&format!("GET {SECRETS}/"))
                 || (call == format!("DELETE {BINDING}") && code == 404);
             if call.ends_with("/token") {
-                let ends = "2030-01-01T00:00:00Z";
-                return Some((200, json!({"status": {"token": "new", "expirationTimestamp": ends}})));
+                return Some(new_token());
             }
             unknown.then(|| refused(404, "not found"))
         });
@@ -371,6 +423,40 @@ fn what_is_there_is_taken() {
 }
 
 #[test]
+fn adopt_and_join_are_rehearsed_by_the_flag_of_the_other_commands() {
+    let take = Take::new();
+    let (adopt, join) = (take.args(), ["join", "east"]);
+    let kube = StandIn::start(|call, _| {
+        let there = json!({"metadata": {}, "items": [{"metadata": {"name": "web"}}]});
+        (call == "GET /api/v1/namespaces").then_some((200, there))
+    });
+    for dry_run in ["--dry-run", "--dry-run=server"] {
+        let told = kube.run_for_member(&[&adopt[..], &[dry_run]].concat()).expect(0);
+        assert_eq!(told, "1 namespace would be taken\n");
+        let told = kube.run_for_member(&[&join[..], &[dry_run]].concat()).expect(0);
+        assert!(told.starts_with("cluster east can be joined"), "{told}");
+    }
+    for command in [&adopt[..], &join] {
+        let client = kube.run_for_member(&[command, &["--dry-run=client"]].concat());
+        assert!(client.code == 2 && client.err.contains("`create` alone"), "{command:?}: {}", client.err);
+    }
+    assert_eq!(kube.asked("PATCH"), [""; 0]);
+}
+
+#[test]
+fn a_list_that_always_promises_one_more_page_is_not_read_for_ever() {
+    let take = Take::new();
+    let kube = StandIn::start(|call, _| {
+        let more = json!({"metadata": {"continue": "more"}, "items": []});
+        (call == "GET /api/v1/namespaces").then_some((200, more))
+    });
+    let ended = kube.run_for_member(&take.args());
+    assert_eq!(ended.code, 1, "{}", ended.err);
+    assert!(ended.err.contains("/api/v1/namespaces does not end within 500 pages"), "{}", ended.err);
+    assert_eq!(kube.asked("GET /api/v1/namespaces").len(), 501, "with that of kube-system");
+}
+
+#[test]
 fn a_member_cluster_that_refuses_is_no_matter_of_the_platforms_roles() {
     for (code, message, exit, next) in [
         (401, "Unauthorized", 1, "has no credentials there"),
@@ -393,18 +479,8 @@ fn a_member_cluster_that_refuses_is_no_matter_of_the_platforms_roles() {
 #[test]
 fn what_did_not_come_in_time_is_told_with_what_is_so_now() {
     let kube = StandIn::start(|call, _| match call {
-        call if call == format!("GET {SECRETS}/cluster-east") => {
-            let kubeconfig = json!({
-                "current-context": "east", "clusters": [{"name": "east", "cluster": {"server": "https://east"}}],
-                "contexts": [{"name": "east", "context": {"cluster": "east", "user": "u"}}],
-                "users": [{"name": "u", "user": {"token": "old"}}],
-            });
-            let kubeconfig = BASE64_STANDARD.encode(kubeconfig.to_string());
-            Some((200, json!({"metadata": {"resourceVersion": "1"}, "data": {"kubeconfig": kubeconfig}})))
-        }
-        call if call.ends_with("/token") => {
-            Some((200, json!({"status": {"token": "new", "expirationTimestamp": "2030-01-01T00:00:00Z"}})))
-        }
+        call if call == format!("GET {SECRETS}/cluster-east") => Some(kept_by_join()),
+        call if call.ends_with("/token") => Some(new_token()),
         call if call == get("namespaces/shop/namespaces") => {
             let web = json!({"metadata": {"name": "east-web"}, "spec": {"clusterName": "east"}});
             Some((200, json!({"metadata": {}, "items": [web]})))
@@ -433,4 +509,62 @@ fn who_has_named_no_project_is_told_how() {
     assert!(ended.err.contains("kubectl config set-context --current --namespace=PROJECT"), "{}", ended.err);
     let named = kube.run(&["kubeconfig", "east-web", "-n", "shop"]);
     assert!(named.code == 1 && !named.err.contains(next), "{}", named.err);
+}
+
+#[test]
+fn what_is_only_printed_needs_a_project_that_was_named() {
+    let kube = StandIn::start(|_, _| None);
+    let create = ["create", "ns", "web", "--cluster", "east", "--hard", "pods=1", "--dry-run=client"];
+    let ended = kube.run(&[&create[..], &["-o", "yaml"]].concat());
+    assert_eq!((ended.code, ended.out.as_str()), (2, ""), "it would lie in project default: {}", ended.err);
+    assert!(ended.err.contains("no project was named: -n PROJECT"), "{}", ended.err);
+    let named = kube.run(&[&create[..], &["-o", "yaml", "-n", "shop"]].concat()).expect(0);
+    assert!(named.contains("namespace: shop"), "{named}");
+}
+
+#[test]
+fn whoever_enters_a_namespace_is_told_how_to_come_back() {
+    let kube = StandIn::start(|call, _| {
+        let issued = json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "east/front",
+            "clusters": [{"name": "east/front", "cluster": {"server": "https://east"}}],
+            "contexts": [{"name": "east/front", "context": {"cluster": "east/front", "user": "east/front"}}],
+            "users": [{"name": "east/front", "user": {"token": "t"}}],
+        });
+        call.ends_with("/certificate").then_some((200, issued))
+    });
+    let merge = ["kubeconfig", "east-front", "-n", "web", "--merge"];
+    let first = kube.run(&merge);
+    let told = "the current context is east/front; `kubectl config use-context c` leads back";
+    assert!(first.err.contains(told), "{}", first.err);
+    first.expect(0);
+    let again = kube.run(&[&merge[..], &["--context", "c"]].concat());
+    assert!(again.code == 0 && !again.err.contains("leads back"), "it was so before: {}", again.err);
+}
+
+#[test]
+fn kubeconfigs_of_several_namespaces_lie_beside_each_other_in_one_file() {
+    // As business-api writes them: every name is CLUSTER/NAMESPACE.
+    let kube = StandIn::start(|call, _| {
+        let name = call.strip_suffix("/certificate")?.rsplit('/').next()?.replace('-', "/");
+        let config = json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": name,
+            "clusters": [{"name": name, "cluster": {"server": format!("https://{name}")}}],
+            "users": [{"name": name, "user": {"token": name}}],
+            "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
+        });
+        Some((200, config))
+    });
+    for name in ["c1-a", "c1-b", "c2-a", "c1-b"] {
+        let ended = kube.run(&["--context", "c", "kubeconfig", name, "-n", "shop", "--merge"]);
+        assert_eq!(ended.code, 0, "{}", ended.err);
+    }
+    let text = std::fs::read_to_string(&kube.kubeconfig).unwrap();
+    let config: Value = serde_yaml_ng::from_str(&text).unwrap();
+    for (list, own) in [("clusters", "c"), ("users", "u"), ("contexts", "c")] {
+        let entries = config[list].as_array().unwrap();
+        let names: Vec<&str> = entries.iter().map(|entry| entry["name"].as_str().unwrap()).collect();
+        assert_eq!(names, [own, "c1/a", "c2/a", "c1/b"], "{list}");
+    }
+    assert_eq!(config["current-context"], "c1/b");
 }

@@ -1,6 +1,8 @@
 use crate::world::{PROGRAM, World};
+use serde_json::json;
 use std::path::Path;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 /// Calls the script's function as bash does when somebody presses Tab behind a line.
 const BASH: &str = r#"
@@ -92,6 +94,27 @@ async fn names_are_those_that_the_caller_sees() {
         ":4\n",
         "who may not ask is told nothing"
     );
+}
+
+#[test]
+fn a_credential_plugin_that_does_not_end_keeps_nobody_from_typing() {
+    let exec = json!({
+        "apiVersion": "client.authentication.k8s.io/v1", "command": "sleep", "args": ["60"], "interactiveMode": "Never",
+    });
+    let config = json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "c",
+        "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}],
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        "users": [{"name": "u", "user": {"exec": exec}}],
+    });
+    let kubeconfig = std::env::temp_dir().join(format!("business-plugin-{}", uuid::Uuid::new_v4()));
+    std::fs::write(&kubeconfig, config.to_string()).unwrap();
+    let begun = Instant::now();
+    let args = ["__complete", "--", "tree", ""];
+    let output = Command::new(PROGRAM).args(args).env("KUBECONFIG", &kubeconfig).output().unwrap();
+    std::fs::remove_file(kubeconfig).unwrap();
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), ":4\n");
+    assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
 }
 
 #[test]

@@ -204,6 +204,12 @@ impl Home {
         serde_yaml_ng::from_str(&std::fs::read_to_string(file).unwrap()).unwrap()
     }
 
+    fn write(&self, config: &Value) {
+        let directory = self.directory.join(".kube");
+        std::fs::create_dir_all(&directory).unwrap();
+        std::fs::write(directory.join("config"), config.to_string()).unwrap();
+    }
+
     /// How many sessions are kept.
     fn sessions(&self) -> usize {
         let files = std::fs::read_dir(self.directory.join(".kube/cache/business")).unwrap();
@@ -331,12 +337,135 @@ fn a_login_to_the_cluster_of_another_context_does_not_take_the_place_of_the_one_
     assert!(refused.status.code() == Some(2) && said.contains("--name says"), "{refused:?}");
     let (code, told) = home.login_by(&["--context", "b-admin", "--name", "b"], str::to_owned);
     assert!(code == 0 && told.contains("the context b of"), "{told}");
-    let clusters = &home.kubeconfig()["clusters"];
-    let server = |name: &str| {
-        let found = clusters.as_array().unwrap().iter().find(|one| one["name"] == name);
-        found.unwrap()["cluster"]["server"].clone()
+    let config = home.kubeconfig();
+    assert_eq!(server(&config, "business"), "https://api.test:6443");
+    assert_eq!(server(&config, "b"), "https://b.test");
+}
+
+/// The server of a context.
+fn server(config: &Value, context: &str) -> String {
+    let named = |list: &str, name: &Value| {
+        let entries = config[list].as_array().unwrap();
+        entries.iter().find(|one| one["name"] == *name).unwrap().clone()
     };
-    assert_eq!((server("business"), server("b")), (json!("https://api.test:6443"), json!("https://b.test")));
+    let cluster = named("contexts", &json!(context))["context"]["cluster"].clone();
+    named("clusters", &cluster)["cluster"]["server"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn what_is_of_no_login_is_not_replaced() {
+    let (provider, home) = (StandIn::start(3600), Home::new());
+    let config = json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "admin@prod",
+        "contexts": [{"name": "admin@prod", "context": {"cluster": "prod", "user": "prod"}}],
+        "clusters": [{"name": "prod", "cluster": {"server": "https://prod.test"}}],
+        "users": [{"name": "prod", "user": {"client-key-data": "a2V5"}}],
+    });
+    home.write(&config);
+    let flags = [&first(&provider.issuer)[..], &["--name", "prod"]].concat();
+    assert_eq!(home.login_by(&flags, str::to_owned).0, 0);
+    let written = home.kubeconfig();
+    assert_eq!(written["users"][0], config["users"][0], "its key is there still");
+    assert_eq!(server(&written, "admin@prod"), "https://prod.test");
+    assert_eq!(server(&written, "prod"), "https://api.test:6443");
+    let args = [&["login", "--name", "admin@prod"][..], &first(&provider.issuer)].concat();
+    let refused = home.program(&args).output().unwrap();
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(refused.status.code() == Some(2) && said.contains("delete-context admin@prod"), "{said}");
+    assert_eq!(home.kubeconfig(), written);
+}
+
+#[test]
+fn a_login_of_another_day_is_for_the_cluster_that_it_was_for() {
+    let (provider, home) = (StandIn::start(3600), Home::new());
+    assert_eq!(home.login(&provider.issuer, str::to_owned).0, 0);
+    let mut config = home.kubeconfig();
+    let member = json!({"name": "c1/a", "context": {"cluster": "c1/a", "user": "c1/a"}});
+    config["contexts"].as_array_mut().unwrap().push(member);
+    let cluster = json!({"name": "c1/a", "cluster": {"server": "https://c1.test"}});
+    config["clusters"].as_array_mut().unwrap().push(cluster);
+    config["current-context"] = json!("c1/a");
+    home.write(&config);
+    let flags = ["--issuer", &provider.issuer, "--client-id", "kubernetes", "-n", "shop"];
+    let (code, told) = home.login_by(&flags, str::to_owned);
+    assert!(code == 0 && told.contains("logged in as alice for https://api.test:6443"), "{told}");
+    let config = home.kubeconfig();
+    assert_eq!(server(&config, "business"), "https://api.test:6443");
+    assert_eq!(server(&config, "c1/a"), "https://c1.test");
+    let own = config["contexts"].as_array().unwrap().iter().find(|one| one["name"] == "business");
+    assert_eq!(own.unwrap()["context"]["namespace"], "shop");
+    let refused = home.program(&["login", "--as", "eve"]).output().unwrap();
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+}
+
+#[test]
+fn of_several_kubeconfigs_the_one_that_has_the_context_is_written() {
+    let (provider, home) = (StandIn::start(3600), Home::new());
+    let [absent, first_file, second] = ["absent", "a", "b"].map(|name| home.directory.join(name));
+    let other = json!({"apiVersion": "v1", "kind": "Config", "current-context": ""});
+    std::fs::write(&first_file, other.to_string()).unwrap();
+    let flags = [&first(&provider.issuer)[..], &["--kubeconfig", second.to_str().unwrap()]].concat();
+    assert_eq!(home.login_by(&flags, str::to_owned).0, 0);
+    let listed = std::env::join_paths([&absent, &first_file, &second]).unwrap();
+    let run = |args: &[&str]| home.program(args).env("KUBECONFIG", &listed).output().unwrap();
+    let never = run(&["login", "--timeout", "1ms", "--print-url"]);
+    let said = String::from_utf8_lossy(&never.stderr);
+    assert_eq!(never.status.code(), Some(4), "the context of the second file is known: {said}");
+    let output = run(&["logout"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.contains(&*second.to_string_lossy()), "{said}");
+    assert!(!std::fs::read_to_string(&second).unwrap().contains("business-login/"), "it is taken out");
+    assert_eq!(std::fs::read_to_string(&first_file).unwrap(), other.to_string(), "nothing of it is there");
+    let nobody = run(&["tree"]);
+    let said = String::from_utf8_lossy(&nobody.stderr);
+    assert!(nobody.status.code() == Some(1) && said.contains("there is none, or nothing in it"), "{said}");
+}
+
+#[test]
+fn what_cannot_be_written_is_told_of_before_anybody_logs_in() {
+    let home = Home::new();
+    std::fs::create_dir(home.directory.join(".kube")).unwrap();
+    std::os::unix::fs::symlink("absent", home.directory.join(".kube/config")).unwrap();
+    let args = [&["login", "--print-url", "--timeout", "1ms"][..], &first("http://127.0.0.1:1")].concat();
+    let output = home.program(&args).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(1) && said.contains("a link to what is not there"), "{said}");
+}
+
+#[test]
+fn a_session_that_has_ended_is_told_of_as_the_plugin_does() {
+    let (provider, home) = (StandIn::start(3600), Home::new());
+    assert_eq!(home.login(&provider.issuer, str::to_owned).0, 0);
+    std::fs::remove_dir_all(home.directory.join(".kube/cache")).unwrap();
+    let output = home.program(&["tree"]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    let told = "error: nobody is logged in: log in again with `kubectl business login --name business`\n";
+    assert_eq!(said, told);
+}
+
+#[test]
+fn a_provider_is_asked_by_the_proxy() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let proxy = format!("http://user:secret@{}", listener.local_addr().unwrap());
+    let asked = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let head = BufReader::new(stream.try_clone().unwrap()).lines().map_while(Result::ok);
+        let head: Vec<String> = head.take_while(|line| !line.is_empty()).collect();
+        write!(stream, "HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n").unwrap();
+        head.join("\n")
+    });
+    let args = ["login", "--issuer", "https://sso.test", "--client-id", "x", "--server", "https://x"];
+    let home = Home::new();
+    let mut command = home.program(&args);
+    command.env_remove("NO_PROXY").env_remove("no_proxy").env("HTTPS_PROXY", &proxy);
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(1) && said.contains("by the proxy http://127.0.0.1:"), "{said}");
+    assert!(!said.contains("secret"), "{said}");
+    let asked = asked.join().unwrap();
+    assert!(asked.starts_with("CONNECT sso.test:443 HTTP/1.1\n"), "{asked}");
+    assert!(asked.contains("Proxy-Authorization: Basic dXNlcjpzZWNyZXQ="), "{asked}");
 }
 
 #[test]
@@ -345,7 +474,9 @@ fn a_login_is_repeated_without_a_word() {
     let never = home.program(&["login"]).output().unwrap();
     let said = String::from_utf8_lossy(&never.stderr);
     assert!(never.status.code() == Some(2) && said.contains("--issuer and --client-id"), "{never:?}");
-    let flags = [&first(&provider.issuer)[..], &["--name", "prod", "--scope", "groups"]].concat();
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
+    let more = ["--name", "prod", "--scope", "groups", "--listen-port", &port];
+    let flags = [&first(&provider.issuer)[..], &more].concat();
     assert_eq!(home.login_by(&flags, str::to_owned).0, 0);
     let mut config = home.kubeconfig();
     config["contexts"][0]["context"]["namespace"] = json!("shop");
@@ -355,6 +486,7 @@ fn a_login_is_repeated_without_a_word() {
     assert_eq!(home.kubeconfig(), config, "all is as it was, the project of the context, too");
     let asked = provider.asked.lock().unwrap().clone();
     assert!(asked[2]["scope"].contains("groups"), "{asked:?}");
+    assert_eq!(asked[2]["redirect_uri"], format!("http://127.0.0.1:{port}/callback"));
     let (code, told) = home.login_by(&["--name", "carol"], str::to_owned);
     assert!(code == 0 && told.contains("the context carol"), "{told}");
     let clusters = &home.kubeconfig()["clusters"];
@@ -385,6 +517,7 @@ fn nobody_who_does_not_log_in_is_told_that_it_goes_on() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(4), "{said}");
     assert!(said.contains("next: call it again") && !said.contains("without you"), "{said}");
+    assert!(said.contains("--listen-port"), "{said}");
 }
 
 #[test]

@@ -141,6 +141,13 @@ async fn objects_of_a_file_are_decided_one_by_one() {
     let piped = world.feed("alice", &["explain", "-f", "-"], Some(&namespace("one", 1)));
     assert!(piped.expect(0).starts_with("namespace east-one in project web: fits\n"));
     assert_eq!(world.feed("alice", &["explain", "-f", "-"], Some("kind: Pod\napiVersion: v1\n")).code, 2);
+    let absent = namespace("one", 1).replace("namespace: web", "namespace: absent");
+    let told = world.feed("alice", &["explain", "-f", "-", "-o", "json"], Some(&absent)).json(3);
+    assert_eq!(told[0]["refusal"]["code"], 404, "each object of a file has its verdict: {told:#}");
+    let flags = ["explain", "ns", "one", "-n", "absent", "--cluster", "east", "--set", "pods=1"];
+    let told = world.run("alice", &flags);
+    assert_eq!((told.code, told.out.as_str()), (1, ""), "there is nothing that it could fit into");
+    assert!(told.err.contains("projects.business.tkestack.io \"absent\" not found"), "{}", told.err);
 }
 
 #[tokio::test]

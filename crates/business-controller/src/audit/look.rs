@@ -4,7 +4,7 @@ use super::survey::Survey;
 use super::{DEADLINE, SILENT};
 use crate::context::Context;
 use crate::member::observed::Marks;
-use crate::member::{Member, Reach};
+use crate::member::{Member, Reach, weight};
 use crate::seal::{Keyring, Opened, key_id};
 use k8s_openapi::Metadata;
 use k8s_openapi::api::core::v1::{Namespace, ResourceQuota};
@@ -15,6 +15,7 @@ use serde::de::DeserializeOwned;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt::Debug;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::time::timeout;
 
@@ -39,8 +40,66 @@ pub struct Sighting {
 #[derive(Debug, Default)]
 pub struct Sights {
     pub sightings: Vec<Sighting>,
-    /// Ids of the keys that seals there say they were made with.
+    /// Ids of those of our keys that seals there say they were made with.
     pub keys: BTreeSet<String>,
+}
+
+/// How much all looks of a pass may keep of what they see, about: whoever rules a cluster chooses how many namespaces bear our
+/// marks, and how long these are.
+#[derive(Debug)]
+pub struct Room {
+    most: usize,
+    clusters: usize,
+    taken: AtomicUsize,
+}
+
+impl Room {
+    /// So many bytes, for so many clusters. Beyond them none of these has more than an even share, so it is twice as many at the
+    /// worst, and who has little is always compared.
+    pub fn new(most: usize, clusters: usize) -> Self {
+        Self { most, clusters, taken: AtomicUsize::new(0) }
+    }
+
+    fn part(&self) -> Part<'_> {
+        Part { room: self, bytes: 0 }
+    }
+}
+
+/// What one look keeps.
+#[derive(Debug)]
+struct Part<'a> {
+    room: &'a Room,
+    bytes: usize,
+}
+
+impl Part<'_> {
+    fn take(&mut self, bytes: usize) -> Result<(), String> {
+        let Room { most, clusters, taken } = self.room;
+        self.bytes = self.bytes.saturating_add(bytes);
+        let all = taken.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
+        if all <= *most || self.bytes <= most / (*clusters).max(1) {
+            return Ok(());
+        }
+        let mib = self.bytes.div_ceil(1 << 20);
+        Err(format!("its namespaces and quotas with our marks take {mib} MiB, and there is no room for more"))
+    }
+
+    fn give_back(&mut self, bytes: usize) {
+        let given = bytes.min(self.bytes);
+        self.bytes = self.bytes.saturating_sub(given);
+        self.room.taken.fetch_sub(given, Ordering::Relaxed);
+    }
+
+    /// What it has now is kept beyond the look.
+    fn stays(mut self) {
+        self.bytes = 0;
+    }
+}
+
+impl Drop for Part<'_> {
+    fn drop(&mut self) {
+        self.give_back(self.bytes);
+    }
 }
 
 /// Whether a cluster can be looked at, so that nothing appears in it afterwards that was decided before. The error says
@@ -74,18 +133,23 @@ pub async fn look(
     member: &Arc<Member>,
     survey: &Survey,
     keyring: &Keyring,
+    room: &Room,
 ) -> Result<Sights, String> {
     let mut sights = Sights::default();
-    let mut quotas: HashMap<String, Marks> = HashMap::new();
+    let mut part = room.part();
+    // Of those that are marked the seal, by namespace.
+    let mut quotas: HashMap<String, Option<String>> = HashMap::new();
     each::<ResourceQuota>(member, |metadata| {
         let marks = Marks::of(&metadata);
-        sights.keys.extend(key_of(&marks));
+        sights.keys.extend(key_of(&marks, keyring));
         if metadata.name == metadata.namespace
             && is_marked(&marks)
             && let Some(namespace) = metadata.namespace
         {
-            quotas.insert(namespace, marks);
+            part.take(of_quota(&namespace, marks.seal.as_deref()))?;
+            quotas.insert(namespace, marks.seal);
         }
+        Ok(())
     })
     .await?;
     let held = survey.places_in(&member.name);
@@ -93,20 +157,37 @@ pub async fn look(
     let is_awaited = |name: &str| held.contains(name) || imported.contains(name);
     each::<Namespace>(member, |metadata| {
         let marks = Marks::of(&metadata);
-        sights.keys.extend(key_of(&marks));
+        sights.keys.extend(key_of(&marks, keyring));
         let name = metadata.name.unwrap_or_default();
         let uid = metadata.uid.unwrap_or_default();
-        let quota = quotas.get(&name);
+        let quota = quotas.remove(&name);
         if !is_marked(&marks) && quota.is_none() && !is_awaited(&name) {
-            return;
+            return Ok(());
         }
-        let texts = [Some(&marks), quota].into_iter().flatten().filter_map(|marks| marks.seal.as_deref());
-        let seals = texts.filter_map(|text| open(keyring, member, &name, &uid, text)).collect();
+        if let Some(seal) = &quota {
+            part.give_back(of_quota(&name, seal.as_deref()));
+        }
+        let texts = [marks.seal, quota.flatten()];
+        let texts = || texts.iter().flatten();
+        let seals = texts().filter_map(|text| open(keyring, member, &name, &uid, text)).collect();
         let mark = marks.uid;
-        sights.sightings.push(Sighting { member: Arc::clone(member), name, uid, mark, seals });
+        let kept = weight::texts([&name, &uid].into_iter().chain(&mark).chain(texts()));
+        let sighting = Sighting { member: Arc::clone(member), name, uid, mark, seals };
+        part.take(kept.saturating_add(weight::of(&sighting)))?;
+        sights.sightings.push(sighting);
+        Ok(())
     })
     .await?;
+    for (namespace, seal) in quotas {
+        part.give_back(of_quota(&namespace, seal.as_deref()));
+    }
+    part.stays();
     Ok(sights)
+}
+
+/// What is kept of a quota until its namespace is looked at.
+fn of_quota(namespace: &str, seal: Option<&str>) -> usize {
+    weight::texts([namespace].into_iter().chain(seal))
 }
 
 /// Names of a cluster's namespaces that imported objects will take over.
@@ -129,11 +210,16 @@ fn is_marked(marks: &Marks) -> bool {
     marks.uid.is_some() || marks.seal.is_some()
 }
 
-fn key_of(marks: &Marks) -> Option<String> {
-    marks.seal.as_deref().and_then(key_id).map(str::to_owned)
+/// Anybody can write that a seal has another key.
+fn key_of(marks: &Marks, keyring: &Keyring) -> Option<String> {
+    let id = marks.seal.as_deref().and_then(key_id).filter(|id| keyring.has(id));
+    id.map(str::to_owned)
 }
 
-async fn each<K>(member: &Member, mut take: impl FnMut(ObjectMeta)) -> Result<(), String>
+async fn each<K>(
+    member: &Member,
+    mut take: impl FnMut(ObjectMeta) -> Result<(), String>,
+) -> Result<(), String>
 where
     K: Resource<DynamicType = ()> + Metadata<Ty = ObjectMeta> + Clone + Debug + DeserializeOwned,
 {
@@ -145,11 +231,28 @@ where
             Err(_elapsed) => return Err(SILENT.to_owned()),
         };
         for object in page.items {
-            take(object.metadata);
+            take(object.metadata)?;
         }
         match page.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => params = params.continue_token(&token),
             None => return Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_has_little_finds_room_although_others_have_taken_it() {
+        let room = Room::new(100, 4);
+        let (mut large, mut small) = (room.part(), room.part());
+        assert!(large.take(90).is_ok() && small.take(20).is_ok());
+        assert!(large.take(1).is_err() && small.take(5).is_ok() && small.take(1).is_err());
+        drop(large);
+        assert!(small.take(50).is_ok());
+        small.stays();
+        assert_eq!(room.taken.load(Ordering::Relaxed), 76);
     }
 }

@@ -105,7 +105,8 @@ impl Directory {
         for (name, held) in &mut self.listed {
             let (Some(successor), Some(followed)) = (&mut held.successor, &held.followed) else { continue };
             let member = Arc::clone(&followed.member);
-            let waits = !doubted && member.reach() == Reach::Reachable;
+            let answers = member.reach() == Reach::Reachable || member.is_set_aside();
+            let waits = !doubted && answers;
             match successor.trial {
                 TrialState::UnderWay => continue,
                 TrialState::Ended(at) if waits && at.elapsed() < ASK_PERIOD => continue,
@@ -207,8 +208,7 @@ async fn trial(member: &Member, new: &MemberApi) -> Result<(), String> {
         Err(failure) => return Err(failure.to_string()),
     }
     let lacking = lacking(&new.client()).await.map_err(|failure| failure.to_string())?;
-    let is_cut_off = matches!(member.reach(), Reach::Unreachable { .. });
-    if lacking.is_empty() || is_cut_off || member.api.is_locked_out().await {
+    if lacking.is_empty() || is_cut_off(member).await || member.api.is_locked_out().await {
         return Ok(());
     }
     let unknown = |failure: CallFailure| {
@@ -217,6 +217,12 @@ async fn trial(member: &Member, new: &MemberApi) -> Result<(), String> {
     let before = self::lacking(&member.api.client()).await.map_err(unknown)?;
     let lost: Vec<&str> = lacking.difference(&before).map(String::as_str).collect();
     if lost.is_empty() { Ok(()) } else { Err(format!("they may not do there: {}", lost.join(", "))) }
+}
+
+/// Whether it is not reached by the credentials in use. One that is left alone since too much is seen may answer all the same.
+async fn is_cut_off(member: &Member) -> bool {
+    let is_unreachable = matches!(member.reach(), Reach::Unreachable { .. });
+    is_unreachable && !(member.is_set_aside() && member.is_the_one().await.is_ok())
 }
 
 /// What is needed and not allowed.

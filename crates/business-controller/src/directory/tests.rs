@@ -1,6 +1,7 @@
 use super::*;
 use crate::fixtures::server::CLUSTER;
-use crate::fixtures::world::World;
+use crate::fixtures::world::{SEEN_MAX, World};
+use crate::member::ClusterNamespace;
 use crate::members::Lookup;
 use http::{Method, Request, Response};
 use http_body_util::{BodyExt as _, Full};
@@ -341,6 +342,24 @@ async fn credentials_that_are_refused_give_way_at_once_to_those_that_are_there()
     following.until("they are refused", || following.sight().refused.is_some()).await;
     following.cluster.lets_out(&token(0));
     following.until_without_a_gap("they are in use", || following.uses(1)).await;
+}
+
+#[tokio::test]
+async fn a_cluster_that_is_left_alone_since_too_much_is_seen_is_not_cut_off() {
+    let following = Following::start().await;
+    let member = following.member().unwrap();
+    let remaining = vec!["x".repeat(SEEN_MAX)];
+    let large = ClusterNamespace { name: "web".into(), remaining, ..ClusterNamespace::default() };
+    member.observed.namespace(large, true);
+    following.until("it is left alone", || !following.is_reachable()).await;
+    following.cluster.lets_in(&token(1), &["create namespaces"]);
+    following.tell(Ok(following.cluster.listed(&token(1))));
+    let why = "may not do there: create namespaces";
+    following.until(why, || following.sight().refused.is_some_and(|told| told.contains(why))).await;
+    assert!(following.uses(0) && member.is_set_aside());
+    following.cluster.lets_in(&token(2), &[]);
+    following.tell(Ok(following.cluster.listed(&token(2))));
+    following.until("those that are as good are in use", || following.uses(2)).await;
 }
 
 #[tokio::test]

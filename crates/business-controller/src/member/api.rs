@@ -262,6 +262,18 @@ impl MemberApi {
         gone_is_fine(self.write::<Value>(namespace, Method::DELETE, &path, &delete_options(uid)).await)
     }
 
+    /// A service account as it is now. Our right is to list them: a list of one name is read from the storage.
+    pub async fn service_account(
+        &self,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Option<ServiceAccount>, CallFailure> {
+        let all = format!("/api/v1/namespaces/{namespace}/serviceaccounts");
+        let list: ObjectList<ServiceAccount> =
+            self.read(&format!("{all}?fieldSelector=metadata.name%3D{name}")).await?;
+        Ok(list.items.into_iter().find(|account| account.metadata.name.as_deref() == Some(name)))
+    }
+
     /// Changes a service account. The body carries the resourceVersion that was read.
     pub async fn patch_service_account(
         &self,

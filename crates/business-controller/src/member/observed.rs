@@ -5,6 +5,7 @@ use super::others::{OtherAccess, OtherBinding, OtherBindings};
 use super::pull_objects::PullObjects;
 use super::template_objects::TemplateObjects;
 use super::weight;
+use crate::error::ListFailure;
 use crate::kinds::revision;
 use business_types::access::AccessRole;
 use business_types::names;
@@ -406,7 +407,7 @@ struct ObservedInner {
     bindings: Sights<ClusterBinding>,
     others: OtherBindings,
     /// Why bindings cannot be listed.
-    bindings_error: Option<String>,
+    bindings_error: Option<ListFailure>,
 }
 
 /// The bindings of a namespace, as far as they are known.
@@ -440,11 +441,11 @@ impl Observed {
         inner.namespaces.synced && inner.quotas.synced
     }
 
-    /// Whether every list has ended, or cannot be had; those of pull secrets where there are any.
+    /// Whether every list has ended, or is of what we may not see; those of pull secrets where there are any.
     pub fn is_listed_whole(&self, has_pulls: bool) -> bool {
         let bindings = {
             let inner = self.read();
-            inner.bindings.synced || inner.bindings_error.is_some()
+            inner.bindings.synced || inner.bindings_error.as_ref().is_some_and(|error| error.is_forbidden)
         };
         let pulls = !has_pulls || self.pulls.are_listed();
         self.is_synced() && bindings && pulls && self.templates.are_listed()
@@ -526,7 +527,7 @@ impl Observed {
     pub fn bindings_at(&self, namespace: &str) -> SeenBindings {
         let inner = self.read();
         if !inner.bindings.synced {
-            return SeenBindings::Unlisted(inner.bindings_error.clone());
+            return SeenBindings::Unlisted(inner.bindings_error.as_ref().map(|error| error.text.clone()));
         }
         let held = |role| inner.bindings.objects.get(&binding_key(namespace, role)).cloned();
         SeenBindings::Listed(
@@ -550,12 +551,9 @@ impl Observed {
     }
 
     /// Bindings cannot be listed; whether that is news.
-    pub fn bindings_failed(&self, error: &str) -> bool {
+    pub fn bindings_failed(&self, error: &ListFailure) -> bool {
         let mut inner = self.write();
-        if inner.bindings.synced {
-            return false;
-        }
-        inner.bindings_error.replace(error.to_owned()).as_deref() != Some(error)
+        !inner.bindings.synced && inner.bindings_error.replace(error.clone()).as_ref() != Some(error)
     }
 
     /// A binding as it is; whether that is news.

@@ -2,8 +2,10 @@
 
 use super::observed::Marks;
 use super::weight;
+use crate::digest;
 use business_types::access::AccessRole;
 use k8s_openapi::api::rbac::v1::{RoleBinding, Subject};
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -11,6 +13,12 @@ use std::sync::Arc;
 const TOLD: usize = 3;
 /// Subjects of a binding that are told by their names.
 const SUBJECTS_TOLD: usize = 2;
+/// Bytes that are kept of what is told of one. Whoever may make bindings chooses how long their names are.
+const TEXT_MAX: usize = 256;
+/// Bytes of the mark that tells whom it was made for. A uid has fewer.
+const UID_MAX: usize = 64;
+/// Bytes of a name that it is kept by. Of a longer one there is the hash as well.
+const NAME_MAX: usize = 253;
 
 /// A binding that is not ours and names somebody.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,16 +46,28 @@ impl OtherBinding {
         if let Some(more) = subjects.len().checked_sub(SUBJECTS_TOLD).filter(|more| *more > 0) {
             named.push(format!("{more} more"));
         }
-        let text = format!("{name} ({} to {})", binding.role_ref.name, named.join(", "));
-        Some(Self { uid: Marks::of(&binding.metadata).uid, text: text.into() })
+        let mut text = format!("{name} ({} to {})", binding.role_ref.name, named.join(", "));
+        if text.len() > TEXT_MAX {
+            text.truncate(text.floor_char_boundary(TEXT_MAX));
+            text.push('…');
+        }
+        let uid = Marks::of(&binding.metadata).uid.filter(|uid| uid.len() <= UID_MAX);
+        Some(Self { uid, text: text.into() })
     }
-}
 
-impl OtherBinding {
     fn weight(&self, namespace: &str, name: &str) -> usize {
         let uid = self.uid.as_deref().unwrap_or_default();
         weight::of(self).saturating_add(weight::texts([namespace, name, uid, &self.text]))
     }
+}
+
+/// What a binding is kept by: two long names stay two.
+fn kept_name(name: &str) -> Cow<'_, str> {
+    if name.len() <= NAME_MAX {
+        return Cow::Borrowed(name);
+    }
+    let begin = name.get(..name.floor_char_boundary(NAME_MAX)).unwrap_or_default();
+    Cow::Owned(format!("{begin}{}", digest::sha256(name)))
 }
 
 fn subject(subject: &Subject) -> String {
@@ -114,13 +134,13 @@ impl OtherBindings {
 
     /// A binding as it is; `None` when it is gone or none of these any more. Whether that is news.
     pub fn saw(&mut self, namespace: &str, name: &str, binding: Option<OtherBinding>) -> bool {
-        let binding = binding.map(Arc::new);
+        let (name, binding) = (kept_name(name), binding.map(Arc::new));
         if let (Some(listed), Some(binding)) = (&mut self.listed, &binding) {
-            listed.put(namespace, name, Arc::clone(binding));
+            listed.put(namespace, &name, Arc::clone(binding));
         }
         match binding {
-            Some(binding) => self.seen.put(namespace, name, Arc::clone(&binding)).as_ref() != Some(&binding),
-            None => self.seen.take(namespace, name).is_some(),
+            Some(binding) => self.seen.put(namespace, &name, Arc::clone(&binding)).as_ref() != Some(&binding),
+            None => self.seen.take(namespace, &name).is_some(),
         }
     }
 
@@ -157,6 +177,7 @@ impl OtherAccess {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use business_types::names;
     use serde_json::json;
 
     fn binding(name: &str, subjects: &serde_json::Value) -> RoleBinding {
@@ -198,5 +219,27 @@ mod tests {
         assert!(others.weight() > 0 && others.weight() < weight);
         assert!(others.saw("m", "y", None));
         assert_eq!(others.weight(), 0);
+    }
+
+    #[test]
+    fn little_is_kept_of_one_however_long_its_texts_are() {
+        let long = "ä".repeat(100_000);
+        let eve = json!([{ "kind": "User", "name": long }, { "kind": "User", "name": long }]);
+        let mut others = OtherBindings::default();
+        for end in ["a", "b"] {
+            let name = format!("{long}{end}");
+            let mut made = binding(&name, &eve);
+            made.metadata.annotations = Some([(names::UID_ANNOTATION.to_owned(), long.clone())].into());
+            assert!(others.saw("n", &name, OtherBinding::of(&made)));
+        }
+        assert_eq!(others.at("n", &long).count, 2, "neither takes the other's place, and no uid is so long");
+        assert!(others.weight() < 3000, "{}", others.weight());
+        let message = others.at("n", "u").message();
+        assert!(message.len() < 1000 && message.contains("ä…"), "{message}");
+        for end in ["a", "b"] {
+            assert!(others.saw("n", &format!("{long}{end}"), None));
+        }
+        assert_eq!(others.weight(), 0);
+        assert_eq!((kept_name("web"), kept_name(&"x".repeat(300)).len()), ("web".into(), 253 + 64));
     }
 }

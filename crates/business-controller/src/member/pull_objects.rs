@@ -39,8 +39,8 @@ pub struct PullAccount {
     pub name: String,
     /// `metadata.resourceVersion`
     pub resource_version: String,
-    /// `imagePullSecrets`, all of them.
-    pub pull_secrets: Vec<String>,
+    /// Its pods pull by our Secret. Of the others nothing is kept: there may be many.
+    pub has_ours: bool,
     /// Nobody else has written them since we did.
     pub written_by_us: bool,
     /// It is being deleted.
@@ -65,8 +65,7 @@ impl Versioned for PullAccount {
     }
 
     fn weight(&self) -> usize {
-        let texts = [&self.name, &self.resource_version].into_iter().chain(&self.pull_secrets);
-        weight::of(self).saturating_add(weight::texts(texts))
+        weight::of(self).saturating_add(weight::texts([&self.name, &self.resource_version]))
     }
 }
 
@@ -120,18 +119,11 @@ impl From<ServiceAccount> for PullAccount {
         let managers = metadata.managed_fields.unwrap_or_default();
         Self {
             written_by_us: is_held(&managers, Hold::Updated(FIELD_MANAGER), "/f:imagePullSecrets"),
-            pull_secrets: image_pull_secrets.unwrap_or_default().into_iter().map(|one| one.name).collect(),
+            has_ours: image_pull_secrets.unwrap_or_default().iter().any(|one| one.name == PULL_SECRET),
             deleting: metadata.deletion_timestamp.is_some(),
             name: metadata.name.unwrap_or_default(),
             resource_version: metadata.resource_version.unwrap_or_default(),
         }
-    }
-}
-
-impl PullAccount {
-    /// Whether its pods pull by our Secret.
-    pub fn has_ours(&self) -> bool {
-        self.pull_secrets.iter().any(|name| name == PULL_SECRET)
     }
 }
 
@@ -143,7 +135,7 @@ pub struct PullObjects {
 }
 
 impl PullObjects {
-    /// Whether both were listed, as far as they can be.
+    /// Whether both were listed, as far as they may be.
     pub(super) fn are_listed(&self) -> bool {
         self.secrets.is_listed() && self.accounts.is_listed()
     }
@@ -202,8 +194,15 @@ mod tests {
             .unwrap();
             PullAccount::from(account)
         };
-        assert!(account(FIELD_MANAGER).has_ours() && account(FIELD_MANAGER).written_by_us);
+        assert!(account(FIELD_MANAGER).has_ours && account(FIELD_MANAGER).written_by_us);
         assert!(!account("kubectl").written_by_us);
+        let many: Vec<Value> =
+            (0..1000).map(|number| json!({ "name": format!("secret-{number}") })).collect();
+        let account: ServiceAccount =
+            serde_json::from_value(json!({ "metadata": {"name": "default"}, "imagePullSecrets": many }))
+                .unwrap();
+        let account = PullAccount::from(account);
+        assert!(!account.has_ours && account.weight() < 500, "{}", account.weight());
     }
 
     #[test]

@@ -71,10 +71,10 @@ impl<V: Versioned> Seen<V> {
         self.write().sights.gone(&format!("{namespace}/{name}"), object);
     }
 
-    /// Whether they were listed, or cannot be.
+    /// Whether they were listed, or may not be.
     pub fn is_listed(&self) -> bool {
         let seen = self.read();
-        seen.sights.is_synced() || seen.error.is_some()
+        seen.sights.is_synced() || seen.error.as_ref().is_some_and(|error| error.is_forbidden)
     }
 
     /// About how many bytes they take.

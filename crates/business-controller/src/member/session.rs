@@ -2,11 +2,13 @@
 
 use super::observed::{Concern, ListEnd};
 use super::others::OtherBinding;
-use super::{ClusterBinding, ClusterNamespace, ClusterQuota, Member, Reach, pull_watches, template_watches};
+use super::{
+    ClusterBinding, ClusterNamespace, ClusterQuota, Member, Reach, bound, pull_watches, template_watches,
+};
 use crate::context::Context;
 use crate::controller::PlaceChange;
 use crate::dispatch;
-use crate::error::of_watch;
+use crate::error::{ListFailure, of_watch};
 use crate::events::Topic;
 use crate::inventory::Inventory;
 use crate::namespace::kind::BusinessNamespace;
@@ -44,12 +46,6 @@ const APART: Duration = Duration::from_mins(7);
 const FIGURES_PERIOD: Duration = Duration::from_secs(1);
 /// Objects a page of a list.
 const PAGE: u32 = 500;
-/// Bytes that what is seen of one cluster may take, about: whoever rules it could take the memory that all are worked on with.
-const SEEN_MAX: usize = 256 << 20;
-/// How often that is looked at.
-const WEIGH_PERIOD: Duration = Duration::from_millis(250);
-/// Until a cluster that takes more is listed again.
-const TOO_LARGE_PAUSE: Duration = Duration::from_mins(1);
 
 /// Without them nothing is known of a cluster.
 const NEEDED: [&str; 2] = ["namespaces", "resourcequotas"];
@@ -95,7 +91,7 @@ enum Anew {
     WentBack,
     /// It cannot be watched.
     Unwatched,
-    /// There is more in it than is kept of one cluster.
+    /// More is seen of all clusters than is kept, and this one has to go.
     TooLarge,
 }
 
@@ -179,6 +175,7 @@ impl<'a> ListProgress<'a> {
 
 /// Follows one member cluster for as long as it is in the directory and in one of our shares.
 pub async fn run(cx: Arc<Context>, member: Arc<Member>) {
+    let _weighed = bound::Weighed::new(&cx, &member);
     tokio::select! {
         () = follow(&cx, &member) => {}
         () = async { take_over(&cx, &member).await; std::future::pending::<()>().await } => {}
@@ -209,15 +206,26 @@ pub(crate) async fn take_over(cx: &Context, member: &Member) {
 
 async fn follow(cx: &Context, member: &Member) {
     let mut anew = Anew::Lost;
-    let mut patience = LIST_PATIENCE;
+    let (mut patience, mut listed_since) = (LIST_PATIENCE, None);
     loop {
+        if anew == Anew::TooLarge {
+            bound::set_aside(cx, member).await;
+        }
         match anew {
-            Anew::Lost => {
-                connect(cx, member).await;
+            // Another cluster may answer by now in the place of one that was left alone.
+            Anew::Lost | Anew::TooLarge => {
+                tokio::select! {
+                    () = connect(cx, member) => {}
+                    // What was seen of it is kept for as long as it does not answer.
+                    () = bound::exceeded(cx, member) => {
+                        anew = Anew::TooLarge;
+                        continue;
+                    }
+                }
                 member.api.begin_era();
                 member.observed.reset();
+                listed_since = None;
             }
-            Anew::TooLarge => set_aside(cx, member).await,
             Anew::WentBack => member.api.begin_era(),
             // The one has begun an era, and the other has the history that it had.
             Anew::Switched | Anew::Unwatched => {}
@@ -231,36 +239,12 @@ async fn follow(cx: &Context, member: &Member) {
             () = pull_watches::follow(cx, member, &progress) => Anew::Lost,
             why = keep_probing(cx, member, &progress, patience) => why,
             () = member.switched.notified() => Anew::Switched,
-            () = too_large(cx, member, SEEN_MAX) => Anew::TooLarge,
+            () = bound::exceeded_by_lists(cx, member, &mut listed_since) => Anew::TooLarge,
         };
         let longer = (patience * 2).min(LIST_PATIENCE_MAX);
         let is_followed = member.observed.is_synced() && anew != Anew::Unwatched;
         patience = if is_followed { LIST_PATIENCE } else { longer };
     }
-}
-
-/// Ends when what is seen of it takes more bytes than that.
-async fn too_large(cx: &Context, member: &Member, most: usize) {
-    while member.observed.weight() <= most {
-        // One that was too large is let in when all its lists have ended, as none of them may be the one.
-        let has_pulls = cx.registry.pull_host.is_some();
-        if member.is_set_aside() && member.observed.is_listed_whole(has_pulls) {
-            member.set_aside(false);
-            synced(cx, member);
-        }
-        tokio::time::sleep(WEIGH_PERIOD).await;
-    }
-}
-
-/// Forgets what is seen of a cluster that has too much, and leaves it alone for a while.
-async fn set_aside(cx: &Context, member: &Member) {
-    let most = SEEN_MAX >> 20;
-    member.set_aside(true);
-    let why = format!("what it has of ours, its bindings and service accounts take more than {most} MiB");
-    unreachable(cx, member, &why);
-    member.observed.reset();
-    tokio::time::sleep(TOO_LARGE_PAUSE).await;
-    member.api.begin_era();
 }
 
 /// Asks until the cluster answers.
@@ -350,7 +334,7 @@ fn hindered(cx: &Context, member: &Member, progress: &Progress, patience: Durati
     }
 }
 
-fn unreachable(cx: &Context, member: &Member, reason: &str) {
+pub(super) fn unreachable(cx: &Context, member: &Member, reason: &str) {
     let since = match member.reach() {
         // It may be for another reason than at first that it stays so, but only what lasts is worth a word.
         Reach::Unreachable { reason: before, .. } if before == reason || !member.is_set_aside() => return,
@@ -363,7 +347,7 @@ fn unreachable(cx: &Context, member: &Member, reason: &str) {
 }
 
 /// Everything was listed: what is seen of the cluster can be acted on.
-fn synced(cx: &Context, member: &Member) {
+pub(super) fn synced(cx: &Context, member: &Member) {
     let may_be = member.observed.is_synced() && member.is_taken_over() && !member.is_set_aside();
     if may_be && member.set_reach(Reach::Reachable) {
         tracing::info!(cluster = member.name, "member cluster reachable");
@@ -466,13 +450,13 @@ async fn watch_bindings(cx: &Context, member: &Member, progress: &Progress) {
                 changed(cx, member, &namespace, Lane::Urgent, Duration::ZERO);
             }
             Err(failure) => {
-                let text = of_watch(&failure);
+                let failure = ListFailure::from(&failure);
                 tracing::warn!(
                     cluster = member.name,
-                    error = text,
+                    error = failure.text,
                     "watch of a member cluster's bindings failed"
                 );
-                if member.observed.bindings_failed(&text) {
+                if member.observed.bindings_failed(&failure) {
                     dispatch::cluster_changed(cx, &member.name);
                 }
             }
@@ -528,11 +512,8 @@ fn failed(member: &Member, progress: &Progress, failure: &watcher::Error) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::business::Roll;
-    use crate::error::ListFailure;
     use crate::fixtures::CLUSTER_UID;
-    use crate::fixtures::world::World;
-    use crate::member::template_objects::TemplateObjectKind;
+    use crate::fixtures::world::{SEEN_MAX, World};
     use crate::shares::Share;
     use kube::core::Status;
     use tokio::time::{advance, timeout};
@@ -587,44 +568,39 @@ mod tests {
         assert!(timeout(LIST_PATIENCE, probing).await.is_ok());
         assert!(matches!(member.reach(), Reach::Unreachable { .. }));
     }
+
     #[tokio::test(start_paused = true)]
-    async fn a_cluster_that_has_more_than_is_kept_of_one_is_forgotten_and_left_alone_for_a_while() {
+    async fn a_cluster_that_had_to_go_is_asked_who_it_is_before_it_is_listed_again() {
         let world = World::new();
-        let member = listed(&world);
-        let most = 1 << 20;
-        let watching = too_large(&world.cx, &member, most);
-        pin_mut!(watching);
-        let remaining = vec!["x".repeat(most / 2)];
-        for (name, is_more) in [("a", false), ("b", true)] {
-            let namespace =
-                ClusterNamespace { name: name.into(), remaining: remaining.clone(), ..Default::default() };
-            member.observed.namespace(namespace, true);
-            assert_eq!(timeout(WEIGH_PERIOD * 2, &mut watching).await.is_ok(), is_more, "{name}");
-        }
-        let begun = Instant::now();
-        set_aside(&world.cx, &member).await;
-        assert_eq!(begun.elapsed(), TOO_LARGE_PAUSE);
-        assert_eq!((member.observed.weight(), member.observed.is_synced()), (0, false));
+        let member = member(&world);
+        let following = follow(&world.cx, &member);
+        pin_mut!(following);
+        assert!(timeout(PROBE_PERIOD, &mut following).await.is_err());
+        assert!(member.observed.is_synced());
+        let remaining = vec!["x".repeat(SEEN_MAX)];
+        let large = ClusterNamespace { name: "a".into(), remaining, ..ClusterNamespace::default() };
+        member.observed.namespace(large, true);
+        world.server.is_cluster("another");
+        assert!(timeout(Duration::from_mins(2), &mut following).await.is_err());
         let Reach::Unreachable { reason, .. } = member.reach() else { panic!("{:?}", member.reach()) };
-        assert!(reason.contains("more than 256 MiB"), "{reason}");
-        // What was too much may be in the list that comes last.
-        member.observed.namespaces_end();
-        member.observed.quotas_end();
-        synced(&world.cx, &member);
-        let watching = too_large(&world.cx, &member, most);
-        pin_mut!(watching);
-        assert!(timeout(WEIGH_PERIOD * 2, &mut watching).await.is_err());
-        assert!(matches!(member.reach(), Reach::Unreachable { .. }), "bindings are not listed yet");
-        member.observed.bindings_end();
-        member.observed.templates.of(TemplateObjectKind::LimitRange).end();
-        member.observed.templates.of(TemplateObjectKind::RoleBinding).end();
-        let unseen = ListFailure::from(&watcher::Error::NoResourceVersion);
-        member.observed.templates.of(TemplateObjectKind::NetworkPolicy).failed(&unseen);
-        member.observed.pulls.secrets.end();
-        member.observed.pulls.accounts.end();
-        member.take_over(Inventory::new(Roll::default(), world.cx.objects.namespaces.age()));
-        assert!(timeout(WEIGH_PERIOD * 2, &mut watching).await.is_err());
-        assert_eq!(member.reach(), Reach::Reachable, "what cannot be listed takes nothing");
+        assert!(member.is_set_aside() && reason.contains("another cluster answers"), "{reason}");
+        assert!(!member.observed.is_synced(), "nothing is listed of another one");
+        world.server.is_cluster(CLUSTER_UID);
+        assert!(timeout(PROBE_PERIOD * 2, &mut following).await.is_err());
+        assert!(member.observed.is_synced());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_seen_of_a_cluster_that_does_not_answer_has_to_go_as_well() {
+        let world = World::new();
+        world.server.is_cluster("another");
+        let member = listed(&world);
+        let remaining = vec!["x".repeat(SEEN_MAX)];
+        let large = ClusterNamespace { name: "a".into(), remaining, ..ClusterNamespace::default() };
+        member.observed.namespace(large, true);
+        assert!(timeout(PROBE_PERIOD, follow(&world.cx, &member)).await.is_err());
+        assert!(member.is_set_aside());
+        assert_eq!(member.observed.weight(), 0);
     }
 
     #[tokio::test(start_paused = true)]

@@ -195,7 +195,7 @@ impl TemplateObjects {
         }
     }
 
-    /// Whether all were listed, as far as they can be.
+    /// Whether all were listed, as far as they may be.
     pub(super) fn are_listed(&self) -> bool {
         TemplateObjectKind::ALL.iter().all(|kind| self.of(*kind).is_listed())
     }

@@ -11,6 +11,12 @@ use std::collections::{BTreeMap, BTreeSet};
 const PAGE: usize = 500;
 /// Pages of one list.
 const PAGES_MAX: usize = 1_000;
+/// What Kubernetes has at the most, in bytes: a node's name, and a resource's with its domain.
+const NODE_NAME_MAX: usize = 253;
+const RESOURCE_NAME_MAX: usize = 317;
+/// Nodes and resources of one cluster. Whoever rules it could have any number of them told.
+const NODES_MAX: usize = 20_000;
+const RESOURCES_MAX: usize = 1_000;
 /// Each pod takes one of what nodes have under this name.
 const PODS: &str = "pods";
 
@@ -109,9 +115,7 @@ pub async fn read(api: &MemberApi, ours: &BTreeSet<String>) -> Result<NodeResour
     each(api, "/api/v1/nodes", "", |node: Node| sums.add_node(&node)).await?;
     let living = "&fieldSelector=status.phase!%3DSucceeded%2Cstatus.phase!%3DFailed";
     each(api, "/api/v1/pods", living, |pod: Pod| {
-        if !ours.contains(&pod.metadata.namespace) {
-            sums.add_pod(&pod);
-        }
+        if ours.contains(&pod.metadata.namespace) { Ok(()) } else { sums.add_pod(&pod) }
     })
     .await?;
     Ok(sums.resources())
@@ -121,12 +125,12 @@ async fn each<T: DeserializeOwned>(
     api: &MemberApi,
     path: &str,
     select: &str,
-    mut take: impl FnMut(T),
+    mut take: impl FnMut(T) -> Result<(), CallFailure>,
 ) -> Result<(), CallFailure> {
     let mut next = String::new();
     for _page in 0..PAGES_MAX {
         let page: Page<T> = api.page(&format!("{path}?limit={PAGE}{select}{next}")).await?;
-        page.items.into_iter().for_each(&mut take);
+        page.items.into_iter().try_for_each(&mut take)?;
         match page.metadata.r#continue.filter(|token| !token.is_empty()) {
             Some(token) => next = format!("&continue={token}"),
             None => return Ok(()),
@@ -144,21 +148,25 @@ struct NodeSums {
 }
 
 impl NodeSums {
-    fn add_node(&mut self, node: &Node) {
+    fn add_node(&mut self, node: &Node) -> Result<(), CallFailure> {
         let is_ready = |condition: &NodeCondition| condition.type_ == "Ready" && condition.status == "True";
         if node.spec.unschedulable || !node.status.conditions.iter().any(is_ready) {
-            return;
+            return Ok(());
         }
+        is_at_most("bytes of a node's name", node.metadata.name.len(), NODE_NAME_MAX)?;
         self.nodes.insert(node.metadata.name.clone());
-        add(&mut self.allocatable, &node.status.allocatable);
+        is_at_most("nodes", self.nodes.len(), NODES_MAX)?;
+        add_bounded(&mut self.allocatable, &node.status.allocatable)
     }
 
     /// A pod takes something of the node it is on.
-    fn add_pod(&mut self, pod: &Pod) {
-        if self.nodes.contains(&pod.spec.node_name) {
-            add(&mut self.taken, &pod.spec.takes());
-            add(&mut self.taken, &[(PODS.to_owned(), Quantity::from_units(1))].into());
+    fn add_pod(&mut self, pod: &Pod) -> Result<(), CallFailure> {
+        if !self.nodes.contains(&pod.spec.node_name) {
+            return Ok(());
         }
+        add_bounded(&mut self.taken, &pod.spec.takes())?;
+        add(&mut self.taken, &[(PODS.to_owned(), Quantity::from_units(1))].into());
+        Ok(())
     }
 
     fn resources(self) -> NodeResources {
@@ -194,6 +202,21 @@ impl PodSpec {
         add(&mut takes, &self.overhead);
         takes
     }
+}
+
+/// The same of what a cluster says, of which no more is kept than any has.
+fn add_bounded(sums: &mut ResourceList, amounts: &ResourceList) -> Result<(), CallFailure> {
+    let longest = amounts.keys().map(String::len).max().unwrap_or_default();
+    is_at_most("bytes of a resource's name", longest, RESOURCE_NAME_MAX)?;
+    add(sums, amounts);
+    is_at_most("resources", sums.len(), RESOURCES_MAX)
+}
+
+fn is_at_most(what: &str, count: usize, most: usize) -> Result<(), CallFailure> {
+    if count <= most {
+        return Ok(());
+    }
+    Err(CallFailure::Unavailable(format!("{count} {what}, which may be {most} at most")))
 }
 
 fn add(sums: &mut ResourceList, amounts: &BTreeMap<String, Quantity>) {
@@ -245,14 +268,37 @@ mod tests {
                 "metadata": {"name": name}, "spec": {"unschedulable": unschedulable},
                 "status": {"allocatable": {"cpu": "4", "pods": "10"}, "conditions": [{"type": "Ready", "status": ready}]},
             });
-            sums.add_node(&serde_json::from_value(node).unwrap());
+            sums.add_node(&serde_json::from_value(node).unwrap()).unwrap();
         }
         for node in ["a", "b", ""] {
             let pod = json!({"spec": {"nodeName": node, "containers": [container("1")]}});
-            sums.add_pod(&serde_json::from_value(pod).unwrap());
+            sums.add_pod(&serde_json::from_value(pod).unwrap()).unwrap();
         }
         let NodeResources { allocatable, available } = sums.resources();
         assert_eq!((allocatable["cpu"].to_string(), available["cpu"].to_string()), ("4".into(), "3".into()));
         assert_eq!(available["pods"].to_string(), "9");
+    }
+
+    #[test]
+    fn no_more_is_kept_than_any_cluster_has() {
+        let node = |name: &str, resources: &[String]| -> Node {
+            let amounts: BTreeMap<&String, &str> = resources.iter().map(|name| (name, "1")).collect();
+            let status = json!({"allocatable": amounts, "conditions": [{"type": "Ready", "status": "True"}]});
+            serde_json::from_value(json!({"metadata": {"name": name}, "status": status})).unwrap()
+        };
+        let why = |added: Result<(), CallFailure>| added.unwrap_err().to_string();
+        let mut sums = NodeSums::default();
+        assert!(why(sums.add_node(&node(&"n".repeat(254), &[]))).contains("254 bytes of a node's name"));
+        let long = ["r".repeat(318)];
+        assert!(why(sums.add_node(&node("a", &long))).contains("318 bytes of a resource's name"));
+        let many: Vec<String> = (0..1001).map(|number| format!("r{number}")).collect();
+        assert!(sums.add_node(&node("b", &many[..1000])).is_ok());
+        assert!(why(sums.add_node(&node("c", &many[1000..]))).contains("1001 resources"));
+        let requests = BTreeMap::from([(&long[0], "1")]);
+        let spec = json!({"nodeName": "b", "containers": [{"resources": {"requests": requests}}]});
+        let pod: Pod = serde_json::from_value(json!({"spec": spec})).unwrap();
+        assert!(why(sums.add_pod(&pod)).contains("318 bytes of a resource's name"));
+        sums.nodes.extend((0..NODES_MAX).map(|number| format!("n{number}")));
+        assert!(why(sums.add_node(&node("d", &[]))).contains("which may be 20000 at most"));
     }
 }

@@ -1,7 +1,7 @@
 //! Who may use a namespace in its cluster, and who does not any more.
 
 use crate::controller::Controller as _;
-use crate::error::Error;
+use crate::error::{Error, ListFailure};
 use crate::fixtures::pending;
 use crate::fixtures::server::{Fault, Server};
 use crate::fixtures::world::{BINDINGS, NAMESPACE, OBJECT, PROJECT, World};
@@ -320,7 +320,8 @@ async fn a_cluster_that_takes_no_bindings_keeps_nobody_from_his_quota() {
 async fn where_bindings_cannot_be_listed_that_is_said_and_nothing_is_tried() {
     let world = World::new();
     world.member.observed.reset();
-    world.member.observed.bindings_failed("403 rolebindings is forbidden");
+    let forbidden = ListFailure { text: "403 rolebindings is forbidden".to_owned(), is_forbidden: true };
+    world.member.observed.bindings_failed(&forbidden);
     world.holds(&of_acme());
     assert_eq!(world.pass().await.unwrap(), PassOutcome::Applied);
     assert_eq!(shown(&world), ("False".into(), "Refused".into()));

@@ -1,4 +1,5 @@
 use super::ledger::Ledger;
+use crate::audit::look::{Room, look};
 use crate::controller::Controller as _;
 use crate::error::{CallFailure, Error};
 use crate::fixtures::server::{CLUSTER, Link, Passage, Server};
@@ -117,12 +118,31 @@ async fn what_is_released_while_the_audit_looks_is_no_orphan() {
     world.server.put(NAMESPACE, &json!({ "metadata": metadata }));
     let survey = crate::audit::survey::Survey::make(&world.cx.business).await.unwrap();
     let keyring = world.cx.seals.keyring().unwrap();
-    let sights = crate::audit::look::look(&world.cx, &world.member, &survey, &keyring).await.unwrap();
+    let room = Room::new(usize::MAX, 1);
+    let sights = look(&world.cx, &world.member, &survey, &keyring, &room).await.unwrap();
     world.server.edit(NAMESPACE, &json!({ "metadata": { "annotations": null } }));
     let roll = crate::business::Roll::default();
     let evidence = crate::audit::judge::Evidence { survey: &survey, keyring: &keyring, roll: &roll };
     let judgement = evidence.judge(&world.cx, &sights.sightings[0]).await.unwrap();
     assert_eq!(judgement, crate::audit::judge::Judgement::Nothing);
+}
+
+#[tokio::test]
+async fn a_cluster_whose_marks_take_more_than_there_is_room_for_is_not_compared() {
+    let world = World::new();
+    let paths = [0, 1, 2, 3, 4].map(|number| format!("/api/v1/namespaces/n{number}"));
+    for path in &paths {
+        let annotations = json!({ "business.tkestack.io/uid": "x".repeat(60 << 10) });
+        world.server.put(path, &json!({ "metadata": { "annotations": annotations } }));
+    }
+    let comparison = audit(&world).await;
+    let why = &comparison.missing["c1"];
+    assert!(why.contains("there is no room for more"), "{why}");
+    for path in &paths {
+        world.server.remove(path).unwrap();
+    }
+    let comparison = audit(&world).await;
+    assert!(comparison.clusters.contains_key("c1"), "{comparison:?}");
 }
 
 #[tokio::test]

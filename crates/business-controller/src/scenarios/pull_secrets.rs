@@ -148,6 +148,13 @@ async fn service_accounts_get_it_when_they_come_and_keep_what_is_theirs() {
     settles(&world).await;
     assert_eq!(names_in(&world.stored(ACCOUNT)), ["mine", "more", "business-registry"]);
     assert_eq!(names_in(&world.stored(other)), ["business-registry"], "its owner has put it there");
+    // Nothing is kept of what is theirs: it is read when it is written.
+    world.server.edit(ACCOUNT, &json!({ "imagePullSecrets": [{ "name": "mine" }] }));
+    world.watches();
+    world.server.edit(ACCOUNT, &json!({ "imagePullSecrets": [{ "name": "mine" }, { "name": "more" }] }));
+    world.pass().await.unwrap();
+    assert_eq!(names_in(&world.stored(ACCOUNT)), ["mine", "more", "business-registry"], "as it is by then");
+    settles(&world).await;
 
     let ours = json!({ "metadata": { "managedFields": [{
         "manager": "business-controller", "operation": "Update", "fieldsV1": { "f:imagePullSecrets": {} },

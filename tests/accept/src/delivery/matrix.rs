@@ -33,13 +33,14 @@ const SAME: [(&str, &str); 4] = [
 ];
 
 /// Values that are refused, and what has to be told.
-const REFUSED: [(&str, &str); 21] = [
+const REFUSED: [(&str, &str); 22] = [
     ("api.replica=3", "replica"),
     ("api.terminationGracePeriodSeconds=30", "terminationGracePeriodSeconds"),
     ("api.digest=latest", "digest"),
     ("api.repository=business-api:latest", "repository"),
     ("api.disruptionBudget.maxUnavailable=0", "maxUnavailable"),
     ("controller.disruptionBudget.maxUnavailable=0%", "maxUnavailable"),
+    ("controller.seenMax=half", "seenMax"),
     (
         "api.autoscaling.enabled=true,api.autoscaling.minReplicas=7",
         "minReplicas 7 is more than maxReplicas 6",

@@ -252,7 +252,6 @@ impl SubresourceHandler for CertificateHandler {
     ) -> BoxFuture<'a, Result<Handled, Status>> {
         Box::pin(async move {
             let wish = self.wish(cx, view, &action).await?;
-            let user = wish.user.clone();
             let outcome = self.certificates.issue(wish).await;
             let credential = outcome.map_err(|status| about(action.object, status))?;
             let status = NamespaceStatus::of(action.object).map_err(|error| unreadable(&error))?;
@@ -260,7 +259,7 @@ impl SubresourceHandler for CertificateHandler {
             let mut answer = action.object.clone();
             answer.set(CERTIFICATE, shown(&credential));
             if action.query.text(FORMAT) == KUBECONFIG {
-                answer = kubeconfig(&answer, &user);
+                answer = kubeconfig(&answer);
             }
             Ok(Handled { object: None, answer })
         })
@@ -314,25 +313,25 @@ fn shown(credential: &Credential) -> Value {
     })
 }
 
-/// The same for kubectl; its context is the namespace.
-fn kubeconfig(answer: &Object, user: &str) -> Object {
-    let cluster = answer.text(&["spec", "clusterName"]);
+/// The same for kubectl. All that it names is called as its context, which is the namespace: it is merged into files that hold
+/// certificates for other namespaces and clusters, and entries of one name take each other's place.
+fn kubeconfig(answer: &Object) -> Object {
     let held = |field| answer.get(&["status", "certificate", field]).cloned().unwrap_or_default();
     let mut reached = json!({ "server": held("apiServer") });
     if held("caCertPem") != json!("") {
         merge(&mut reached, "certificate-authority-data", held("caCertPem"));
     }
-    let context = format!("{cluster}/{}", answer.text(&["spec", "namespace"]));
+    let namespace = answer.text(&["spec", "namespace"]);
+    let name = format!("{}/{namespace}", answer.text(&["spec", "clusterName"]));
     let mut config = Object::default();
     config.set(&["apiVersion"], json!("v1"));
     config.set(&["kind"], json!("Config"));
-    config.set(&["clusters"], json!([{ "name": cluster, "cluster": reached }]));
+    config.set(&["clusters"], json!([{ "name": name, "cluster": reached }]));
     let credential = json!({ "client-certificate-data": held("certPem"), "client-key-data": held("keyPem") });
-    config.set(&["users"], json!([{ "name": user, "user": credential }]));
-    let namespace = answer.text(&["spec", "namespace"]);
-    let entered = json!({ "cluster": cluster, "user": user, "namespace": namespace });
-    config.set(&["contexts"], json!([{ "name": context, "context": entered }]));
-    config.set(&["current-context"], json!(context));
+    config.set(&["users"], json!([{ "name": name, "user": credential }]));
+    let entered = json!({ "cluster": name, "user": name, "namespace": namespace });
+    config.set(&["contexts"], json!([{ "name": name, "context": entered }]));
+    config.set(&["current-context"], json!(name));
     config
 }
 

@@ -22,11 +22,12 @@ pub(super) struct Verdict {
 }
 
 impl Verdict {
-    /// Asks.
-    pub(super) async fn of(api: &Api, wanted: &Wanted) -> Result<Self, Failure> {
+    /// Asks. Where flags name it, it is a failure that there is no such project; of the objects of a file each has its verdict.
+    pub(super) async fn of(api: &Api, wanted: &Wanted, by_flags: bool) -> Result<Self, Failure> {
         let refused = match wanted.write(api, true).await {
             Ok(_) => None,
-            Err(Failure::Refused(status)) if matches!(status.code, 403 | 404 | 409 | 422) => Some(status),
+            Err(Failure::Refused(status)) if matches!(status.code, 403 | 409 | 422) => Some(status),
+            Err(Failure::Refused(status)) if status.code == 404 && !by_flags => Some(status),
             Err(failure) => return Err(failure),
         };
         let shortages = refused.as_deref().map(refusal::shortages).unwrap_or_default();

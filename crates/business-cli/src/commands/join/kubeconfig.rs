@@ -45,14 +45,21 @@ pub(crate) fn with_token(kubeconfig: &str, token: &str) -> Result<String, Failur
     let users = kubeconfig.get_mut("users").and_then(Value::as_array_mut);
     let found = users.and_then(|users| users.iter_mut().find(|entry| text(entry, "/name") == user));
     let Some(found) = found.and_then(|entry| entry.get_mut("user")) else {
-        return Err(Failure::Kubeconfig("its current context has no user".to_owned()));
+        return Err(unusable("its current context has no user"));
     };
     *found = json!({ "token": token });
     serde_yaml_ng::to_string(&kubeconfig).map_err(|error| Failure::Stopped(error.to_string()))
 }
 
 fn parsed(kubeconfig: &str) -> Result<Value, Failure> {
-    serde_yaml_ng::from_str(kubeconfig).map_err(|error| Failure::Kubeconfig(error.to_string()))
+    serde_yaml_ng::from_str(kubeconfig).map_err(|error| unusable(&error.to_string()))
+}
+
+/// It is nobody's own: no flag names another one.
+fn unusable(why: &str) -> Failure {
+    Failure::Stopped(format!(
+        "the kubeconfig kept in the Secret cannot be used: {why}; `kubectl business join` makes it anew"
+    ))
 }
 
 /// An entry of one of its lists.
@@ -95,7 +102,13 @@ users:
         let (mut before, after) = (parsed(KEPT).unwrap(), parsed(&new).unwrap());
         before["users"][1]["user"] = json!({"token": "new"});
         assert_eq!(before, after);
-        assert!(with_token("{}", "new").is_err());
+        for wrong in ["{}", "["] {
+            let why = with_token(wrong, "new").unwrap_err().to_string();
+            assert!(
+                why.contains("kept in the Secret") && why.contains("business join` makes it anew"),
+                "{why}"
+            );
+        }
     }
 
     #[test]

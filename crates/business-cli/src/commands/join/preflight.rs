@@ -157,10 +157,10 @@ fn needed(objects: &[Value], terms: &Terms) -> Result<BTreeSet<NeededRight>, Fai
 
 /// To keep the credentials, and to make a token of the tunnel's agents.
 fn needed_in_host(tunnel: bool) -> Vec<NeededRight> {
-    let mut rights = vec![NeededRight::core("patch", "secrets", "")];
+    // What is applied and not there is created.
+    let mut rights = Vec::from(["create", "patch"].map(|verb| NeededRight::core(verb, "secrets", "")));
     if tunnel {
         let token = NeededRight::core("create", "serviceaccounts", "token");
-        rights.push(NeededRight::core("create", "secrets", ""));
         rights.push(NeededRight { name: tunnel::NAME, ..token });
     }
     rights
@@ -187,9 +187,9 @@ mod tests {
     #[test]
     fn a_right_is_told_with_what_it_is_of() {
         let told = |tunnel| needed_in_host(tunnel).iter().map(ToString::to_string).collect::<Vec<_>>();
-        assert_eq!(told(false), ["patch secrets"]);
+        assert_eq!(told(false), ["create secrets", "patch secrets"]);
         let token = "create serviceaccounts/token of business-tunnel";
-        assert_eq!(told(true), ["patch secrets", "create secrets", token]);
+        assert_eq!(told(true), ["create secrets", "patch secrets", token]);
     }
 
     #[test]

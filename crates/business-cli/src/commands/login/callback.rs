@@ -14,8 +14,8 @@ const CONNECTIONS_MAX: usize = 16;
 const PATH: &str = "/callback";
 const DONE: &str = "You are logged in. This page can be closed.";
 /// What to do where nobody has come back.
-const NOBODY_CAME: &str =
-    "call it again: the address above is of this call alone; give yourself longer with --timeout";
+const NOBODY_CAME: &str = "call it again: the address above is of this call alone; give yourself longer with --timeout; where the \
+                           provider's page refuses the address: --listen-port, the port that it knows";
 const NOT_DONE: &str = "The login did not work; the terminal says why. This page can be closed.";
 
 /// A listener on this machine that waits for one browser.
@@ -65,7 +65,11 @@ impl Callback {
                     let (stream, _) = accepted.map_err(|error| Failure::Stopped(error.to_string()))?;
                     browsers.push(tokio::time::timeout(REQUEST, served(stream, state)));
                 }
-                Some(Ok(Some(brought))) = browsers.next() => return Ok(brought),
+                Some(done) = browsers.next() => {
+                    if let Ok(Some(brought)) = done {
+                        return Ok(brought);
+                    }
+                }
             }
         }
     }
@@ -128,5 +132,21 @@ mod tests {
         }
         let refused = brought("/callback?error=access_denied&error_description=no&state=s", "s");
         assert!(matches!(refused, Some(Brought::Refusal(why)) if why == "access_denied: no"));
+    }
+    #[tokio::test]
+    async fn browsers_may_leave_when_there_are_as_many_as_are_heard_at_once() {
+        let callback = Callback::listen(0).await.unwrap();
+        let port = callback.port;
+        let heard = tokio::spawn(async move { callback.code("s", REQUEST).await });
+        let mut browsers = Vec::new();
+        for _ in 0..CONNECTIONS_MAX {
+            browsers.push(TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.unwrap());
+        }
+        // All of them are taken by now.
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        drop(browsers.pop());
+        let mut one = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.unwrap();
+        one.write_all(b"GET /callback?code=c&state=s HTTP/1.1\r\n\r\n").await.unwrap();
+        assert_eq!(heard.await.unwrap().unwrap(), "c");
     }
 }

@@ -1,18 +1,25 @@
 use super::OidcClient;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, Outcome, seconds};
 use crate::files;
 use crate::oidc::{Provider, Session};
+use crate::plugin::PLUGIN;
 use crate::screen::{note, print};
 use clap::{Args, Command, FromArgMatches as _};
 use kube::config::Kubeconfig;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
-use std::fs::File;
+use std::fs::{File, TryLockError};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// A token that ends sooner is refreshed first.
 const MARGIN_SECONDS: i64 = 30;
+/// How long another program may be at a session: longer than a provider takes to refresh it.
+const LOCK_WAIT: Duration = Duration::from_secs(60);
+const LOCK_PAUSE: Duration = Duration::from_millis(50);
+/// Its owner alone, as the session beside it.
+const LOCK_MODE: u32 = 0o600;
 /// Between the context and its kubeconfig, in the name of a session.
 const PLACE_MARK: char = '@';
 /// Letters of the digest of a kubeconfig's path that are in it.
@@ -41,36 +48,43 @@ impl LoginContext {
         let user = files::context(config, name)?.user.as_deref()?;
         let user = config.auth_infos.iter().find(|one| one.name == user)?.auth_info.as_ref()?;
         let exec = user.exec.as_ref()?;
-        if !Path::new(exec.command.as_deref()?).ends_with(super::PLUGIN) {
+        if !Path::new(exec.command.as_deref()?).ends_with(PLUGIN) {
             return None;
         }
         Some(Self { name: name.to_owned(), token: Token::of_args(exec.args.as_deref()?)? })
     }
+
+    /// The other contexts whose session is this one.
+    pub(crate) fn sharing(&self, config: &Kubeconfig) -> Vec<String> {
+        let others = config.contexts.iter().filter(|one| one.name != self.name);
+        let others = others.filter_map(|one| Self::of(config, &one.name));
+        others.filter(|other| other.token.is_of_session(&self.token)).map(|other| other.name).collect()
+    }
 }
 
-/// What the session of a context is called: as before, where the same client has logged in to it. Two kubeconfigs may have contexts
-/// of one name, in which somebody is not the same person.
+/// What the session of a context is called: as before, where the same client has logged in to it, and not in the kubeconfig that
+/// this one was copied from. Two kubeconfigs may have contexts of one name, in which somebody is not the same person.
 pub(super) fn name_of(
     there: &Kubeconfig,
     context: &str,
     client: &OidcClient,
     kubeconfig: &Path,
 ) -> Result<String, Failure> {
-    let known = LoginContext::of(there, context).map(|known| known.token);
-    let is_same = |token: &Token| {
-        let known = &token.client;
-        known.issuer == client.issuer && known.client_id == client.client_id
-    };
-    if let Some(session) = known.filter(is_same).and_then(|token| token.session) {
-        return Ok(session);
-    }
     let failed =
         |error: std::io::Error| Failure::File { path: kubeconfig.to_owned(), why: error.to_string() };
     let place = std::path::absolute(kubeconfig).map_err(failed)?;
     let place = Sha256::digest(place.as_os_str().as_encoded_bytes());
     let place = base64::Engine::encode(&base64::prelude::BASE64_URL_SAFE_NO_PAD, place);
     let place: String = place.chars().take(PLACE_LETTERS).collect();
-    Ok(format!("{context}{PLACE_MARK}{place}"))
+    let known = LoginContext::of(there, context).map(|known| known.token);
+    let is_same = |token: &Token| {
+        let known = &token.client;
+        known.issuer == client.issuer && known.client_id == client.client_id
+    };
+    let is_from_here =
+        |session: &String| session.rsplit_once(PLACE_MARK).is_none_or(|(_, its_place)| its_place == place);
+    let known = known.filter(is_same).and_then(|token| token.session).filter(is_from_here);
+    Ok(known.unwrap_or_else(|| format!("{context}{PLACE_MARK}{place}")))
 }
 
 /// Where the session at a provider is kept.
@@ -86,7 +100,16 @@ impl SessionFile {
         Ok(Self { path: files::home()?.join(".kube/cache/business").join(format!("{name}.json")) })
     }
 
-    pub(crate) fn keep(&self, session: &Session) -> Result<(), Failure> {
+    /// The session of a new login, in place of the one before.
+    pub(crate) async fn replace(&self, session: &Session) -> Result<(), Failure> {
+        // Whoever refreshes the one before would write it over this one.
+        let lock = self.locked().await?;
+        self.keep(session)?;
+        drop(lock);
+        Ok(())
+    }
+
+    fn keep(&self, session: &Session) -> Result<(), Failure> {
         let text = serde_json::to_string(session).map_err(|error| Failure::Stopped(error.to_string()))?;
         files::write_secret(&self.path, &text)
     }
@@ -96,12 +119,33 @@ impl SessionFile {
     }
 
     /// One program at a time refreshes: a provider may take a refresh token once only.
-    fn locked(&self) -> Result<File, Failure> {
+    async fn locked(&self) -> Result<File, Failure> {
+        self.locked_within(LOCK_WAIT).await
+    }
+
+    async fn locked_within(&self, wait: Duration) -> Result<File, Failure> {
         let path = self.path.with_extension("lock");
-        let failed = |error: std::io::Error| Failure::File { path: path.clone(), why: error.to_string() };
-        let file = File::options().create(true).append(true).open(&path).map_err(failed)?;
-        file.lock().map_err(failed)?;
-        Ok(file)
+        let failed = |why: String| Failure::File { path: path.clone(), why };
+        files::make_directory_of(&path).map_err(|error| failed(error.to_string()))?;
+        let file = File::options().create(true).append(true).mode(LOCK_MODE).open(&path);
+        let file = file.map_err(|error| failed(error.to_string()))?;
+        let begun = Instant::now();
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok(file),
+                Err(TryLockError::Error(error)) => return Err(failed(error.to_string())),
+                Err(TryLockError::WouldBlock) if begun.elapsed() < wait => {
+                    tokio::time::sleep(LOCK_PAUSE).await;
+                }
+                Err(TryLockError::WouldBlock) => {
+                    let why = format!(
+                        "another program is at this session, and has not ended within {}: end it, and try again",
+                        seconds(wait)
+                    );
+                    return Err(failed(why));
+                }
+            }
+        }
     }
 
     /// Ends the session: here whatever the provider says, and there as far as it lets one.
@@ -110,7 +154,7 @@ impl SessionFile {
             note("nobody was logged in: there is no session");
             return Ok(());
         }
-        let lock = self.locked()?;
+        let lock = self.locked().await?;
         if let Some(refresh) = self.read().and_then(|session| session.refresh_token) {
             match taken_back(provider, &refresh).await {
                 Ok(true) => note("the provider has taken the session's refresh token back"),
@@ -148,6 +192,14 @@ impl Token {
         self.session.as_deref().unwrap_or_default()
     }
 
+    fn is_of_session(&self, other: &Self) -> bool {
+        let key = |token: &Self| {
+            let OidcClient { issuer, client_id, .. } = &token.client;
+            (issuer.clone(), client_id.clone(), token.session().to_owned())
+        };
+        key(self) == key(other)
+    }
+
     /// Ends its session.
     pub(crate) async fn end(&self) -> Result<(), Failure> {
         let provider = self.client.provider();
@@ -175,7 +227,7 @@ impl Token {
         if good(&session) {
             return Ok(session);
         }
-        let lock = file.locked()?;
+        let lock = file.locked().await?;
         // Another one may have refreshed it meanwhile.
         let session = file.read().ok_or_else(|| self.again("nobody is logged in"))?;
         if good(&session) {
@@ -234,5 +286,48 @@ mod tests {
         assert!(LoginContext::of(&config("kubelogin", &args), "prod").is_none());
         let other = json!(["get-token", "--issuer=https://sso", "--client-id=k"]);
         assert!(LoginContext::of(&config("kubectl-business", &other), "prod").is_none());
+    }
+    #[test]
+    fn a_session_is_shared_with_no_copy_of_a_kubeconfig() {
+        let client = |args: &serde_json::Value| {
+            LoginContext::of(&config("kubectl-business", args), "prod").unwrap().token.client
+        };
+        let args = |session: &str| {
+            json!(["token", "--issuer=https://sso", "--client-id=k", format!("--session={session}")])
+        };
+        let name = |session: &str, path: &str| {
+            let there = config("kubectl-business", &args(session));
+            name_of(&there, "prod", &client(&args(session)), Path::new(path)).unwrap()
+        };
+        let first = name("prod@elsewhere", "/home/a/config");
+        assert!(first.starts_with("prod@") && first != "prod@elsewhere", "{first}");
+        assert_eq!(name(&first, "/home/a/config"), first);
+        assert_ne!(name(&first, "/home/a/copy"), first);
+        assert_eq!(name("prod", "/home/a/config"), "prod");
+    }
+
+    #[test]
+    fn contexts_of_one_session_are_known() {
+        let args = json!(["token", "--issuer=https://sso", "--client-id=k", "--session=prod"]);
+        let mut config = config("kubectl-business", &args);
+        let mut also = config.contexts[0].clone();
+        also.name = "also".to_owned();
+        config.contexts.push(also);
+        let known = LoginContext::of(&config, "prod").unwrap();
+        assert_eq!(known.sharing(&config), ["also"]);
+        config.auth_infos[0].auth_info.as_mut().unwrap().exec = None;
+        assert!(known.sharing(&config).is_empty());
+    }
+
+    #[tokio::test]
+    async fn another_program_is_not_waited_for_for_ever() {
+        let directory = std::env::temp_dir().join(format!("business-cli-session-{}", std::process::id()));
+        let file = SessionFile { path: directory.join("s.json") };
+        let held = file.locked().await.unwrap();
+        let why = file.locked_within(Duration::ZERO).await.unwrap_err().to_string();
+        assert!(why.contains("s.lock") && why.contains("another program is at this session"), "{why}");
+        drop(held);
+        file.locked_within(Duration::ZERO).await.unwrap();
+        std::fs::remove_dir_all(directory).unwrap();
     }
 }

@@ -23,7 +23,7 @@ use business_types::namespace::pull_credential::username;
 use business_types::{PullCredential, PullCredentialRequest, PullPassword};
 use serde_json::{Value, json};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// What somebody changes again and again has a new password this often at most.
 const PAUSE_SECONDS: i64 = 60;
@@ -344,35 +344,56 @@ async fn give(site: &Site, namespace: &str, names: &[String]) -> Result<PullTrou
         Err(unlisted) => return Ok(PullPass::unlisted(site, "service accounts", unlisted).trouble),
     };
     let mut trouble = PullTrouble::None;
-    for account in accounts.iter().filter(|account| !account.deleting) {
+    for account in &accounts {
         let is_wanted = names.contains(&account.name);
-        let is_wrong =
-            if is_wanted { !account.has_ours() } else { account.has_ours() && account.written_by_us };
-        if is_wrong && let Some(refused) = turn(site, namespace, account).await? {
+        if is_wrong(account, is_wanted)
+            && let Some(refused) = turn(site, namespace, &account.name, is_wanted).await?
+        {
             trouble = trouble.and(PullTrouble::Undone(refused));
         }
     }
     Ok(trouble)
 }
 
+/// Whether our Secret is to come to an account's, or to be taken off.
+fn is_wrong(account: &PullAccount, is_wanted: bool) -> bool {
+    let is_other = if is_wanted { !account.has_ours } else { account.has_ours && account.written_by_us };
+    is_other && !account.deleting
+}
+
 /// Adds our Secret to a service account's, or takes it off. The list is one to Kubernetes, whoever has put what into it, so it
-/// is written as it was read.
-async fn turn(site: &Site, namespace: &str, account: &Arc<PullAccount>) -> Result<Option<Undone>, Error> {
-    let theirs = account.pull_secrets.iter().map(String::as_str).filter(|name| *name != PULL_SECRET);
-    let ours = (!account.has_ours()).then_some(PULL_SECRET);
-    let names: Vec<Value> = theirs.chain(ours).map(|name| json!({ "name": name })).collect();
+/// is written as it was read, which is now.
+async fn turn(site: &Site, namespace: &str, name: &str, is_wanted: bool) -> Result<Option<Undone>, Error> {
+    let what = format!("ServiceAccount {name}");
+    let read = site.member.api.service_account(namespace, name).await.map_err(Error::Member);
+    let there = match told(site, &what, read)? {
+        Ok(Some(there)) => there,
+        // The watch tells that it is gone.
+        Ok(None) => return Ok(None),
+        Err(refused) => return Ok(Some(refused)),
+    };
+    let listed = there.image_pull_secrets.iter().flatten().map(|one| one.name.clone());
+    let theirs: Vec<String> = listed.filter(|name| name != PULL_SECRET).collect();
+    let account = PullAccount::from(there);
+    // It is as it should be by now, or not ours to change: the watch tells.
+    if !is_wrong(&account, is_wanted) {
+        return Ok(None);
+    }
+    let ours = is_wanted.then_some(PULL_SECRET);
+    let names: Vec<Value> =
+        theirs.iter().map(String::as_str).chain(ours).map(|name| json!({ "name": name })).collect();
     let body = json!({
         "metadata": { "resourceVersion": account.resource_version }, "imagePullSecrets": names,
     });
-    let written = site.member.api.patch_service_account(namespace, &account.name, &body).await;
+    let written = site.member.api.patch_service_account(namespace, name, &body).await;
     let written = match written {
         // It is another one by now: the watch tells.
         Err(Error::Member(CallFailure::Conflict(_) | CallFailure::NotFound)) => return Ok(None),
         written => written,
     };
-    Ok(match told(site, &format!("ServiceAccount {}", account.name), written)? {
+    Ok(match told(site, &what, written)? {
         Ok(there) => {
-            site.member.observed.pulls.accounts.seen(namespace, &account.name, there, false);
+            site.member.observed.pulls.accounts.seen(namespace, name, there, false);
             None
         }
         Err(refused) => Some(refused),
