@@ -38,10 +38,10 @@ const STREAMS: u32 = 1000;
 const STREAM_WINDOW: u32 = 256 * 1024;
 /// Flow-control window of a connection.
 const CONNECTION_WINDOW: u32 = 4 * 1024 * 1024;
-/// Largest head of a request.
-const HEADER_LIMIT: usize = 64 * 1024;
+/// Largest head of a request. A front proxy sends a line for each group of its caller, and some people are in very many.
+const HEADER_LIMIT: usize = 256 * 1024;
 /// Most header lines in HTTP/1.1: a group or an extra value each.
-const HEADER_LINES: usize = 256;
+const HEADER_LINES: usize = 1024;
 /// How long a connection that has to make room may take to end.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(1);
 /// After an error of the socket, such as too many open files.

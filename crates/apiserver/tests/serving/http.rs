@@ -35,7 +35,7 @@ async fn both_http_versions_are_served_and_every_answer_has_an_audit_id() {
 #[tokio::test]
 async fn heads_and_urls_beyond_their_limits_are_refused() {
     let world = World::start().await;
-    let big = "x".repeat(100 * 1024);
+    let big = "x".repeat(300 * 1024);
     for protocol in ["http/1.1", "h2"] {
         let mut client =
             Client::connect(world.address, &world.serving_ca, Some(&world.master()), protocol).await.unwrap();
