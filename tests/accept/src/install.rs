@@ -279,7 +279,7 @@ fn roles_in_members(kubectl: &Kubectl) -> Result<()> {
     Ok(())
 }
 
-/// A template may give what a labelled ClusterRole offers, one of ours or, as docs/operations/tenants.md has it, one of people's own.
+/// A template may give what a labelled `ClusterRole` offers, one of ours or, as docs/operations/tenants.md has it, one of people's own.
 fn offered_roles(kubectl: &Kubectl) -> Result<()> {
     let own = json!({
         "apiVersion": "rbac.authorization.k8s.io/v1",

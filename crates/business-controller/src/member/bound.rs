@@ -298,7 +298,7 @@ mod tests {
             let shown = world.cx.metrics.seen.get_or_create(&labels).get();
             assert_eq!(usize::try_from(shown), Ok(member.observed.weight()));
         }
-        assert!(!world.cx.metrics.seen.contains(&labels));
+        assert!(!world.cx.metrics.seen.remove(&labels), "it is shown no more");
         assert!(world.cx.members.bound.lock().is_empty());
     }
 }

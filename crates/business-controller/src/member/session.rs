@@ -598,7 +598,7 @@ mod tests {
         let remaining = vec!["x".repeat(SEEN_MAX)];
         let large = ClusterNamespace { name: "a".into(), remaining, ..ClusterNamespace::default() };
         member.observed.namespace(large, true);
-        assert!(timeout(PROBE_PERIOD, follow(&world.cx, &member)).await.is_err());
+        assert!(timeout(PROBE_PERIOD, Box::pin(follow(&world.cx, &member))).await.is_err());
         assert!(member.is_set_aside());
         assert_eq!(member.observed.weight(), 0);
     }

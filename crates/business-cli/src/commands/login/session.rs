@@ -16,7 +16,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 /// A token that ends sooner is refreshed first.
 const MARGIN_SECONDS: i64 = 30;
 /// How long another program may be at a session: longer than a provider takes to refresh it.
-const LOCK_WAIT: Duration = Duration::from_secs(60);
+const LOCK_WAIT: Duration = Duration::from_mins(1);
 const LOCK_PAUSE: Duration = Duration::from_millis(50);
 /// Its owner alone, as the session beside it.
 const LOCK_MODE: u32 = 0o600;
