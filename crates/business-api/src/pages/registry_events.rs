@@ -18,15 +18,23 @@ use business_types::registry::ManifestName;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use http::{Method, Request, Response, StatusCode};
-use http_body_util::{BodyExt, Limited};
+use http_body_util::BodyExt;
 use meta::status::Status;
+use prometheus_client::metrics::counter::Counter;
 use serde::Deserialize;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
+use std::time::Duration;
 use store::Key;
+use tokio::sync::Mutex;
+use tokio::time::timeout;
 
 const PATH: &str = "/registry/events";
-const BODY_BYTES_MAX: usize = 4 << 20;
+/// The header of whoever pushes stands in an event, six bytes for one: of a request that the registry takes it has some
+/// 6.5 MB at most, unless it is told to add what a manifest refers to.
+const BODY_BYTES_MAX: usize = 16 << 20;
+/// The registry sends one at once. Others wait no longer for who does not.
+const READ_MAX: Duration = Duration::from_secs(10);
 
 /// What the page is made of.
 #[derive(Debug)]
@@ -39,6 +47,10 @@ pub struct EventsPage {
     pub heard: Heard,
     /// Who stores what nothing else leads to.
     pub marker: Marker,
+    /// Bodies that could not be read.
+    pub unread: Counter,
+    /// Whose body is read: they may be large, and one is held at a time.
+    pub reading: Mutex<()>,
 }
 
 /// `application/vnd.docker.distribution.events.v2+json`, as far as it is read.
@@ -95,10 +107,7 @@ impl EventsPage {
         if !Duty::Events.is_of(&cx.caller) {
             return Err(Status::unauthorized());
         }
-        let read = Limited::new(body, BODY_BYTES_MAX).collect().await;
-        let bytes = read.map_err(|error| Status::bad_request(error.to_string()))?.to_bytes();
-        let envelope: Envelope =
-            serde_json::from_slice(&bytes).map_err(|error| Status::bad_request(error.to_string()))?;
+        let Some(envelope) = self.read(body).await? else { return Ok(()) };
         if !self.prefixes.iter().all(Prefixes::is_complete) {
             return Err(Status::unavailable("it is not known yet whose the repositories are", 1));
         }
@@ -123,9 +132,40 @@ impl EventsPage {
         Ok(())
     }
 
+    /// What the registry tells. `None` where nobody can read it: an error would have it told again for ever, and nothing else
+    /// before that.
+    async fn read(&self, body: Body) -> Result<Option<Envelope>, Status> {
+        let _turn = self.reading.lock().await;
+        let why = match timeout(READ_MAX, whole(body)).await {
+            Ok(Ok(Some(bytes))) => match serde_json::from_slice(&bytes) {
+                Ok(envelope) => return Ok(Some(envelope)),
+                Err(error) => error.to_string(),
+            },
+            Ok(Ok(None)) => format!("more than {BODY_BYTES_MAX} bytes"),
+            Ok(Err(error)) => return Err(Status::bad_request(error.to_string())),
+            Err(_elapsed) => return Err(Status::unavailable("the events have not come within 10 s", 1)),
+        };
+        tracing::error!(%why, "what the registry tells cannot be read: changes of its content are seen late, or not at all");
+        self.unread.inc();
+        Ok(None)
+    }
+
     fn owners<'a>(&'a self, prefix: Prefix<'a>) -> impl Iterator<Item = Key> + 'a {
         self.prefixes.iter().filter_map(move |prefixes| prefixes.owner(prefix))
     }
+}
+
+/// A body; `None` for one that is too long. That is read to its end, too: whoever cannot send it all hears no answer.
+async fn whole(mut body: Body) -> Result<Option<Vec<u8>>, axum::Error> {
+    let mut kept = Some(Vec::new());
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame?.into_data() else { continue };
+        kept = kept.filter(|bytes: &Vec<u8>| bytes.len().saturating_add(data.len()) <= BODY_BYTES_MAX);
+        if let Some(bytes) = &mut kept {
+            bytes.extend_from_slice(&data);
+        }
+    }
+    Ok(kept)
 }
 
 impl RouteHandler for EventsPage {
