@@ -1,7 +1,7 @@
 use crate::controller::Controller as _;
 use crate::error::Error;
 use crate::fixtures::amounts;
-use crate::fixtures::registry::{ACCOUNT, FakeRegistry, TokenServer};
+use crate::fixtures::registry::{ACCOUNT, FakeRegistry, Storage, TokenServer};
 use crate::fixtures::server::Server;
 use crate::fixtures::world::World;
 use crate::kinds::{Heard, ObjectKey as _, ProjectKey, View};
@@ -325,6 +325,28 @@ async fn what_an_index_with_a_tag_names_is_not_without_a_tag() {
     scene.pass().await.unwrap();
     assert_eq!(scene.status()["untagged"], Value::Null);
     assert_eq!(scene.status()["measuredChange"], "1");
+}
+
+#[tokio::test]
+async fn blobs_that_the_registry_keeps_in_a_storage_are_measured_there() {
+    for (is_elsewhere, takes_head) in [(true, true), (false, true), (true, false)] {
+        let scene = Scene::new().await;
+        scene.pass().await.unwrap();
+        scene.registry.push("t/web/a", "v1", 300);
+        let at = if is_elsewhere { scene.registry.url.clone() } else { String::new() };
+        scene.registry.keeps_blobs_in(Storage { at, takes_head });
+        scene.pass().await.unwrap();
+        let kept = 300 + 10 + scene.registry.manifest_bytes("t/web/a");
+        assert_eq!(scene.status()["used"]["requests.storage"], kept.to_string(), "{takes_head}");
+    }
+
+    let scene = Scene::new().await;
+    scene.pass().await.unwrap();
+    scene.registry.push("t/web/a", "v1", 300);
+    scene.registry.keeps_blobs_in(Storage { at: "ftp://storage.test".to_owned(), takes_head: true });
+    let Err(Error::Registry(failure)) = scene.pass().await else { panic!("it was measured") };
+    assert!(failure.to_string().contains("storage.redirect.disable"), "{failure}");
+    assert_eq!(scene.status()["used"], Value::Null);
 }
 
 #[tokio::test]

@@ -261,8 +261,7 @@ async fn size_of(http: &Http, known: &Known, repository: &str, digest: &str) -> 
         return Ok((digest.to_owned(), *bytes));
     }
     let path = format!("/v2/{repository}/blobs/{digest}");
-    let Some(answer) = http.head(path, pull(repository)).await? else { return Ok((digest.to_owned(), 0)) };
-    let bytes = answer.header("content-length").and_then(|text| text.parse().ok()).unwrap_or_default();
+    let Some(bytes) = http.bytes(path, pull(repository)).await? else { return Ok((digest.to_owned(), 0)) };
     remember(&known.sizes, digest, bytes);
     Ok((digest.to_owned(), bytes))
 }
