@@ -5,6 +5,8 @@
 pub mod calls;
 /// What lies below a prefix.
 pub mod inventory;
+/// What a manifest refers to.
+pub mod references;
 
 use super::backend::{Backend, Measured, Provided, RegistryPlace, RegistryState, Removal};
 use super::writes::RegistryWrites;

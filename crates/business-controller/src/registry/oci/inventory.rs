@@ -2,6 +2,7 @@
 
 use super::PARALLEL;
 use super::calls::{Call, Http};
+use super::references::References;
 use crate::error::{CallFailure, Error};
 use crate::registry::backend::{Measured, RegistryPlace};
 use business_types::registry::{ManifestName, is_digest};
@@ -20,6 +21,10 @@ const PAGES_MAX: usize = 200;
 const MANIFESTS_MAX: usize = 100_000;
 /// Digests whose content, or size, is remembered. Neither ever changes.
 const REMEMBERED_MAX: usize = 200_000;
+/// Digests that manifests name, of a repository, and of blobs below one prefix: their authors have them name what they like.
+const NAMED_MAX: usize = 1_000_000;
+/// A manifest that names more is read anew each time.
+const REMEMBERED_NAMES_MAX: usize = 256;
 
 /// What was found below a prefix.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -50,7 +55,8 @@ pub struct Known {
     found: Mutex<HashMap<String, Inventory>>,
     /// By digest.
     contents: Mutex<HashMap<String, Arc<Manifest>>>,
-    /// Bytes of blobs by digest, as the registry says: what a manifest says of them is its author's.
+    /// Bytes of blobs by repository and digest, as the registry says: what a manifest says of them is its author's, and what
+    /// another repository has he may not know.
     sizes: Mutex<HashMap<String, u64>>,
 }
 
@@ -58,10 +64,7 @@ pub struct Known {
 #[derive(Debug)]
 struct Manifest {
     bytes: u64,
-    /// Digests of what it is made of.
-    blobs: Vec<String>,
-    /// Digests of manifests, for an index.
-    children: Vec<String>,
+    names: References,
 }
 
 impl Known {
@@ -85,7 +88,9 @@ impl Known {
     }
 
     fn keep(&self, digest: &str, manifest: &Arc<Manifest>) {
-        remember(&self.contents, digest, Arc::clone(manifest));
+        if manifest.names.count() <= REMEMBERED_NAMES_MAX {
+            remember(&self.contents, digest, Arc::clone(manifest));
+        }
     }
 }
 
@@ -122,11 +127,14 @@ pub async fn read(http: &Http, known: &Known, place: &RegistryPlace) -> Result<I
             .measured
             .untagged
             .extend(untagged.iter().filter_map(|digest| ManifestName::new(&repository, digest)));
-        let named: BTreeSet<&String> = manifests.values().flat_map(|manifest| &manifest.blobs).collect();
-        let asked = named.into_iter().filter(|digest| !blobs.contains_key(*digest));
+        let named: BTreeSet<&String> =
+            manifests.values().flat_map(|manifest| &manifest.names.blobs).collect();
+        let is_counted = |digest: &str| blobs.contains_key(digest) || manifests.contains_key(digest);
+        let asked = named.into_iter().filter(|digest| !is_counted(digest));
         let sizes: Vec<_> = asked.map(|digest| size_of(http, known, &repository, digest)).collect();
-        let sizes: Vec<(String, u64)> = stream::iter(sizes).buffer_unordered(PARALLEL).try_collect().await?;
-        blobs.extend(sizes);
+        let sizes: Vec<_> = stream::iter(sizes).buffer_unordered(PARALLEL).try_collect().await?;
+        // What is not there may be in another repository, and counts then.
+        blobs.extend(sizes.into_iter().flatten());
         blobs.extend(manifests.iter().map(|(digest, manifest)| (digest.clone(), manifest.bytes)));
         let digests: BTreeSet<String> = manifests.into_keys().collect();
         if !digests.is_empty() {
@@ -134,6 +142,9 @@ pub async fn read(http: &Http, known: &Known, place: &RegistryPlace) -> Result<I
         }
         if found.manifests().count() > MANIFESTS_MAX {
             return Err(too_much(&format!("there are more than {MANIFESTS_MAX} manifests below {prefix}")));
+        }
+        if blobs.len() > NAMED_MAX {
+            return Err(too_much(&format!("there are more than {NAMED_MAX} blobs below {prefix}")));
         }
     }
     // Of all of them nothing is there any more: somebody may answer so by now to whatever he is asked.
@@ -167,20 +178,28 @@ async fn manifests_of(
     let before = existing(http, repository, before).await?;
     let mut wanted: BTreeSet<String> = tagged.union(&before).cloned().collect();
     let mut manifests: BTreeMap<String, Arc<Manifest>> = BTreeMap::new();
+    let mut names: usize = 0;
     while !wanted.is_empty() {
         let reads: Vec<_> = wanted.iter().map(|digest| manifest(http, known, repository, digest)).collect();
-        let read: Vec<_> = stream::iter(reads).buffer_unordered(PARALLEL).try_collect().await?;
+        let mut read = stream::iter(reads).buffer_unordered(PARALLEL);
         let mut next = BTreeSet::new();
-        for (digest, manifest) in read.into_iter().flatten() {
-            next.extend(manifest.children.iter().cloned());
+        while let Some(answer) = read.try_next().await? {
+            let Some((digest, manifest)) = answer else { continue };
+            names = names.saturating_add(manifest.names.count());
+            if names > NAMED_MAX {
+                let message = format!("the manifests in {repository} name more than {NAMED_MAX} digests");
+                return Err(too_much(&message));
+            }
+            next.extend(manifest.names.children.iter().cloned());
             manifests.insert(digest, manifest);
         }
+        drop(read);
         wanted = next.into_iter().filter(|digest| !manifests.contains_key(digest)).collect();
         if manifests.len().saturating_add(wanted.len()) > MANIFESTS_MAX {
             return Err(too_much(&format!("there are more than {MANIFESTS_MAX} manifests in {repository}")));
         }
     }
-    let named: BTreeSet<&String> = manifests.values().flat_map(|manifest| &manifest.children).collect();
+    let named: BTreeSet<&String> = manifests.values().flat_map(|manifest| &manifest.names.children).collect();
     let is_alone = |digest: &&String| !tagged.contains(*digest) && !named.contains(digest);
     let untagged = before.iter().filter(is_alone).cloned().collect();
     Ok(Manifests { manifests, untagged })
@@ -210,20 +229,6 @@ fn pull(repository: &str) -> String {
     format!("repository:{repository}:pull")
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Descriptor {
-    digest: String,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct ManifestDocument {
-    config: Option<Descriptor>,
-    layers: Vec<Descriptor>,
-    manifests: Vec<Descriptor>,
-}
-
 /// A manifest by its digest; `None` when it does not answer. An index may name what was never pushed.
 async fn manifest(
     http: &Http,
@@ -242,28 +247,27 @@ async fn manifest(
         _ => return Err(answer.failure()),
     }
     let bytes = u64::try_from(answer.body.len()).unwrap_or(u64::MAX);
-    // Of a format that is not known it counts itself.
-    let ManifestDocument { config, layers, manifests } =
-        serde_json::from_slice(&answer.body).unwrap_or_default();
-    let blobs = digests(config.into_iter().chain(layers));
-    let manifest = Arc::new(Manifest { bytes, blobs, children: digests(manifests) });
+    let manifest = Arc::new(Manifest { bytes, names: References::of(&answer.body) });
     known.keep(digest, &manifest);
     Ok(Some((digest.to_owned(), manifest)))
 }
 
-fn digests(named: impl IntoIterator<Item = Descriptor>) -> Vec<String> {
-    named.into_iter().map(|one| one.digest).filter(|digest| is_digest(digest)).collect()
-}
-
-/// Bytes of a blob. What is not there, such as a layer that is kept elsewhere, has none.
-async fn size_of(http: &Http, known: &Known, repository: &str, digest: &str) -> Result<(String, u64), Error> {
-    if let Some(bytes) = lock(&known.sizes).get(digest) {
-        return Ok((digest.to_owned(), *bytes));
+/// A blob and its bytes; `None` for one that is not there, such as a layer that is kept elsewhere.
+async fn size_of(
+    http: &Http,
+    known: &Known,
+    repository: &str,
+    digest: &str,
+) -> Result<Option<(String, u64)>, Error> {
+    let name = format!("{repository}@{digest}");
+    let before = lock(&known.sizes).get(&name).copied();
+    if let Some(bytes) = before {
+        return Ok(Some((digest.to_owned(), bytes)));
     }
     let path = format!("/v2/{repository}/blobs/{digest}");
-    let Some(bytes) = http.bytes(path, pull(repository)).await? else { return Ok((digest.to_owned(), 0)) };
-    remember(&known.sizes, digest, bytes);
-    Ok((digest.to_owned(), bytes))
+    let Some(bytes) = http.bytes(path, pull(repository)).await? else { return Ok(None) };
+    remember(&known.sizes, &name, bytes);
+    Ok(Some((digest.to_owned(), bytes)))
 }
 
 #[derive(Default, Deserialize)]
