@@ -123,7 +123,7 @@ where
     }
 }
 
-/// What was measured without a tag, and what was pushed by its digest since.
+/// What was measured without a tag, and what was pushed since.
 fn untagged<K: RegistryKind>(object: &RegisteredView<K>) -> BTreeSet<ManifestName> {
     let pushed = object.annotations.get(names::REGISTRY_PUSHED_ANNOTATION);
     let pushed = pushed.into_iter().flat_map(|list| list.split_whitespace());

@@ -1,6 +1,7 @@
 //! What the registry tells of changes: `notifications.endpoints` of its configuration. A change that is not heard of is found
-//! when the controller measures by time, but for what is pushed by its digest: no list of the registry shows it. That is
-//! stored before the registry is answered, and told again by it otherwise.
+//! when the controller measures by time, but for manifests without a tag: no list of the registry shows them. What is pushed has
+//! none, or may have lost it to the next push by then. So each manifest is stored before the registry is answered, and told
+//! again by it otherwise.
 
 use super::registry_token::refusal;
 use crate::token_server::accounts::{Duty, RegistryAccount};
@@ -33,6 +34,8 @@ const PATH: &str = "/registry/events";
 /// The header of whoever pushes stands in an event, six bytes for one: of a request that the registry takes it has some
 /// 6.5 MB at most, unless it is told to add what a manifest refers to.
 const BODY_BYTES_MAX: usize = 16 << 20;
+/// What distribution calls a blob.
+const BLOB: &str = "application/octet-stream";
 /// The registry sends one at once. Others wait no longer for who does not.
 const READ_MAX: Duration = Duration::from_secs(10);
 
@@ -74,15 +77,14 @@ struct EventTarget {
     repository: String,
     #[serde(default)]
     digest: String,
-    /// Absent where content was pushed by its digest.
-    #[serde(default)]
-    tag: String,
+    #[serde(default, rename = "mediaType")]
+    media_type: String,
 }
 
 impl Event {
-    fn pushed_by_digest(&self) -> Option<ManifestName> {
-        let EventTarget { repository, digest, tag } = &self.target;
-        (self.action == "push" && tag.is_empty()).then(|| ManifestName::new(repository, digest))?
+    fn pushed(&self) -> Option<ManifestName> {
+        let EventTarget { repository, digest, media_type } = &self.target;
+        (self.action == "push" && media_type != BLOB).then(|| ManifestName::new(repository, digest))?
     }
 }
 
@@ -115,7 +117,7 @@ impl EventsPage {
         let mut changed: HashSet<Prefix<'_>> = HashSet::new();
         for event in envelope.events.iter().filter(|event| event.action != "pull") {
             let Some(prefix) = Prefix::of(&event.target.repository) else { continue };
-            match event.pushed_by_digest() {
+            match event.pushed() {
                 Some(manifest) => drop(pushed.entry(prefix).or_default().insert(manifest)),
                 None => drop(changed.insert(prefix)),
             }

@@ -297,6 +297,23 @@ async fn what_was_pushed_by_its_digest_counts_and_is_removed_by_whoever_leads_th
 }
 
 #[tokio::test]
+async fn what_loses_its_tag_before_it_is_measured_counts_and_what_has_one_is_not_without() {
+    let scene = Scene::new().await;
+    scene.pass().await.unwrap();
+    scene.pass().await.unwrap();
+    let pushed =
+        [100, 200].map(|layer| format!("t/web/a@{}", scene.registry.push("t/web/a", "latest", layer)));
+    scene.edits(&json!({"metadata": {"annotations": {
+        names::REGISTRY_CHANGED_ANNOTATION: "1",
+        names::REGISTRY_PUSHED_ANNOTATION: format!("{} more", pushed.join(" ")),
+    }}}));
+    scene.pass().await.unwrap();
+    let kept = 100 + 200 + 10 + scene.registry.manifest_bytes("t/web/a");
+    assert_eq!(scene.status()["used"]["requests.storage"], kept.to_string());
+    assert_eq!(scene.status()["untagged"], json!([pushed[0]]));
+}
+
+#[tokio::test]
 async fn a_change_that_is_told_during_a_measurement_is_measured_too() {
     let scene = Scene::new().await;
     scene.pass().await.unwrap();
