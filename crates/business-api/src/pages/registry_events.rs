@@ -4,6 +4,7 @@
 //! again by it otherwise.
 
 use super::registry_token::refusal;
+use crate::freshness;
 use crate::token_server::accounts::{Duty, RegistryAccount};
 use crate::token_server::heard::{Heard, Marker};
 use crate::token_server::prefixes::Prefixes;
@@ -26,7 +27,7 @@ use serde::Deserialize;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
-use store::Key;
+use store::{Error, Key};
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
@@ -38,6 +39,8 @@ const BODY_BYTES_MAX: usize = 16 << 20;
 const BLOB: &str = "application/octet-stream";
 /// The registry sends one at once. Others wait no longer for who does not.
 const READ_MAX: Duration = Duration::from_secs(10);
+/// The registry waits 5 s for an answer.
+const CATCH_UP_MAX: Duration = Duration::from_secs(3);
 
 /// What the page is made of.
 #[derive(Debug)]
@@ -113,9 +116,18 @@ impl EventsPage {
         if !self.prefixes.iter().all(Prefixes::is_complete) {
             return Err(Status::unavailable("it is not known yet whose the repositories are", 1));
         }
+        freshness::known(&self.marker.store)?;
+        let events: Vec<&Event> = envelope.events.iter().filter(|event| event.action != "pull").collect();
+        let is_nobodys = |event: &&Event| {
+            Prefix::of(&event.target.repository).is_some_and(|prefix| self.owners(prefix).next().is_none())
+        };
+        let are_nobodys = events.iter().any(is_nobodys);
+        if are_nobodys {
+            self.catch_up().await?;
+        }
         let mut pushed: HashMap<Prefix<'_>, BTreeSet<ManifestName>> = HashMap::new();
         let mut changed: HashSet<Prefix<'_>> = HashSet::new();
-        for event in envelope.events.iter().filter(|event| event.action != "pull") {
+        for event in events {
             let Some(prefix) = Prefix::of(&event.target.repository) else { continue };
             match event.pushed() {
                 Some(manifest) => drop(pushed.entry(prefix).or_default().insert(manifest)),
@@ -150,6 +162,22 @@ impl EventsPage {
         tracing::error!(%why, "what the registry tells cannot be read: changes of its content are seen late, or not at all");
         self.unread.inc();
         Ok(None)
+    }
+
+    /// Waits until what has been made so far is known here: another replica may just have made the object.
+    async fn catch_up(&self) -> Result<(), Status> {
+        let known = async {
+            let revision = self.marker.store.current_revision().await?;
+            for prefixes in &self.prefixes {
+                prefixes.reach(revision).await;
+            }
+            Ok::<(), Error>(())
+        };
+        match timeout(CATCH_UP_MAX, known).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(error)) => Err(Status::unavailable(error.to_string(), 1)),
+            Err(_elapsed) => Err(Status::unavailable("it is not known yet whose the repositories are", 1)),
+        }
     }
 
     fn owners<'a>(&'a self, prefix: Prefix<'a>) -> impl Iterator<Item = Key> + 'a {

@@ -53,7 +53,6 @@ impl Heard {
 impl Marker {
     /// Writes what is heard, for ever.
     pub async fn run(self, mut heard: Receiver<Key>) {
-        let access = Access::internal("events of the registry");
         while let Some(first) = heard.recv().await {
             tokio::time::sleep(TOGETHER).await;
             let mut objects = HashSet::from([first]);
@@ -61,8 +60,8 @@ impl Marker {
                 objects.insert(next);
             }
             for object in objects {
-                // What somebody else was faster with is measured by time.
-                if let Err(error) = self.mark(&access, &object, &BTreeSet::new()).await {
+                // What cannot be written is measured by time.
+                if let Err(error) = self.pushed(&object, &BTreeSet::new()).await {
                     tracing::debug!(name = &*object.name, %error, "a change of the registry is not told");
                 }
             }
