@@ -23,6 +23,8 @@ use std::time::Duration;
 
 /// What a registry grants a token beyond its end, for clocks that differ.
 const TOKEN_LEEWAY_SECONDS: u64 = 60;
+/// Who makes tokens may not know of the deletion for so long: business-api lets nobody push by what it knows when that is older.
+const UNKNOWN_SECONDS: u64 = 10;
 /// What our clock and those that made the token and the deletion may differ by.
 const CLOCKS_SECONDS: u64 = 10;
 /// Calls about one prefix at a time.
@@ -153,6 +155,6 @@ impl Backend for OciRegistry {
     }
 
     fn late_pushes(&self) -> Duration {
-        Duration::from_secs(TOKEN_SECONDS_MAX + TOKEN_LEEWAY_SECONDS + CLOCKS_SECONDS)
+        Duration::from_secs(UNKNOWN_SECONDS + TOKEN_SECONDS_MAX + TOKEN_LEEWAY_SECONDS + CLOCKS_SECONDS)
     }
 }

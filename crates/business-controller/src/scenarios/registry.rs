@@ -235,10 +235,10 @@ async fn what_is_pushed_with_the_last_token_is_removed_as_well() {
     let scene = Scene::new().await;
     scene.pass().await.unwrap();
     scene.is_deleted();
-    assert_eq!(scene.pass().await.unwrap(), PassOutcome::WaitingFor(Duration::from_secs(130)));
+    assert_eq!(scene.pass().await.unwrap(), PassOutcome::WaitingFor(Duration::from_secs(140)));
     assert_eq!(scene.condition("Terminating"), says("True", "TokensExpire"));
     scene.registry.push("t/web/late", "v1", 5);
-    scene.world.server.clock.advance(130 * SECOND);
+    scene.world.server.clock.advance(140 * SECOND);
     scene.pass().await.unwrap();
     assert!(!scene.is_gone() && scene.registry.count("t/web/") == 0);
     scene.pass().await.unwrap();
