@@ -367,6 +367,20 @@ async fn blobs_that_the_registry_keeps_in_a_storage_are_measured_there() {
 }
 
 #[tokio::test]
+async fn what_an_index_names_is_where_it_answers_only() {
+    let scene = Scene::new().await;
+    scene.pass().await.unwrap();
+    scene.registry.push_index("t/web/a", "v1", &[300]);
+    let lost = scene.registry.push_index("t/web/b", "v1", &[300]).remove(0);
+    scene.registry.loses("t/web/b", &lost);
+    scene.pass().await.unwrap();
+    scene.is_deleted();
+    scene.world.server.clock.advance(1000 * SECOND);
+    scene.pass().await.unwrap();
+    assert_eq!(scene.registry.deletes().len(), 3, "the image, and the index of both");
+}
+
+#[tokio::test]
 async fn a_locked_one_keeps_its_content_until_it_is_unlocked() {
     let scene = Scene::new().await;
     scene.pass().await.unwrap();

@@ -175,8 +175,10 @@ async fn manifests_of(
     before: BTreeSet<String>,
 ) -> Result<Manifests, Error> {
     let tagged = existing(http, repository, list_tags(http, repository).await?).await?;
-    let before = existing(http, repository, before).await?;
-    let mut wanted: BTreeSet<String> = tagged.union(&before).cloned().collect();
+    // What has a tag has answered by it.
+    let others: Vec<String> = before.difference(&tagged).cloned().collect();
+    let others = existing(http, repository, others).await?;
+    let mut wanted: BTreeSet<String> = tagged.union(&others).cloned().collect();
     let mut manifests: BTreeMap<String, Arc<Manifest>> = BTreeMap::new();
     let mut names: usize = 0;
     while !wanted.is_empty() {
@@ -194,14 +196,18 @@ async fn manifests_of(
             manifests.insert(digest, manifest);
         }
         drop(read);
-        wanted = next.into_iter().filter(|digest| !manifests.contains_key(digest)).collect();
-        if manifests.len().saturating_add(wanted.len()) > MANIFESTS_MAX {
+        next.retain(|digest| !manifests.contains_key(digest));
+        if manifests.len().saturating_add(next.len()) > MANIFESTS_MAX {
             return Err(too_much(&format!("there are more than {MANIFESTS_MAX} manifests in {repository}")));
         }
+        // Where the content is known it may be from another repository: this one is asked whether it has it.
+        let (read, unread): (BTreeSet<String>, BTreeSet<String>) =
+            next.into_iter().partition(|digest| known.content(digest).is_some());
+        wanted = existing(http, repository, read).await?;
+        wanted.extend(unread);
     }
     let named: BTreeSet<&String> = manifests.values().flat_map(|manifest| &manifest.names.children).collect();
-    let is_alone = |digest: &&String| !tagged.contains(*digest) && !named.contains(digest);
-    let untagged = before.iter().filter(is_alone).cloned().collect();
+    let untagged = others.iter().filter(|digest| !named.contains(digest)).cloned().collect();
     Ok(Manifests { manifests, untagged })
 }
 
@@ -229,7 +235,8 @@ fn pull(repository: &str) -> String {
     format!("repository:{repository}:pull")
 }
 
-/// A manifest by its digest; `None` when it does not answer. An index may name what was never pushed.
+/// A manifest that is there or whose content is not known, by its digest; `None` when it does not answer. An index may name
+/// what was never pushed.
 async fn manifest(
     http: &Http,
     known: &Known,
