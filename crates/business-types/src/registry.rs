@@ -1,6 +1,6 @@
 //! What image namespaces and chart groups have in common: each owns one prefix of the registry's repositories.
 
-use crate::condition::Condition;
+use crate::condition::{self, Condition, WITHIN_QUOTA, reason};
 use crate::names::{GROUP, REGISTRY_CHANGED_ANNOTATION, REGISTRY_PUSHED_ANNOTATION, VERSION};
 use meta::gvk::{GroupResource, GroupVersionKind};
 use meta::object::Object;
@@ -240,6 +240,12 @@ impl RegistryStatus {
         spec.storage().is_some_and(|hard| self.storage() >= hard)
     }
 
+    /// Why what is kept cannot be measured, where it cannot.
+    pub fn beyond_measure(&self) -> Option<&str> {
+        let within = condition::find(&self.conditions, WITHIN_QUOTA)?;
+        (within.reason == reason::CANNOT_BE_MEASURED).then_some(within.message.as_str())
+    }
+
     /// Whether no measurement has followed what was pushed last.
     pub fn awaits_measurement(&self, object: &Object) -> bool {
         object.annotation(REGISTRY_CHANGED_ANNOTATION) != self.measured_change.as_deref()
@@ -267,6 +273,10 @@ impl RegistryStatus {
             RegistryPhase::Terminating | RegistryPhase::Locked => Offer::Read,
             RegistryPhase::Available if self.is_locked() => Offer::Read,
             RegistryPhase::Available if self.is_used_up(spec) => Offer::Shrink,
+            // Else whoever keeps too much to be measured would keep what he likes.
+            RegistryPhase::Available if spec.storage().is_some() && self.beyond_measure().is_some() => {
+                Offer::Shrink
+            }
             RegistryPhase::Available => Offer::Write,
         }
     }
@@ -297,6 +307,9 @@ mod tests {
         assert_eq!(of("Locked", false, "2Gi"), Offer::Read);
         assert_eq!(of("Terminating", false, "0"), Offer::Read);
         assert_eq!(of("Failed", false, "0"), Offer::Nothing);
+        let too_much = Condition::new(WITHIN_QUOTA, "Unknown", reason::CANNOT_BE_MEASURED, "too much");
+        let beyond = json!({"phase": "Available", "registry": record, "conditions": [too_much]});
+        assert_eq!(offer(&beyond), Offer::Shrink, "nobody knows what is kept");
     }
 
     #[test]

@@ -290,9 +290,18 @@ impl SeenObject {
         match why {
             NoPush::LooksOnly => format!("{what}: to push there needs the role edit in the project"),
             NoPush::PullOnly => format!("{what}: this credential is for pulling only"),
-            NoPush::UsedUp if !status.is_used_up(spec) => {
-                format!("{what}: what was pushed last is not measured yet, and nothing is pushed until it is")
-            }
+            NoPush::UsedUp if !status.is_used_up(spec) => match status.beyond_measure() {
+                Some(why) => {
+                    format!(
+                        "{what}: {why}; delete what is not needed: nothing is pushed until it is measured"
+                    )
+                }
+                None => {
+                    format!(
+                        "{what}: what was pushed last is not measured yet, and nothing is pushed until it is"
+                    )
+                }
+            },
             NoPush::UsedUp => {
                 let hard = spec.storage().unwrap_or(Quantity::ZERO);
                 format!(

@@ -381,6 +381,30 @@ async fn what_an_index_names_is_where_it_answers_only() {
 }
 
 #[tokio::test]
+async fn where_there_is_more_than_can_be_measured_it_is_said_so_until_it_is() {
+    let scene = Scene::new().await;
+    scene.pass().await.unwrap();
+    scene.pass().await.unwrap();
+    scene.registry.push("t/web/a", "v1", 300);
+    scene.registry.overflows(true);
+    scene.is_annotated(names::REGISTRY_CHANGED_ANNOTATION, "1");
+    let outcome = scene.pass().await.unwrap();
+    assert!(matches!(outcome, PassOutcome::WaitingFor(wait) if !wait.is_zero()), "{outcome:?}");
+    assert_eq!(scene.condition("WithinQuota"), says("Unknown", "CannotBeMeasured"));
+    assert_eq!(scene.condition("RegistryReachable").0, "True");
+    assert_eq!(scene.status()["measuredChange"], Value::Null, "no measurement has followed");
+    scene.registry.overflows(false);
+    scene.is_annotated(names::REGISTRY_CHANGED_ANNOTATION, "2");
+    scene.pass().await.unwrap();
+    assert_eq!(scene.condition("WithinQuota"), says("Unknown", "CannotBeMeasured"), "it is not due");
+
+    let scene = scene.succeeded().await;
+    scene.pass().await.unwrap();
+    assert_eq!(scene.condition("WithinQuota"), says("True", "WithinQuota"));
+    assert_eq!(scene.status()["measuredChange"], "2");
+}
+
+#[tokio::test]
 async fn a_locked_one_keeps_its_content_until_it_is_unlocked() {
     let scene = Scene::new().await;
     scene.pass().await.unwrap();

@@ -4,7 +4,7 @@ use super::PARALLEL;
 use super::calls::{Call, Http};
 use super::references::References;
 use crate::error::{CallFailure, Error};
-use crate::registry::backend::{Measured, RegistryPlace};
+use crate::registry::backend::{Measured, RegistryPlace, TOO_MUCH};
 use business_types::registry::{ManifestName, is_digest};
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use http::{Method, StatusCode};
@@ -157,7 +157,7 @@ pub async fn read(http: &Http, known: &Known, place: &RegistryPlace) -> Result<I
 }
 
 fn too_much(message: &str) -> Error {
-    Error::Registry(CallFailure::Refused { code: 413, message: message.to_owned() })
+    Error::Registry(CallFailure::Refused { code: TOO_MUCH, message: message.to_owned() })
 }
 
 /// The manifests of a repository that answer, by digest.
