@@ -17,7 +17,7 @@ use calls::{Call, Http};
 use futures_util::future::{BoxFuture, FutureExt as _};
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use http::{Method, StatusCode};
-use inventory::{Inventory, Known};
+use inventory::Known;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -61,21 +61,30 @@ impl OciRegistry {
     }
 
     async fn remove(&self, place: &RegistryPlace) -> Result<Removal, Error> {
-        let prefix = place.prefix();
-        let found = inventory::read(&self.http, &self.known, place).await?;
-        if found.is_empty() {
-            self.known.forget(&prefix);
-            return Ok(Removal::Gone);
+        let repositories = inventory::repositories(&self.http, &self.known, place).await?;
+        let (mut emptied, mut removed): (usize, usize) = (0, 0);
+        // One after the other: of too many to be looked through at once some go each time.
+        for repository in &repositories {
+            let digests = inventory::digests(&self.http, &self.known, place, repository).await?;
+            if digests.is_empty() {
+                continue;
+            }
+            let calls: Vec<_> = digests.iter().map(|digest| self.delete(repository, digest)).collect();
+            stream::iter(calls).buffer_unordered(PARALLEL).try_collect::<()>().await?;
+            emptied = emptied.saturating_add(1);
+            removed = removed.saturating_add(digests.len());
         }
-        let calls: Vec<_> =
-            found.manifests().map(|(repository, digest)| self.delete(repository, digest)).collect();
-        stream::iter(calls).buffer_unordered(PARALLEL).try_collect::<()>().await?;
-        let Inventory { repositories, .. } = &found;
-        Ok(Removal::Begun(format!(
-            "{} manifests of {} repositories were removed; it is looked whether any is left",
-            found.manifests().count(),
-            repositories.len()
-        )))
+        if removed > 0 {
+            return Ok(Removal::Begun(format!(
+                "{removed} manifests of {emptied} repositories were removed; it is looked whether any is left"
+            )));
+        }
+        // Somebody else may answer so by now to whatever he is asked.
+        if !repositories.is_empty() {
+            inventory::confirm(&self.http).await?;
+        }
+        self.known.forget(&place.prefix());
+        Ok(Removal::Gone)
     }
 
     async fn delete(&self, repository: &str, digest: &str) -> Result<(), Error> {

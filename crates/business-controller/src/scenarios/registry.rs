@@ -405,6 +405,21 @@ async fn where_there_is_more_than_can_be_measured_it_is_said_so_until_it_is() {
 }
 
 #[tokio::test]
+async fn more_than_can_be_measured_is_removed_bit_by_bit() {
+    let scene = Scene::new().await;
+    scene.pass().await.unwrap();
+    scene.registry.push("t/web/a", "v1", 300);
+    scene.registry.push("t/web/b", "v1", 300);
+    scene.registry.overflows(true);
+    scene.is_deleted();
+    scene.world.server.clock.advance(1000 * SECOND);
+    scene.pass().await.unwrap();
+    assert!(!scene.is_gone() && scene.registry.count("t/web/") == 0);
+    scene.pass().await.unwrap();
+    assert!(scene.is_gone());
+}
+
+#[tokio::test]
 async fn a_locked_one_keeps_its_content_until_it_is_unlocked() {
     let scene = Scene::new().await;
     scene.pass().await.unwrap();

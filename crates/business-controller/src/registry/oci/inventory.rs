@@ -17,6 +17,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 const PAGE: usize = 500;
 /// Pages that are read of one list.
 const PAGES_MAX: usize = 200;
+/// Pages of tags whose manifests are removed at a time, and digests that those name.
+const REMOVED_PAGES: usize = 4;
+const REMOVED_NAMES: usize = 20_000;
 /// Manifests that are looked at below one prefix.
 const MANIFESTS_MAX: usize = 100_000;
 /// Digests whose content, or size, is remembered. Neither ever changes.
@@ -78,6 +81,12 @@ impl Known {
         found.get(prefix).and_then(|found| found.repositories.get(repository)).cloned().unwrap_or_default()
     }
 
+    fn sees(&self, prefix: &str, repository: &str, digests: &BTreeSet<String>) {
+        let mut found = lock(&self.found);
+        let found = found.entry(prefix.to_owned()).or_default();
+        found.repositories.entry(repository.to_owned()).or_default().extend(digests.iter().cloned());
+    }
+
     fn repositories_before(&self, prefix: &str) -> Vec<String> {
         let found = lock(&self.found);
         found.get(prefix).into_iter().flat_map(|found| found.repositories.keys().cloned()).collect()
@@ -109,20 +118,17 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// Looks through everything below the prefix of a place.
 pub async fn read(http: &Http, known: &Known, place: &RegistryPlace) -> Result<Inventory, Error> {
     let prefix = &place.prefix();
-    let below = format!("{prefix}/");
-    let told = || place.untagged.iter().filter(|name| name.repository().starts_with(&below));
-    let mut repositories: BTreeSet<String> = list_repositories(http, prefix).await?.into_iter().collect();
-    repositories.extend(known.repositories_before(prefix));
-    repositories.extend(told().map(|name| name.repository().to_owned()));
+    let repositories = repositories(http, known, place).await?;
     let are_named = !repositories.is_empty();
     let mut found = Inventory::default();
     let mut blobs: HashMap<String, u64> = HashMap::new();
     for repository in repositories {
-        let mut before = known.before(prefix, &repository);
-        before.extend(
-            told().filter(|name| name.repository() == repository).map(|name| name.digest().to_owned()),
-        );
-        let Manifests { manifests, untagged } = manifests_of(http, known, &repository, before).await?;
+        let before = before(known, place, &repository);
+        let (tags, true) = list_tags(http, &repository, PAGES_MAX).await? else {
+            return Err(too_much(&format!("{repository} has too many tags")));
+        };
+        let Manifests { manifests, untagged } =
+            manifests_of(http, known, &repository, tags, before, Extent::Whole).await?;
         found
             .measured
             .untagged
@@ -149,11 +155,58 @@ pub async fn read(http: &Http, known: &Known, place: &RegistryPlace) -> Result<I
     }
     // Of all of them nothing is there any more: somebody may answer so by now to whatever he is asked.
     if are_named && found.is_empty() {
-        catalogue(http, "/v2/_catalog?n=1".to_owned()).await?;
+        confirm(http).await?;
     }
     found.measured.bytes = blobs.into_values().fold(0, u64::saturating_add);
     lock(&known.found).insert(prefix.to_owned(), found.clone());
     Ok(found)
+}
+
+/// The repositories below the prefix of a place: those that are listed, and those that something else leads to.
+pub async fn repositories(
+    http: &Http,
+    known: &Known,
+    place: &RegistryPlace,
+) -> Result<BTreeSet<String>, Error> {
+    let prefix = &place.prefix();
+    let below = format!("{prefix}/");
+    let mut repositories: BTreeSet<String> = list_repositories(http, prefix).await?.into_iter().collect();
+    repositories.extend(known.repositories_before(prefix));
+    let told = place.untagged.iter().map(ManifestName::repository);
+    repositories.extend(told.filter(|name| name.starts_with(&below)).map(str::to_owned));
+    Ok(repositories)
+}
+
+/// The digests of manifests of a repository: of all, unless there are very many. They are remembered: what an index names is
+/// not found without it.
+pub async fn digests(
+    http: &Http,
+    known: &Known,
+    place: &RegistryPlace,
+    repository: &str,
+) -> Result<BTreeSet<String>, Error> {
+    let before = before(known, place, repository);
+    let (tags, _are_all) = list_tags(http, repository, REMOVED_PAGES).await?;
+    let digests: BTreeSet<String> = manifests_of(http, known, repository, tags, before, Extent::Part)
+        .await?
+        .manifests
+        .into_keys()
+        .collect();
+    known.sees(&place.prefix(), repository, &digests);
+    Ok(digests)
+}
+
+/// Whether it is the registry that answers: it has a catalogue.
+pub async fn confirm(http: &Http) -> Result<(), Error> {
+    catalogue(http, "/v2/_catalog?n=1".to_owned()).await.map(drop)
+}
+
+/// Manifests of a repository that no list may show.
+fn before(known: &Known, place: &RegistryPlace, repository: &str) -> BTreeSet<String> {
+    let told = place.untagged.iter().filter(|name| name.repository() == repository);
+    let mut before = known.before(&place.prefix(), repository);
+    before.extend(told.map(|name| name.digest().to_owned()));
+    before
 }
 
 fn too_much(message: &str) -> Error {
@@ -167,20 +220,31 @@ struct Manifests {
     untagged: BTreeSet<String>,
 }
 
+/// How much of a repository is looked through.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Extent {
+    Whole,
+    /// Some of what has a tag or is told, with all that it names.
+    Part,
+}
+
 /// Those with tags, those that were seen before, and those that an index names.
 async fn manifests_of(
     http: &Http,
     known: &Known,
     repository: &str,
+    tags: Vec<String>,
     before: BTreeSet<String>,
+    extent: Extent,
 ) -> Result<Manifests, Error> {
-    let tagged = existing(http, repository, list_tags(http, repository).await?).await?;
+    let tagged = existing(http, repository, tags).await?;
     // What has a tag has answered by it.
     let others: Vec<String> = before.difference(&tagged).cloned().collect();
     let others = existing(http, repository, others).await?;
     let mut wanted: BTreeSet<String> = tagged.union(&others).cloned().collect();
     let mut manifests: BTreeMap<String, Arc<Manifest>> = BTreeMap::new();
     let mut names: usize = 0;
+    let mut are_named = false;
     while !wanted.is_empty() {
         let reads: Vec<_> = wanted.iter().map(|digest| manifest(http, known, repository, digest)).collect();
         let mut read = stream::iter(reads).buffer_unordered(PARALLEL);
@@ -194,8 +258,12 @@ async fn manifests_of(
             }
             next.extend(manifest.names.children.iter().cloned());
             manifests.insert(digest, manifest);
+            if extent == Extent::Part && !are_named && names > REMOVED_NAMES {
+                break;
+            }
         }
         drop(read);
+        are_named = true;
         next.retain(|digest| !manifests.contains_key(digest));
         if manifests.len().saturating_add(next.len()) > MANIFESTS_MAX {
             return Err(too_much(&format!("there are more than {MANIFESTS_MAX} manifests in {repository}")));
@@ -318,18 +386,21 @@ async fn catalogue(http: &Http, path: String) -> Result<(Catalog, Option<String>
     })
 }
 
-async fn list_tags(http: &Http, repository: &str) -> Result<Vec<String>, Error> {
+/// The tags of a repository on so many pages, and whether that is all of them.
+async fn list_tags(http: &Http, repository: &str, pages: usize) -> Result<(Vec<String>, bool), Error> {
     let mut path = format!("/v2/{repository}/tags/list?n={PAGE}");
     let mut found = Vec::new();
-    for _page in 0..PAGES_MAX {
-        let Some((page, next)) = page::<Tags>(http, path, &pull(repository)).await? else { return Ok(found) };
+    for _page in 0..pages {
+        let Some((page, next)) = page::<Tags>(http, path, &pull(repository)).await? else {
+            return Ok((found, true));
+        };
         found.extend(page.tags.unwrap_or_default());
         match next {
             Some(next) => path = next,
-            None => return Ok(found),
+            None => return Ok((found, true)),
         }
     }
-    Err(too_much(&format!("{repository} has too many tags")))
+    Ok((found, false))
 }
 
 /// A page of a list, and where the next one is; `None` when the registry says that there is no such list.
