@@ -20,11 +20,13 @@ use anyhow::{Context, Result};
 use apiserver::routes::Route;
 use business_types::names::{CHART_GROUPS, GROUP, IMAGE_NAMESPACES};
 use business_types::{ChartGroup, ImageNamespace, RegistryKind};
+use prometheus_client::metrics::counter::Counter;
 use registry_events::EventsPage;
 use registry_token::TokenPage;
-use runtime::{Clock, Tasks};
+use runtime::{Clock, Metrics, Tasks};
 use std::path::Path;
 use store::Store;
+use tokio::sync::Mutex;
 
 /// What the pages of the registry are made with.
 #[derive(Clone, Copy, Debug)]
@@ -37,6 +39,8 @@ pub struct RegistryPages<'a> {
     pub roles: &'a Roles,
     /// The clock.
     pub clock: &'a Clock,
+    /// Where it is counted what cannot be read.
+    pub metrics: &'a Metrics,
     /// Where their tasks run.
     pub tasks: &'a Tasks,
 }
@@ -44,6 +48,11 @@ pub struct RegistryPages<'a> {
 impl RegistryPages<'_> {
     /// None without a key to sign with.
     pub fn routes(self, settings: &Registry) -> Result<Vec<Route>> {
+        let unread = self.metrics.register(
+            "business_registry_events_unread",
+            "Notifications of the registry that could not be read",
+            Counter::default(),
+        );
         let Some(file) = &settings.registry_token_key_file else { return Ok(Vec::new()) };
         let keys = TokenKeys::load(file).context("--registry-token-key-file")?;
         self.tasks.spawn("registry keys", keys.clone().follow());
@@ -51,7 +60,7 @@ impl RegistryPages<'_> {
         let mut routes = vec![registry_jwks::route(keys.clone())];
         if let Some(file) = &settings.registry_events_credentials {
             let account = self.account(Duty::Events, file).context("--registry-events-credentials")?;
-            routes.push(self.events(account, prefixes.clone()).route());
+            routes.push(self.events(account, prefixes.clone(), unread).route());
         }
         let controller = settings.registry_controller_credentials.as_deref();
         let controller = controller.map(|file| self.account(Duty::Controller, file)).transpose();
@@ -94,10 +103,10 @@ impl RegistryPages<'_> {
             .context("no credentials are served")
     }
 
-    fn events(self, account: RegistryAccount, prefixes: Vec<Prefixes>) -> EventsPage {
+    fn events(self, account: RegistryAccount, prefixes: Vec<Prefixes>, unread: Counter) -> EventsPage {
         let (heard, told) = Heard::channel();
         let marker = Marker { store: self.store.clone(), kinds: self.kinds, clock: self.clock.clone() };
         self.tasks.spawn("events of the registry", marker.clone().run(told));
-        EventsPage { account, prefixes, heard, marker }
+        EventsPage { account, prefixes, heard, marker, unread, reading: Mutex::default() }
     }
 }

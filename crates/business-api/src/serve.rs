@@ -138,8 +138,15 @@ pub async fn serve_counted(
     let resources = kinds.resources(&directories(settings, clusters, levels, roles.clone(), issuer));
     let version = format!("v{}", env!("CARGO_PKG_VERSION"));
     let about = About { title: "TKEStack business".to_owned(), version };
-    let routes = RegistryPages { store: &store, kinds, roles: &roles, clock: &clock, tasks: &below }
-        .routes(&settings.registry)?;
+    let pages = RegistryPages {
+        store: &store,
+        kinds,
+        roles: &roles,
+        clock: &clock,
+        tasks: &below,
+        metrics: &metrics,
+    };
+    let routes = pages.routes(&settings.registry)?;
     let api = Api::new(resources.clone(), store, clock.clone(), draining.clone(), &about)?;
     let console = Console::load(&settings.console, &clock, &below)?;
     let mut server = server_settings(settings);

@@ -24,6 +24,9 @@ use step::{EmigrationStep, Whereabouts};
 
 /// Between two phases, so that whoever asks now and then sees most of them.
 const PACE: Duration = Duration::from_secs(1);
+/// What is not done for longer than this waits for something, and is looked after less often.
+const BRISK_SECONDS: i64 = 30;
+const SLOW_PACE: Duration = Duration::from_secs(15);
 /// How long a finished one is shown.
 const FINISHED_SECONDS: i64 = 10;
 /// How often to look whether the project of a failed one is still there.
@@ -83,7 +86,10 @@ async fn reconcile(cx: &Context, object: &EmigrationView) -> Result<PassOutcome,
             }
             Err(refusal) => fail(cx, object, "Refused", &refusal).await,
         },
-        EmigrationStep::AwaitMarks => Ok(PassOutcome::WaitingFor(PACE)),
+        EmigrationStep::AwaitMarks => {
+            let is_slow = seconds_in_phase(cx, object) >= BRISK_SECONDS;
+            Ok(PassOutcome::WaitingFor(if is_slow { SLOW_PACE } else { PACE }))
+        }
         EmigrationStep::Fail { reason, message } => fail(cx, object, reason, message).await,
         EmigrationStep::Rest => Ok(PassOutcome::Skipped),
     }
@@ -161,11 +167,15 @@ async fn write(cx: &Context, object: &EmigrationView, status: Value) -> Result<(
     Ok(())
 }
 
-/// A finished one goes after a while.
-async fn forget(cx: &Context, object: &EmigrationView) -> Result<PassOutcome, Error> {
+fn seconds_in_phase(cx: &Context, object: &EmigrationView) -> i64 {
     let since = object.status.last_transition_time.as_deref();
     let since = since.and_then(|since| meta::time::parse(since).ok()).unwrap_or_default();
-    let left = since.saturating_add(FINISHED_SECONDS).saturating_sub(cx.clock.unix_seconds());
+    cx.clock.unix_seconds().saturating_sub(since)
+}
+
+/// A finished one goes after a while.
+async fn forget(cx: &Context, object: &EmigrationView) -> Result<PassOutcome, Error> {
+    let left = FINISHED_SECONDS.saturating_sub(seconds_in_phase(cx, object));
     if left > 0 {
         return Ok(PassOutcome::WaitingFor(Duration::from_secs(left.unsigned_abs())));
     }

@@ -19,14 +19,14 @@ pub mod cleanup;
 
 use crate::context::Context;
 use crate::controller::Controller;
-use crate::error::Error;
+use crate::error::{CallFailure, Error};
 use crate::events::Topic;
 use crate::kinds::{ObjectKey as _, ProjectKey, View, ViewChange};
 use crate::objects::Tabled;
 use crate::outcome::PassOutcome;
 use crate::project::wake::wake_project;
 use crate::queue::Lane;
-use backend::{Backend, Content, Provided, RegistryPlace, RegistryState};
+use backend::{Backend, Content, Provided, RegistryPlace, RegistryState, TOO_MUCH};
 use business_types::condition::{self, REGISTRY_REACHABLE, reason};
 use business_types::registry::{ManifestName, RegistryKind, RegistryRecord};
 use business_types::{Condition, RegistryPhase, RegistrySpec, RegistryStatus, names};
@@ -41,6 +41,11 @@ const GROUP: &str = business_types::registry::REGISTRY_DOMAIN;
 
 /// How often to look at what a registry does not measure: whether it is there, and locked.
 const UNMEASURED_PERIOD: Duration = Duration::from_mins(1);
+
+/// A measurement that takes longer ends, before its pass does.
+const MEASURE_MAX: Duration = Duration::from_secs(100);
+/// How often to try what cannot be measured, which costs the registry most.
+const BEYOND_MEASURE_PERIOD: Duration = Duration::from_mins(5);
 
 const PROVIDED: Topic = Topic::normal("Provisioned", "Provision");
 const FAILED: Topic = Topic::warning("Failed", "Provision");
@@ -123,7 +128,7 @@ where
     }
 }
 
-/// What was measured without a tag, and what was pushed by its digest since.
+/// What was measured without a tag, and what was pushed since.
 fn untagged<K: RegistryKind>(object: &RegisteredView<K>) -> BTreeSet<ManifestName> {
     let pushed = object.annotations.get(names::REGISTRY_PUSHED_ANNOTATION);
     let pushed = pushed.into_iter().flat_map(|list| list.split_whitespace());
@@ -165,6 +170,9 @@ where
         // Where nothing is measured a look costs little.
         Sight::There { measured: Measurement::NotTold, .. } => {
             scans.measured(&object.key, cx.registry.scan_period.min(UNMEASURED_PERIOD));
+        }
+        Sight::There { measured: Measurement::Beyond(_), .. } => {
+            scans.put_off(&object.key, BEYOND_MEASURE_PERIOD);
         }
         _ => {}
     }
@@ -210,15 +218,38 @@ where
         }
     };
     let scans = &Registered::<K>::cache(&cx.objects).memory;
-    // The registry has told of a change that no measurement has followed.
-    let has_changed =
-        object.annotations.get(names::REGISTRY_CHANGED_ANNOTATION) != object.status.measured_change.as_ref();
+    // The registry has told of a change that no measurement has followed. Where none can that is no news.
+    let has_changed = object.status.beyond_measure().is_none()
+        && object.annotations.get(names::REGISTRY_CHANGED_ANNOTATION)
+            != object.status.measured_change.as_ref();
     let measured = if has_changed || scans.wait(&object.key).is_none() {
-        backend.measure(place).await?.map_or(Measurement::NotTold, Measurement::Of)
+        measure(backend, place, scans, &object.key).await?
     } else {
         Measurement::NotDue
     };
     Ok(Sight::There { record, locked, measured })
+}
+
+/// Measures what is kept, as long as that may take. What does not end in time goes on in the next pass from what is known by
+/// then; where that does not end either, nobody knows what is kept.
+async fn measure(
+    backend: &dyn Backend,
+    place: &RegistryPlace,
+    scans: &Scans,
+    key: &ProjectKey,
+) -> Result<Measurement, Error> {
+    match tokio::time::timeout(MEASURE_MAX, backend.measure(place)).await {
+        Ok(Ok(told)) => Ok(told.map_or(Measurement::NotTold, Measurement::Of)),
+        Ok(Err(Error::Registry(CallFailure::Refused { code: TOO_MUCH, message }))) => {
+            Ok(Measurement::Beyond(format!("what is kept cannot be measured: {message}")))
+        }
+        Ok(Err(error)) => Err(error),
+        Err(_elapsed) if scans.was_late(key) => {
+            let seconds = MEASURE_MAX.as_secs();
+            Ok(Measurement::Beyond(format!("what is kept cannot be measured within {seconds} s")))
+        }
+        Err(_elapsed) => Ok(Measurement::NotDue),
+    }
 }
 
 /// Whether an operator has said that what is there may be taken over, or it was the object's before this controller

@@ -126,6 +126,8 @@ pub mod reason {
     pub const LOCKED_IN_REGISTRY: &str = "LockedInRegistry";
     /// What is kept was not measured yet.
     pub const NOT_MEASURED: &str = "NotMeasured";
+    /// There is more than can be measured.
+    pub const CANNOT_BE_MEASURED: &str = "CannotBeMeasured";
     /// No more is kept than may be.
     pub const WITHIN_QUOTA: &str = "WithinQuota";
     /// As much is kept as may be: nothing can be pushed.

@@ -148,8 +148,9 @@ pub const TRANSFER_REASON_ANNOTATION: &str = "business.tkestack.io/transfer-reas
 /// than before has its content measured.
 pub const REGISTRY_CHANGED_ANNOTATION: &str = "business.tkestack.io/registry-changed";
 
-/// Annotation of an image namespace or chart group: manifests that were pushed by their digest since its content was last
-/// measured, as `REPOSITORY@DIGEST` with spaces between. No list of the registry leads to them.
+/// Annotation of an image namespace or chart group: manifests that were pushed since its content was last measured, as
+/// `REPOSITORY@DIGEST` with spaces between, and `more` where there were more. No list of the registry leads to one without a
+/// tag, which another push may have taken.
 pub const REGISTRY_PUSHED_ANNOTATION: &str = "business.tkestack.io/registry-pushed";
 
 /// The host cluster's namespace of all our events: one that is named like the project need not be there.

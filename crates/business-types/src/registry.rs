@@ -1,7 +1,7 @@
 //! What image namespaces and chart groups have in common: each owns one prefix of the registry's repositories.
 
-use crate::condition::Condition;
-use crate::names::{GROUP, VERSION};
+use crate::condition::{self, Condition, WITHIN_QUOTA, reason};
+use crate::names::{GROUP, REGISTRY_CHANGED_ANNOTATION, REGISTRY_PUSHED_ANNOTATION, VERSION};
 use meta::gvk::{GroupResource, GroupVersionKind};
 use meta::object::Object;
 use meta::quantity::{Quantity, ResourceList};
@@ -15,7 +15,7 @@ mod schema;
 mod validation;
 
 pub use account::{ChargedRegistryObject, costs, prefix};
-pub use manifest::{ManifestName, UNTAGGED_MAX, is_digest};
+pub use manifest::{AND_MORE, ManifestName, UNTAGGED_MAX, is_digest};
 pub use schema::{spec_schema, status_schema};
 pub use validation::{limits, object, object_status, object_update};
 
@@ -240,7 +240,30 @@ impl RegistryStatus {
         spec.storage().is_some_and(|hard| self.storage() >= hard)
     }
 
-    /// What may be done below the prefix. An object that is being deleted is Terminating.
+    /// Why what is kept cannot be measured, where it cannot.
+    pub fn beyond_measure(&self) -> Option<&str> {
+        let within = condition::find(&self.conditions, WITHIN_QUOTA)?;
+        (within.reason == reason::CANNOT_BE_MEASURED).then_some(within.message.as_str())
+    }
+
+    /// Whether no measurement has followed what was pushed last.
+    pub fn awaits_measurement(&self, object: &Object) -> bool {
+        object.annotation(REGISTRY_CHANGED_ANNOTATION) != self.measured_change.as_deref()
+    }
+
+    /// What may be done below the prefix of this object, of which this is the status. Where more was pushed than is remembered
+    /// nothing is, until it is measured.
+    pub fn offer_of(&self, object: &Object, spec: &RegistrySpec) -> Offer {
+        let pushed = object.annotation(REGISTRY_PUSHED_ANNOTATION).unwrap_or_default();
+        let is_more = pushed.split_whitespace().any(|word| word == AND_MORE);
+        let offer = self.offer(spec);
+        if is_more && spec.storage().is_some() && self.awaits_measurement(object) {
+            return offer.min(Offer::Shrink);
+        }
+        offer
+    }
+
+    /// What may be done below the prefix, by the status alone. An object that is being deleted is Terminating.
     pub fn offer(&self, spec: &RegistrySpec) -> Offer {
         if self.registry.is_none() {
             return Offer::Nothing;
@@ -250,6 +273,10 @@ impl RegistryStatus {
             RegistryPhase::Terminating | RegistryPhase::Locked => Offer::Read,
             RegistryPhase::Available if self.is_locked() => Offer::Read,
             RegistryPhase::Available if self.is_used_up(spec) => Offer::Shrink,
+            // Else whoever keeps too much to be measured would keep what he likes.
+            RegistryPhase::Available if spec.storage().is_some() && self.beyond_measure().is_some() => {
+                Offer::Shrink
+            }
             RegistryPhase::Available => Offer::Write,
         }
     }
@@ -280,5 +307,26 @@ mod tests {
         assert_eq!(of("Locked", false, "2Gi"), Offer::Read);
         assert_eq!(of("Terminating", false, "0"), Offer::Read);
         assert_eq!(of("Failed", false, "0"), Offer::Nothing);
+        let too_much = Condition::new(WITHIN_QUOTA, "Unknown", reason::CANNOT_BE_MEASURED, "too much");
+        let beyond = json!({"phase": "Available", "registry": record, "conditions": [too_much]});
+        assert_eq!(offer(&beyond), Offer::Shrink, "nobody knows what is kept");
+    }
+
+    #[test]
+    fn nothing_is_pushed_beyond_what_is_remembered_until_it_is_measured() {
+        let record = json!({"backend": "OCI", "provenance": "Made"});
+        let of = |hard: &str, pushed: &str, measured: &str| {
+            let annotations = json!({REGISTRY_CHANGED_ANNOTATION: "2", REGISTRY_PUSHED_ANNOTATION: pushed});
+            let object = json!({
+                "metadata": {"annotations": annotations}, "spec": {"hard": {hard: "1Gi"}},
+                "status": {"phase": "Available", "registry": record, "measuredChange": measured},
+            });
+            let object = Object::new(object).unwrap();
+            RegistryStatus::of(&object).unwrap().offer_of(&object, &RegistrySpec::of(&object).unwrap())
+        };
+        assert_eq!(of(STORAGE, "t/n@sha256:12 more", "1"), Offer::Shrink);
+        assert_eq!(of(STORAGE, "t/n@sha256:12 more", "2"), Offer::Write, "it was measured");
+        assert_eq!(of(STORAGE, "t/n@sha256:12", "1"), Offer::Write);
+        assert_eq!(of("other", "more", "1"), Offer::Write, "it may keep what it likes");
     }
 }

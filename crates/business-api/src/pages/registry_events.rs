@@ -1,8 +1,10 @@
 //! What the registry tells of changes: `notifications.endpoints` of its configuration. A change that is not heard of is found
-//! when the controller measures by time, but for what is pushed by its digest: no list of the registry shows it. That is
-//! stored before the registry is answered, and told again by it otherwise.
+//! when the controller measures by time, but for manifests without a tag: no list of the registry shows them. What is pushed has
+//! none, or may have lost it to the next push by then. So each manifest is stored before the registry is answered, and told
+//! again by it otherwise.
 
 use super::registry_token::refusal;
+use crate::freshness;
 use crate::token_server::accounts::{Duty, RegistryAccount};
 use crate::token_server::heard::{Heard, Marker};
 use crate::token_server::prefixes::Prefixes;
@@ -18,15 +20,27 @@ use business_types::registry::ManifestName;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use http::{Method, Request, Response, StatusCode};
-use http_body_util::{BodyExt, Limited};
+use http_body_util::BodyExt;
 use meta::status::Status;
+use prometheus_client::metrics::counter::Counter;
 use serde::Deserialize;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
-use store::Key;
+use std::time::Duration;
+use store::{Error, Key};
+use tokio::sync::Mutex;
+use tokio::time::timeout;
 
 const PATH: &str = "/registry/events";
-const BODY_BYTES_MAX: usize = 4 << 20;
+/// The header of whoever pushes stands in an event, six bytes for one: of a request that the registry takes it has some
+/// 6.5 MB at most, unless it is told to add what a manifest refers to.
+const BODY_BYTES_MAX: usize = 16 << 20;
+/// What distribution calls a blob.
+const BLOB: &str = "application/octet-stream";
+/// The registry sends one at once. Others wait no longer for who does not.
+const READ_MAX: Duration = Duration::from_secs(10);
+/// The registry waits 5 s for an answer.
+const CATCH_UP_MAX: Duration = Duration::from_secs(3);
 
 /// What the page is made of.
 #[derive(Debug)]
@@ -39,6 +53,10 @@ pub struct EventsPage {
     pub heard: Heard,
     /// Who stores what nothing else leads to.
     pub marker: Marker,
+    /// Bodies that could not be read.
+    pub unread: Counter,
+    /// Whose body is read: they may be large, and one is held at a time.
+    pub reading: Mutex<()>,
 }
 
 /// `application/vnd.docker.distribution.events.v2+json`, as far as it is read.
@@ -62,15 +80,14 @@ struct EventTarget {
     repository: String,
     #[serde(default)]
     digest: String,
-    /// Absent where content was pushed by its digest.
-    #[serde(default)]
-    tag: String,
+    #[serde(default, rename = "mediaType")]
+    media_type: String,
 }
 
 impl Event {
-    fn pushed_by_digest(&self) -> Option<ManifestName> {
-        let EventTarget { repository, digest, tag } = &self.target;
-        (self.action == "push" && tag.is_empty()).then(|| ManifestName::new(repository, digest))?
+    fn pushed(&self) -> Option<ManifestName> {
+        let EventTarget { repository, digest, media_type } = &self.target;
+        (self.action == "push" && media_type != BLOB).then(|| ManifestName::new(repository, digest))?
     }
 }
 
@@ -95,18 +112,24 @@ impl EventsPage {
         if !Duty::Events.is_of(&cx.caller) {
             return Err(Status::unauthorized());
         }
-        let read = Limited::new(body, BODY_BYTES_MAX).collect().await;
-        let bytes = read.map_err(|error| Status::bad_request(error.to_string()))?.to_bytes();
-        let envelope: Envelope =
-            serde_json::from_slice(&bytes).map_err(|error| Status::bad_request(error.to_string()))?;
+        let Some(envelope) = self.read(body).await? else { return Ok(()) };
         if !self.prefixes.iter().all(Prefixes::is_complete) {
             return Err(Status::unavailable("it is not known yet whose the repositories are", 1));
         }
+        freshness::known(&self.marker.store)?;
+        let events: Vec<&Event> = envelope.events.iter().filter(|event| event.action != "pull").collect();
+        let is_nobodys = |event: &&Event| {
+            Prefix::of(&event.target.repository).is_some_and(|prefix| self.owners(prefix).next().is_none())
+        };
+        let are_nobodys = events.iter().any(is_nobodys);
+        if are_nobodys {
+            self.catch_up().await?;
+        }
         let mut pushed: HashMap<Prefix<'_>, BTreeSet<ManifestName>> = HashMap::new();
         let mut changed: HashSet<Prefix<'_>> = HashSet::new();
-        for event in envelope.events.iter().filter(|event| event.action != "pull") {
+        for event in events {
             let Some(prefix) = Prefix::of(&event.target.repository) else { continue };
-            match event.pushed_by_digest() {
+            match event.pushed() {
                 Some(manifest) => drop(pushed.entry(prefix).or_default().insert(manifest)),
                 None => drop(changed.insert(prefix)),
             }
@@ -123,9 +146,56 @@ impl EventsPage {
         Ok(())
     }
 
+    /// What the registry tells. `None` where nobody can read it: an error would have it told again for ever, and nothing else
+    /// before that.
+    async fn read(&self, body: Body) -> Result<Option<Envelope>, Status> {
+        let _turn = self.reading.lock().await;
+        let why = match timeout(READ_MAX, whole(body)).await {
+            Ok(Ok(Some(bytes))) => match serde_json::from_slice(&bytes) {
+                Ok(envelope) => return Ok(Some(envelope)),
+                Err(error) => error.to_string(),
+            },
+            Ok(Ok(None)) => format!("more than {BODY_BYTES_MAX} bytes"),
+            Ok(Err(error)) => return Err(Status::bad_request(error.to_string())),
+            Err(_elapsed) => return Err(Status::unavailable("the events have not come within 10 s", 1)),
+        };
+        tracing::error!(%why, "what the registry tells cannot be read: changes of its content are seen late, or not at all");
+        self.unread.inc();
+        Ok(None)
+    }
+
+    /// Waits until what has been made so far is known here: another replica may just have made the object.
+    async fn catch_up(&self) -> Result<(), Status> {
+        let known = async {
+            let revision = self.marker.store.current_revision().await?;
+            for prefixes in &self.prefixes {
+                prefixes.reach(revision).await;
+            }
+            Ok::<(), Error>(())
+        };
+        match timeout(CATCH_UP_MAX, known).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(error)) => Err(Status::unavailable(error.to_string(), 1)),
+            Err(_elapsed) => Err(Status::unavailable("it is not known yet whose the repositories are", 1)),
+        }
+    }
+
     fn owners<'a>(&'a self, prefix: Prefix<'a>) -> impl Iterator<Item = Key> + 'a {
         self.prefixes.iter().filter_map(move |prefixes| prefixes.owner(prefix))
     }
+}
+
+/// A body; `None` for one that is too long. That is read to its end, too: whoever cannot send it all hears no answer.
+async fn whole(mut body: Body) -> Result<Option<Vec<u8>>, axum::Error> {
+    let mut kept = Some(Vec::new());
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame?.into_data() else { continue };
+        kept = kept.filter(|bytes: &Vec<u8>| bytes.len().saturating_add(data.len()) <= BODY_BYTES_MAX);
+        if let Some(bytes) = &mut kept {
+            bytes.extend_from_slice(&data);
+        }
+    }
+    Ok(kept)
 }
 
 impl RouteHandler for EventsPage {

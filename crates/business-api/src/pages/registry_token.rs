@@ -94,6 +94,7 @@ struct SeenObject {
     standing: RegistryRole,
     spec: RegistrySpec,
     status: RegistryStatus,
+    offer: Offer,
 }
 
 impl TokenPage {
@@ -180,7 +181,7 @@ impl TokenPage {
             freshness::known(&self.store)?;
         }
         let Some(seen) = self.look(asker, prefix).await? else { return Ok(Actions::NONE) };
-        let offer = seen.status.offer(&seen.spec);
+        let offer = seen.offer;
         if repository.is_for_push()
             && let Some(why) = grant::no_push(seen.standing, offer)
         {
@@ -212,14 +213,17 @@ impl TokenPage {
                     return Err(Status::unavailable("the objects cannot be read", RETRY_AFTER_SECONDS));
                 }
             };
-            let read = Object::from_stored(&entry.body, entry.revision.0)
-                .and_then(|object| Ok((RegistrySpec::of(&object)?, RegistryStatus::of(&object)?)));
-            let (spec, status) = read.map_err(|error| {
+            let read = Object::from_stored(&entry.body, entry.revision.0).and_then(|object| {
+                let (spec, status) = (RegistrySpec::of(&object)?, RegistryStatus::of(&object)?);
+                let offer = status.offer_of(&object, &spec);
+                Ok((spec, status, offer))
+            });
+            let (spec, status, offer) = read.map_err(|error| {
                 tracing::error!(%error, "an object of the registry does not read as its kind");
                 Status::internal("the object cannot be read")
             })?;
             let (words, project) = (prefixes.words(), key.namespace.to_string());
-            return Ok(Some(SeenObject { words, project, standing, spec, status }));
+            return Ok(Some(SeenObject { words, project, standing, spec, status, offer }));
         }
         Ok(None)
     }
@@ -281,11 +285,23 @@ async fn may_operate(cx: &RequestContext) -> Result<bool, Status> {
 impl SeenObject {
     /// Why nothing is pushed, for whoever sits before docker or helm.
     fn refusal(&self, prefix: Prefix<'_>, why: NoPush) -> String {
-        let Self { words, project, spec, status, .. } = self;
+        let Self { words, project, spec, status, offer, .. } = self;
         let what = format!("{words} {:?} of project {project:?}", prefix.name);
         match why {
             NoPush::LooksOnly => format!("{what}: to push there needs the role edit in the project"),
             NoPush::PullOnly => format!("{what}: this credential is for pulling only"),
+            NoPush::UsedUp if !status.is_used_up(spec) => match status.beyond_measure() {
+                Some(why) => {
+                    format!(
+                        "{what}: {why}; delete what is not needed: nothing is pushed until it is measured"
+                    )
+                }
+                None => {
+                    format!(
+                        "{what}: what was pushed last is not measured yet, and nothing is pushed until it is"
+                    )
+                }
+            },
             NoPush::UsedUp => {
                 let hard = spec.storage().unwrap_or(Quantity::ZERO);
                 format!(
@@ -293,7 +309,7 @@ impl SeenObject {
                     status.storage()
                 )
             }
-            NoPush::ReadOnly if status.offer(spec) == Offer::Read && status.is_locked() => {
+            NoPush::ReadOnly if *offer == Offer::Read && status.is_locked() => {
                 format!("{what} is locked by an operator: it can be pulled from only")
             }
             NoPush::ReadOnly => format!("{what} is {}: it can be pulled from only", status.phase.as_str()),

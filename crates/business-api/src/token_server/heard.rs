@@ -1,6 +1,6 @@
 use crate::kinds::KindTable;
 use business_types::names::{REGISTRY_CHANGED_ANNOTATION, REGISTRY_PUSHED_ANNOTATION};
-use business_types::registry::{ManifestName, RegistryStatus, UNTAGGED_MAX};
+use business_types::registry::{AND_MORE, ManifestName, RegistryStatus, UNTAGGED_MAX};
 use meta::object::Object;
 use meta::time;
 use runtime::Clock;
@@ -53,7 +53,6 @@ impl Heard {
 impl Marker {
     /// Writes what is heard, for ever.
     pub async fn run(self, mut heard: Receiver<Key>) {
-        let access = Access::internal("events of the registry");
         while let Some(first) = heard.recv().await {
             tokio::time::sleep(TOGETHER).await;
             let mut objects = HashSet::from([first]);
@@ -61,8 +60,8 @@ impl Marker {
                 objects.insert(next);
             }
             for object in objects {
-                // What somebody else was faster with is measured by time.
-                if let Err(error) = self.mark(&access, &object, &BTreeSet::new()).await {
+                // What cannot be written is measured by time.
+                if let Err(error) = self.pushed(&object, &BTreeSet::new()).await {
                     tracing::debug!(name = &*object.name, %error, "a change of the registry is not told");
                 }
             }
@@ -70,7 +69,7 @@ impl Marker {
         std::future::pending::<()>().await;
     }
 
-    /// Keeps what was pushed by its digest at its object. It is stored when this answers: nothing else leads to it.
+    /// Keeps what was pushed at its object. It is stored when this answers: nothing may lead to it by then.
     pub async fn pushed(&self, key: &Key, manifests: &BTreeSet<ManifestName>) -> Result<(), Error> {
         let access = Access::internal("events of the registry");
         for _try in 0..TRIES {
@@ -111,21 +110,24 @@ impl Marker {
     }
 }
 
-/// What was pushed by its digest and no measurement has followed, and these manifests.
+/// What was pushed and no measurement has followed, and these manifests. Of too many it says that there were more: until
+/// they are measured nothing is pushed.
 fn unmeasured(object: &Object, pushed: &BTreeSet<ManifestName>) -> Result<String, serde_json::Error> {
     let status = RegistryStatus::of(object)?;
     let changed = object.annotation(REGISTRY_CHANGED_ANNOTATION);
-    let is_measured = changed.is_some() && changed == status.measured_change.as_deref();
+    let is_measured = changed.is_some() && !status.awaits_measurement(object);
     let waiting = object.annotation(REGISTRY_PUSHED_ANNOTATION).filter(|_| !is_measured).unwrap_or_default();
-    let mut all: Vec<&str> = waiting.split_whitespace().collect();
+    let (more, mut all): (Vec<&str>, Vec<&str>) =
+        waiting.split_whitespace().partition(|word| *word == AND_MORE);
     let pushed: Vec<String> = pushed.iter().map(ToString::to_string).collect();
     let is_new = |name: &&String| !all.contains(&name.as_str()) && !status.untagged.contains(name);
     let new: Vec<&str> = pushed.iter().filter(is_new).map(String::as_str).collect();
     all.extend(new);
-    if all.len() > UNTAGGED_MAX {
+    if all.len() > UNTAGGED_MAX || !more.is_empty() {
         let name = object.name();
-        tracing::warn!(name, "more was pushed by digest than is remembered until it is measured");
+        tracing::warn!(name, "more was pushed than is remembered until it is measured");
         all.truncate(UNTAGGED_MAX);
+        all.push(AND_MORE);
     }
     Ok(all.join(" "))
 }
@@ -163,6 +165,14 @@ mod tests {
         assert_eq!(kept(&measured, &[3]), list(&[3]));
         assert_eq!(kept(&measured, &[]), "");
         let many: Vec<usize> = (0..UNTAGGED_MAX).collect();
-        assert_eq!(kept(&object("t2", &many, &json!({})), &[999]), list(&many));
+        let full = object("t2", &many, &json!({}));
+        assert_eq!(kept(&full, &[7]), list(&many), "there it is");
+        let more = format!("{} more", list(&many));
+        assert_eq!(kept(&full, &[999]), more);
+        let mut over = full;
+        over.set(&["metadata", "annotations", REGISTRY_PUSHED_ANNOTATION], json!(more));
+        assert_eq!(kept(&over, &[]), more, "it is not forgotten that there was more");
+        over.set(&["status", "measuredChange"], json!("t2"));
+        assert_eq!(kept(&over, &[3]), list(&[3]));
     }
 }

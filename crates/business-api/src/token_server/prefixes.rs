@@ -1,7 +1,7 @@
 use super::scope::Prefix;
 use crate::follow::{FollowedIndex, Kept};
 use std::collections::HashMap;
-use store::{Entry, Key, KindId, Store};
+use store::{Entry, Key, KindId, Revision, Store};
 
 /// Which object of one kind has which prefix.
 #[derive(Clone, Debug)]
@@ -29,6 +29,11 @@ impl Prefixes {
     /// Whether all objects have been read.
     pub fn is_complete(&self) -> bool {
         self.kept.is_complete()
+    }
+
+    /// Waits until what the store was at this revision is known.
+    pub async fn reach(&self, revision: Revision) {
+        self.kept.reach(revision).await;
     }
 
     /// What people call an object of the kind.
@@ -64,7 +69,7 @@ impl FollowedIndex for Owners {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use store::{Attributes, Revision};
+    use store::Attributes;
 
     const KIND: KindId = KindId(3);
 

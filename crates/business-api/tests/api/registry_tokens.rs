@@ -14,6 +14,7 @@ const PUSH: &str = "repository:acme/shop/app:pull,push";
 const CONTROLLER: &str = "controller:0123456789abcdef";
 const EVENTS: &str = "registry:fedcba9876543210";
 const PUSHED: &str = "business.tkestack.io/registry-pushed";
+const CHANGED: &str = "business.tkestack.io/registry-changed";
 const ALL: &str = "repository:acme/shop/app:*";
 
 /// A server with a key, the project `web` of the tenant `acme`, and in it the image namespace `shop` of 4Gi.
@@ -466,6 +467,19 @@ async fn members_have_credentials_of_their_own_and_touch_no_others() {
         assert_eq!(token(&world.basic("web/ci", guess), &[PULL]).await.code, 401, "{guess}");
     }
     assert_eq!(token(&world.basic("web", "regcred_00"), &[PULL]).await.code, 401);
+
+    // What another one has just made may be counted a moment later.
+    let mut made = 0;
+    let more = loop {
+        let hers = credential(&format!("hers-{made}"), json!({"user": "alice"}));
+        let answer = alice.post(CREDENTIALS, hers).await;
+        if answer.code != 201 || made == 30 {
+            break answer;
+        }
+        made += 1;
+    };
+    assert!(more.code == 403 && (20..30).contains(&made), "{made}: {more:?}");
+    admin.post(CREDENTIALS, credential("theirs", json!({"access": "Pull"}))).await.expect(201);
 }
 
 #[tokio::test]
@@ -528,7 +542,7 @@ async fn what_the_registry_tells_marks_the_object_whose_content_has_changed() {
     let registry = Registry::start().await;
     let mark = async |name: &str| {
         let object = registry.admin().get(&format!("{IMAGES}/{name}")).await.expect(200);
-        object["metadata"]["annotations"]["business.tkestack.io/registry-changed"].clone()
+        object["metadata"]["annotations"][CHANGED].clone()
     };
     registry.open("other").await;
     let event = |action: &str, repository: &str| json!({"id": "1", "action": action, "target": {"repository": repository}});
@@ -550,7 +564,15 @@ async fn what_the_registry_tells_marks_the_object_whose_content_has_changed() {
     let more = json!({"events": [event("delete", "acme/shop/app")]});
     assert_eq!(teller.post("/registry/events", more).await.code, 200);
     until("it is marked anew", async || mark("shop").await != first).await;
-    assert_eq!(teller.post("/registry/events", json!("nonsense")).await.code, 400);
+    for unread in [json!("nonsense"), json!({"events": [], "padding": "x".repeat(17 << 20)})] {
+        let answer = teller.post("/registry/events", unread).await;
+        assert_eq!(answer.code, 200, "an error would have it sent for ever, and nothing behind it");
+    }
+    let second = mark("shop").await;
+    let mut long = json!({"events": [event("push", "acme/shop/app")]});
+    long["events"][0]["request"] = json!({"useragent": "x".repeat(7 << 20)});
+    assert_eq!(teller.post("/registry/events", long).await.code, 200);
+    until("it is marked by what is long, too", async || mark("shop").await != second).await;
 
     let digest = |number: usize| format!("sha256:{number:064x}");
     let by_digest = |number: usize| {
@@ -566,7 +588,7 @@ async fn what_the_registry_tells_marks_the_object_whose_content_has_changed() {
     let sent = json!({"metadata": {"annotations": {PUSHED: null}, "labels": {"a": "b"}}});
     registry.admin().patch(&format!("{IMAGES}/shop"), sent).await.expect(200);
     assert!(pushed().await.is_string(), "it is the server's");
-    let measured = object().await["metadata"]["annotations"]["business.tkestack.io/registry-changed"].clone();
+    let measured = object().await["metadata"]["annotations"][CHANGED].clone();
     let record = json!({"backend": "OCI", "provenance": "Made"});
     let untagged = format!("acme/shop/app@{}", digest(1));
     let status =
@@ -575,4 +597,39 @@ async fn what_the_registry_tells_marks_the_object_whose_content_has_changed() {
     assert_eq!(teller.post("/registry/events", by_digest(3)).await.code, 200);
     assert_eq!(pushed().await, format!("acme/shop/app@{}", digest(3)), "the others were measured");
     registry.world.assert_books_agree().await;
+}
+
+#[tokio::test]
+async fn what_is_pushed_is_remembered_with_its_tag_or_without_and_beyond_that_nothing_is_pushed() {
+    let registry = Registry::start().await;
+    let (admin, teller) = (registry.admin(), registry.account(EVENTS));
+    let digest = |number: usize| format!("sha256:{number:064x}");
+    let event = |number: usize, beside: (&str, &str)| {
+        let (field, text) = beside;
+        let target = json!({"repository": "acme/shop/app", "digest": digest(number), field: text});
+        json!({"id": "1", "action": "push", "target": target})
+    };
+    let tell = async |events: Vec<Value>| {
+        assert_eq!(teller.post("/registry/events", json!({"events": events})).await.code, 200);
+    };
+    let object = async || admin.get(&format!("{IMAGES}/shop")).await.expect(200);
+    let pushed = async || object().await["metadata"]["annotations"][PUSHED].clone();
+    tell(vec![event(1, ("tag", "latest"))]).await;
+    tell(vec![event(2, ("tag", "latest"))]).await;
+    let both = format!("acme/shop/app@{} acme/shop/app@{}", digest(1), digest(2));
+    assert_eq!(pushed().await, both, "the second has taken the first one's tag");
+    let changed = async || object().await["metadata"]["annotations"][CHANGED].clone();
+    let before = changed().await;
+    tell(vec![event(3, ("mediaType", "application/octet-stream"))]).await;
+    until("a blob is told as well", async || changed().await != before).await;
+    assert_eq!(pushed().await, both, "it is no manifest");
+
+    assert_eq!(token(&admin, &[PUSH]).await.code, 200);
+    tell((1000..1300).map(|number| event(number, ("tag", ""))).collect()).await;
+    until("nothing is pushed", async || token(&admin, &[PUSH]).await.code == 403).await;
+    let (_, _, message) = refused(&admin, &[PUSH]).await;
+    assert!(message.contains("not measured yet"), "{message}");
+    assert!(!registry.granted(&admin, &[PULL]).await.is_empty());
+    registry.says("shop", json!({"measuredChange": changed().await})).await;
+    until("it was measured", async || token(&admin, &[PUSH]).await.code == 200).await;
 }

@@ -4,7 +4,7 @@
 use super::kind::CurrentTemplate;
 use crate::kinds::ProjectKey;
 use crate::namespace::kind::NamespaceView;
-use business_types::condition::{self, Condition, FALSE, TEMPLATE_APPLIED};
+use business_types::condition::{self, Condition, FALSE, TEMPLATE_APPLIED, reason};
 use business_types::{NamespacePhase, TemplateWave};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -38,6 +38,11 @@ pub fn is_in_use(object: &NamespaceView) -> bool {
     matches!(object.status.phase, NamespacePhase::Available | NamespacePhase::Locked)
 }
 
+/// Whether it is something of the project that no namespace can take: what one tenant says keeps no other from the template.
+fn is_its_projects(told: &Condition) -> bool {
+    told.reason == reason::INVALID_VALUE
+}
+
 /// Where the namespaces of a template are.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
@@ -61,7 +66,7 @@ impl Tally {
         let told = condition::find(&object.status.conditions, TEMPLATE_APPLIED);
         let has_it = object.status.template.as_ref() == Some(&template.state);
         match told {
-            Some(told) if has_it && told.is_true() => one_more(&mut self.updated),
+            Some(told) if has_it && (told.is_true() || is_its_projects(told)) => one_more(&mut self.updated),
             Some(Condition { status, message, .. }) if has_it && status == FALSE => {
                 self.failed.push(format!("{}: {message}", object.key));
             }
@@ -150,6 +155,19 @@ mod tests {
             Arc::new(TemplateView { status: now.view.status.clone(), ..newer.view.as_ref().clone() });
         assert_eq!(published(&newer, &all).1, [""; 0], "paused");
         assert!(!admits(&newer, &all[4].key), "that was its turn for another state");
+    }
+
+    #[test]
+    fn what_a_project_says_of_itself_holds_nobody_up() {
+        let now = template("2", Rollout { batch: 1, paused: false });
+        let old = template("1", Rollout::default());
+        let mut odd = namespace("a", Some(&now), "False").as_ref().clone();
+        let told = Condition::new(TEMPLATE_APPLIED, FALSE, reason::INVALID_VALUE, "no value of a label");
+        condition::set(&mut odd.status.conditions, told, "now");
+        let all = [Arc::new(odd), namespace("b", Some(&old), "True")];
+        let counted = tally(&now, &all, true);
+        assert_eq!((counted.updated, counted.failed.as_slice()), (1, &[][..]));
+        assert_eq!(published(&now, &all).1, ["p/b"]);
     }
 
     #[test]

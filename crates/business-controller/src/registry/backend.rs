@@ -7,6 +7,9 @@ use std::collections::BTreeSet;
 use std::fmt::Debug;
 use std::time::Duration;
 
+/// With this code a look is refused that would find more than is looked through.
+pub const TOO_MUCH: u16 = 413;
+
 /// The registry, and how it is used.
 #[derive(Debug)]
 pub struct Registry {
@@ -111,7 +114,7 @@ pub trait Backend: Debug + Send + Sync {
         record: &'a RegistryRecord,
     ) -> BoxFuture<'a, Result<RegistryState, Error>>;
 
-    /// `None` where the registry does not tell.
+    /// `None` where the registry does not tell. Refused with [`TOO_MUCH`] where there is more than can be measured.
     fn measure<'a>(&'a self, place: &'a RegistryPlace) -> BoxFuture<'a, Result<Option<Measured>, Error>>;
 
     /// Removes what is on record, and nothing else.

@@ -5,6 +5,8 @@
 pub mod calls;
 /// What lies below a prefix.
 pub mod inventory;
+/// What a manifest refers to.
+pub mod references;
 
 use super::backend::{Backend, Measured, Provided, RegistryPlace, RegistryState, Removal};
 use super::writes::RegistryWrites;
@@ -15,12 +17,14 @@ use calls::{Call, Http};
 use futures_util::future::{BoxFuture, FutureExt as _};
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use http::{Method, StatusCode};
-use inventory::{Inventory, Known};
+use inventory::Known;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// What a registry grants a token beyond its end, for clocks that differ.
 const TOKEN_LEEWAY_SECONDS: u64 = 60;
+/// Who makes tokens may not know of the deletion for so long: business-api lets nobody push by what it knows when that is older.
+const UNKNOWN_SECONDS: u64 = 10;
 /// What our clock and those that made the token and the deletion may differ by.
 const CLOCKS_SECONDS: u64 = 10;
 /// Calls about one prefix at a time.
@@ -57,21 +61,30 @@ impl OciRegistry {
     }
 
     async fn remove(&self, place: &RegistryPlace) -> Result<Removal, Error> {
-        let prefix = place.prefix();
-        let found = inventory::read(&self.http, &self.known, place).await?;
-        if found.is_empty() {
-            self.known.forget(&prefix);
-            return Ok(Removal::Gone);
+        let repositories = inventory::repositories(&self.http, &self.known, place).await?;
+        let (mut emptied, mut removed): (usize, usize) = (0, 0);
+        // One after the other: of too many to be looked through at once some go each time.
+        for repository in &repositories {
+            let digests = inventory::digests(&self.http, &self.known, place, repository).await?;
+            if digests.is_empty() {
+                continue;
+            }
+            let calls: Vec<_> = digests.iter().map(|digest| self.delete(repository, digest)).collect();
+            stream::iter(calls).buffer_unordered(PARALLEL).try_collect::<()>().await?;
+            emptied = emptied.saturating_add(1);
+            removed = removed.saturating_add(digests.len());
         }
-        let calls: Vec<_> =
-            found.manifests().map(|(repository, digest)| self.delete(repository, digest)).collect();
-        stream::iter(calls).buffer_unordered(PARALLEL).try_collect::<()>().await?;
-        let Inventory { repositories, .. } = &found;
-        Ok(Removal::Begun(format!(
-            "{} manifests of {} repositories were removed; it is looked whether any is left",
-            found.manifests().count(),
-            repositories.len()
-        )))
+        if removed > 0 {
+            return Ok(Removal::Begun(format!(
+                "{removed} manifests of {emptied} repositories were removed; it is looked whether any is left"
+            )));
+        }
+        // Somebody else may answer so by now to whatever he is asked.
+        if !repositories.is_empty() {
+            inventory::confirm(&self.http).await?;
+        }
+        self.known.forget(&place.prefix());
+        Ok(Removal::Gone)
     }
 
     async fn delete(&self, repository: &str, digest: &str) -> Result<(), Error> {
@@ -151,6 +164,6 @@ impl Backend for OciRegistry {
     }
 
     fn late_pushes(&self) -> Duration {
-        Duration::from_secs(TOKEN_SECONDS_MAX + TOKEN_LEEWAY_SECONDS + CLOCKS_SECONDS)
+        Duration::from_secs(UNKNOWN_SECONDS + TOKEN_SECONDS_MAX + TOKEN_LEEWAY_SECONDS + CLOCKS_SECONDS)
     }
 }

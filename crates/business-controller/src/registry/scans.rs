@@ -2,32 +2,75 @@
 
 use crate::fence::until;
 use crate::kinds::ProjectKey;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// From when on each object's content is to be measured again.
+/// When each object's content is to be measured.
 #[derive(Debug, Default)]
-pub struct Scans(Mutex<HashMap<ProjectKey, Instant>>);
+pub struct Scans(Mutex<ScanTimes>);
+
+#[derive(Debug, Default)]
+struct ScanTimes {
+    /// From when on it is measured again.
+    due: HashMap<ProjectKey, Instant>,
+    /// Whose last measurement has not come to its end.
+    late: HashSet<ProjectKey>,
+}
 
 impl Scans {
     /// How long the next measurement has to wait; none is due at once.
     pub fn wait(&self, key: &ProjectKey) -> Option<Duration> {
-        until(self.lock().get(key).copied()).err()
+        until(self.lock().due.get(key).copied()).err()
     }
 
     /// It was measured; the next time is after `period`.
     pub fn measured(&self, key: &ProjectKey, period: Duration) {
-        self.lock().insert(key.clone(), Instant::now() + period);
+        self.put_off(key, period);
+        self.lock().late.remove(key);
+    }
+
+    /// It cannot be measured; the next try is after `period`.
+    pub fn put_off(&self, key: &ProjectKey, period: Duration) {
+        self.lock().due.insert(key.clone(), Instant::now() + period);
+    }
+
+    /// A measurement has not come to its end in time, and is due again. Whether that was so the last time, too: the first look
+    /// at much finds out most of what the next one needs.
+    pub fn was_late(&self, key: &ProjectKey) -> bool {
+        let mut times = self.lock();
+        times.due.remove(key);
+        !times.late.insert(key.clone())
     }
 
     /// Something has changed there, or it is gone.
     pub fn forget(&self, key: &ProjectKey) {
-        self.lock().remove(key);
+        let mut times = self.lock();
+        times.due.remove(key);
+        times.late.remove(key);
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<ProjectKey, Instant>> {
+    fn lock(&self) -> MutexGuard<'_, ScanTimes> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kinds::ObjectKey as _;
+
+    #[tokio::test]
+    async fn what_is_late_is_due_until_it_is_put_off() {
+        let (scans, key) = (Scans::default(), ProjectKey::new(Some("p"), "web"));
+        scans.measured(&key, Duration::from_mins(1));
+        assert!(scans.wait(&key).is_some());
+        assert!(!scans.was_late(&key) && scans.wait(&key).is_none(), "it goes on at once");
+        assert!(scans.was_late(&key));
+        scans.put_off(&key, Duration::from_mins(1));
+        assert!(scans.wait(&key).is_some() && scans.was_late(&key));
+        scans.measured(&key, Duration::from_mins(1));
+        assert!(!scans.was_late(&key), "it has come to its end meanwhile");
     }
 }

@@ -43,6 +43,8 @@ pub enum Measurement {
     NotDue,
     /// The registry does not tell.
     NotTold,
+    /// There is more than can be measured: why it is said so.
+    Beyond(String),
     Of(Measured),
 }
 
@@ -52,6 +54,7 @@ pub fn next<K: RegistryKind>(object: &RegisteredView<K>, sight: Sight, now: &str
     let generation = object.generation;
     status.observed_generation = Some(generation);
     let pass = Pass { generation, now };
+    let beyond = beyond(&status, &sight);
     match sight {
         Sight::NoRegistry => {
             pass.say(&mut status, READY, FALSE, reason::NO_REGISTRY, "the controller has no registry");
@@ -75,7 +78,7 @@ pub fn next<K: RegistryKind>(object: &RegisteredView<K>, sight: Sight, now: &str
             pass.there(&mut status, record, locked);
         }
         Sight::There { record, locked, measured } => {
-            if measured != Measurement::NotDue {
+            if matches!(measured, Measurement::Of(_) | Measurement::NotTold) {
                 status.measured_change = object.annotations.get(REGISTRY_CHANGED_ANNOTATION).cloned();
             }
             if let Measurement::Of(Measured { bytes, untagged }) = measured {
@@ -86,10 +89,22 @@ pub fn next<K: RegistryKind>(object: &RegisteredView<K>, sight: Sight, now: &str
         }
     }
     if status.registry.is_some() {
-        let (is, why, message) = within(object.spec.storage(), status.used.get(STORAGE).copied());
+        let (is, why, message) = match beyond {
+            Some(message) => (UNKNOWN, reason::CANNOT_BE_MEASURED, message),
+            None => within(object.spec.storage(), status.used.get(STORAGE).copied()),
+        };
         pass.say(&mut status, WITHIN_QUOTA, is, why, &message);
     }
     status
+}
+
+/// Why what is kept cannot be measured, as long as it is not.
+fn beyond(status: &RegistryStatus, sight: &Sight) -> Option<String> {
+    match sight {
+        Sight::There { measured: Measurement::Beyond(why), .. } => Some(why.clone()),
+        Sight::There { measured: Measurement::Of(_) | Measurement::NotTold, .. } => None,
+        _ => status.beyond_measure().map(str::to_owned),
+    }
 }
 
 /// What a pass puts into a status.

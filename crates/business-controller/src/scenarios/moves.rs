@@ -249,6 +249,9 @@ async fn an_emigration_walks_its_phases_and_goes() {
     }
     emigration_pass(&world).await.unwrap();
     assert_eq!(phase(&world), "OldOneTerminating", "the cluster still names the former project");
+    world.server.clock.advance(31_000_000);
+    let slow = emigration_pass(&world).await.unwrap();
+    assert_eq!(slow, PassOutcome::WaitingFor(Duration::from_secs(15)), "that may take its time");
     world.catches_up();
     world.pass_in("q").await.unwrap();
     emigration_pass(&world).await.unwrap();

@@ -1,7 +1,7 @@
 use crate::controller::Controller as _;
 use crate::error::Error;
 use crate::fixtures::amounts;
-use crate::fixtures::registry::{ACCOUNT, FakeRegistry, TokenServer};
+use crate::fixtures::registry::{ACCOUNT, FakeRegistry, Storage, TokenServer};
 use crate::fixtures::server::Server;
 use crate::fixtures::world::World;
 use crate::kinds::{Heard, ObjectKey as _, ProjectKey, View};
@@ -235,10 +235,10 @@ async fn what_is_pushed_with_the_last_token_is_removed_as_well() {
     let scene = Scene::new().await;
     scene.pass().await.unwrap();
     scene.is_deleted();
-    assert_eq!(scene.pass().await.unwrap(), PassOutcome::WaitingFor(Duration::from_secs(130)));
+    assert_eq!(scene.pass().await.unwrap(), PassOutcome::WaitingFor(Duration::from_secs(140)));
     assert_eq!(scene.condition("Terminating"), says("True", "TokensExpire"));
     scene.registry.push("t/web/late", "v1", 5);
-    scene.world.server.clock.advance(130 * SECOND);
+    scene.world.server.clock.advance(140 * SECOND);
     scene.pass().await.unwrap();
     assert!(!scene.is_gone() && scene.registry.count("t/web/") == 0);
     scene.pass().await.unwrap();
@@ -297,6 +297,23 @@ async fn what_was_pushed_by_its_digest_counts_and_is_removed_by_whoever_leads_th
 }
 
 #[tokio::test]
+async fn what_loses_its_tag_before_it_is_measured_counts_and_what_has_one_is_not_without() {
+    let scene = Scene::new().await;
+    scene.pass().await.unwrap();
+    scene.pass().await.unwrap();
+    let pushed =
+        [100, 200].map(|layer| format!("t/web/a@{}", scene.registry.push("t/web/a", "latest", layer)));
+    scene.edits(&json!({"metadata": {"annotations": {
+        names::REGISTRY_CHANGED_ANNOTATION: "1",
+        names::REGISTRY_PUSHED_ANNOTATION: format!("{} more", pushed.join(" ")),
+    }}}));
+    scene.pass().await.unwrap();
+    let kept = 100 + 200 + 10 + scene.registry.manifest_bytes("t/web/a");
+    assert_eq!(scene.status()["used"]["requests.storage"], kept.to_string());
+    assert_eq!(scene.status()["untagged"], json!([pushed[0]]));
+}
+
+#[tokio::test]
 async fn a_change_that_is_told_during_a_measurement_is_measured_too() {
     let scene = Scene::new().await;
     scene.pass().await.unwrap();
@@ -325,6 +342,81 @@ async fn what_an_index_with_a_tag_names_is_not_without_a_tag() {
     scene.pass().await.unwrap();
     assert_eq!(scene.status()["untagged"], Value::Null);
     assert_eq!(scene.status()["measuredChange"], "1");
+}
+
+#[tokio::test]
+async fn blobs_that_the_registry_keeps_in_a_storage_are_measured_there() {
+    for (is_elsewhere, takes_head) in [(true, true), (false, true), (true, false)] {
+        let scene = Scene::new().await;
+        scene.pass().await.unwrap();
+        scene.registry.push("t/web/a", "v1", 300);
+        let at = if is_elsewhere { scene.registry.url.clone() } else { String::new() };
+        scene.registry.keeps_blobs_in(Storage { at, takes_head });
+        scene.pass().await.unwrap();
+        let kept = 300 + 10 + scene.registry.manifest_bytes("t/web/a");
+        assert_eq!(scene.status()["used"]["requests.storage"], kept.to_string(), "{takes_head}");
+    }
+
+    let scene = Scene::new().await;
+    scene.pass().await.unwrap();
+    scene.registry.push("t/web/a", "v1", 300);
+    scene.registry.keeps_blobs_in(Storage { at: "ftp://storage.test".to_owned(), takes_head: true });
+    let Err(Error::Registry(failure)) = scene.pass().await else { panic!("it was measured") };
+    assert!(failure.to_string().contains("storage.redirect.disable"), "{failure}");
+    assert_eq!(scene.status()["used"], Value::Null);
+}
+
+#[tokio::test]
+async fn what_an_index_names_is_where_it_answers_only() {
+    let scene = Scene::new().await;
+    scene.pass().await.unwrap();
+    scene.registry.push_index("t/web/a", "v1", &[300]);
+    let lost = scene.registry.push_index("t/web/b", "v1", &[300]).remove(0);
+    scene.registry.loses("t/web/b", &lost);
+    scene.pass().await.unwrap();
+    scene.is_deleted();
+    scene.world.server.clock.advance(1000 * SECOND);
+    scene.pass().await.unwrap();
+    assert_eq!(scene.registry.deletes().len(), 3, "the image, and the index of both");
+}
+
+#[tokio::test]
+async fn where_there_is_more_than_can_be_measured_it_is_said_so_until_it_is() {
+    let scene = Scene::new().await;
+    scene.pass().await.unwrap();
+    scene.pass().await.unwrap();
+    scene.registry.push("t/web/a", "v1", 300);
+    scene.registry.overflows(true);
+    scene.is_annotated(names::REGISTRY_CHANGED_ANNOTATION, "1");
+    let outcome = scene.pass().await.unwrap();
+    assert!(matches!(outcome, PassOutcome::WaitingFor(wait) if !wait.is_zero()), "{outcome:?}");
+    assert_eq!(scene.condition("WithinQuota"), says("Unknown", "CannotBeMeasured"));
+    assert_eq!(scene.condition("RegistryReachable").0, "True");
+    assert_eq!(scene.status()["measuredChange"], Value::Null, "no measurement has followed");
+    scene.registry.overflows(false);
+    scene.is_annotated(names::REGISTRY_CHANGED_ANNOTATION, "2");
+    scene.pass().await.unwrap();
+    assert_eq!(scene.condition("WithinQuota"), says("Unknown", "CannotBeMeasured"), "it is not due");
+
+    let scene = scene.succeeded().await;
+    scene.pass().await.unwrap();
+    assert_eq!(scene.condition("WithinQuota"), says("True", "WithinQuota"));
+    assert_eq!(scene.status()["measuredChange"], "2");
+}
+
+#[tokio::test]
+async fn more_than_can_be_measured_is_removed_bit_by_bit() {
+    let scene = Scene::new().await;
+    scene.pass().await.unwrap();
+    scene.registry.push("t/web/a", "v1", 300);
+    scene.registry.push("t/web/b", "v1", 300);
+    scene.registry.overflows(true);
+    scene.is_deleted();
+    scene.world.server.clock.advance(1000 * SECOND);
+    scene.pass().await.unwrap();
+    assert!(!scene.is_gone() && scene.registry.count("t/web/") == 0);
+    scene.pass().await.unwrap();
+    assert!(scene.is_gone());
 }
 
 #[tokio::test]

@@ -6,6 +6,8 @@ use std::str::FromStr;
 
 /// How many manifests without a tag are remembered of an object.
 pub const UNTAGGED_MAX: usize = 256;
+/// What stands behind as many among what was pushed: there were more.
+pub const AND_MORE: &str = "more";
 
 /// `REPOSITORY@DIGEST`: what it names never changes. Both are parts of paths.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -84,6 +86,7 @@ mod tests {
         for bad in ["", "acme/../x", "acme//x", "Acme/x", "/acme"] {
             assert_eq!(format!("{bad}@{digest}").parse::<ManifestName>(), Err(NoManifest), "{bad}");
         }
+        assert_eq!(AND_MORE.parse::<ManifestName>(), Err(NoManifest));
         assert_eq!("acme/shop@latest".parse::<ManifestName>(), Err(NoManifest));
     }
 }

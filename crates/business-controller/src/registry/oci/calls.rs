@@ -51,6 +51,8 @@ pub struct Http {
     tokens: Mutex<HashMap<String, Token>>,
     /// Clients of the token servers that the registry has named, by origin.
     token_servers: Mutex<HashMap<String, Client>>,
+    /// The same of what it keeps blobs in.
+    storages: Mutex<HashMap<String, Client>>,
 }
 
 impl std::fmt::Debug for Http {
@@ -103,7 +105,8 @@ impl Http {
     /// A registry at this site.
     pub async fn new(site: Site) -> Result<Self, Error> {
         let client = client(&site.url, &site).await?;
-        Ok(Self { site, client, tokens: Mutex::default(), token_servers: Mutex::default() })
+        let (token_servers, storages) = (Mutex::default(), Mutex::default());
+        Ok(Self { site, client, tokens: Mutex::default(), token_servers, storages })
     }
 
     /// The answer to a call, whatever it says.
@@ -114,15 +117,73 @@ impl Http {
     /// The answer to a HEAD; `None` when the registry says that nothing is there. A HEAD's 404 has no body that would show who
     /// says so: it counts when a GET's does.
     pub async fn head(&self, path: String, scope: String) -> Result<Option<RegistryAnswer>, Error> {
+        match self.look(path, scope).await? {
+            Some(answer) if answer.status != StatusCode::OK => Err(answer.failure()),
+            answer => Ok(answer),
+        }
+    }
+
+    /// Bytes of a blob; `None` when the registry says that it is not there. One that keeps blobs in an object store sends
+    /// whoever asks there.
+    pub async fn bytes(&self, path: String, scope: String) -> Result<Option<u64>, Error> {
+        let Some(answer) = self.look(path, scope).await? else { return Ok(None) };
+        if answer.status == StatusCode::OK {
+            let length = answer.header(header::CONTENT_LENGTH.as_str()).and_then(|text| text.parse().ok());
+            return Ok(Some(length.unwrap_or_default()));
+        }
+        let target = answer.header(header::LOCATION.as_str()).unwrap_or_default();
+        Ok(Some(self.bytes_in_storage(target).await?))
+    }
+
+    /// The answer to a HEAD, or where that is to be had.
+    async fn look(&self, path: String, scope: String) -> Result<Option<RegistryAnswer>, Error> {
         let call = Call { method: Method::HEAD, path, scope };
         let answer = self.call(&call).await?;
         match answer.status {
-            StatusCode::OK => return Ok(Some(answer)),
+            StatusCode::OK
+            | StatusCode::MOVED_PERMANENTLY
+            | StatusCode::FOUND
+            | StatusCode::TEMPORARY_REDIRECT
+            | StatusCode::PERMANENT_REDIRECT => return Ok(Some(answer)),
             StatusCode::NOT_FOUND => {}
             _ => return Err(answer.failure()),
         }
         let said = self.call(&Call { method: Method::GET, ..call }).await?;
         if said.is_unknown() { Ok(None) } else { Err(said.failure()) }
+    }
+
+    /// Bytes of what is at an address that the registry has given, which itself says that it may be read there: nothing of ours
+    /// goes along. It may be for one method only.
+    async fn bytes_in_storage(&self, target: &str) -> Result<u64, Error> {
+        let unknown = |why: &str| {
+            let message = format!(
+                "the registry sends the controller to its storage, which does not tell how large a blob is ({why}): \
+                 storage.redirect.disable: true has the registry tell it itself"
+            );
+            Error::Registry(CallFailure::Unavailable(message))
+        };
+        let (origin, path) = self.address(target).ok_or_else(|| unknown("an address that cannot be used"))?;
+        let storage = self.server(&self.storages, &origin).await?;
+        let mut said = StatusCode::OK;
+        for method in [Method::HEAD, Method::GET] {
+            let (status, headers) =
+                peek(&storage, method, &path).await.map_err(|error| unknown(&error.text()))?;
+            if let Some(bytes) = length_of_whole(status, &headers) {
+                return Ok(bytes);
+            }
+            said = status;
+        }
+        Err(unknown(&said.to_string()))
+    }
+
+    /// Origin and path of an address that the registry has given, which may be its own.
+    fn address(&self, target: &str) -> Option<(String, String)> {
+        let uri: Uri = target.parse().ok()?;
+        let path = uri.path_and_query()?.to_string();
+        let own: Uri = self.site.url.parse().ok()?;
+        let server = if uri.authority().is_some() { &uri } else { &own };
+        let (scheme, authority) = (server.scheme_str()?, server.authority()?);
+        matches!(scheme, "https" | "http").then(|| (format!("{scheme}://{authority}"), path))
     }
 
     /// The answer to a call that changes something. Each time that it is sent it needs leave of its own: a token may take
@@ -209,7 +270,7 @@ impl Http {
         if self.site.url.starts_with("https:") && scheme != "https" {
             return Err(challenge.unusable());
         }
-        let server = self.token_server(&format!("{scheme}://{authority}")).await?;
+        let server = self.server(&self.token_servers, &format!("{scheme}://{authority}")).await?;
         let joint = if realm.query().is_some() { '&' } else { '?' };
         let path = realm.path_and_query().map_or("/", |path| path.as_str());
         let Challenge { service, scope, .. } = challenge;
@@ -229,13 +290,14 @@ impl Http {
         Ok(Token { header, until: Instant::now() + life.saturating_sub(TOKEN_REST) })
     }
 
-    async fn token_server(&self, origin: &str) -> Result<Client, Error> {
-        let known = self.token_servers.lock().unwrap_or_else(PoisonError::into_inner).get(origin).cloned();
+    /// A client of a server that the registry has named.
+    async fn server(&self, kept: &Mutex<HashMap<String, Client>>, origin: &str) -> Result<Client, Error> {
+        let known = kept.lock().unwrap_or_else(PoisonError::into_inner).get(origin).cloned();
         if let Some(client) = known {
             return Ok(client);
         }
         let client = client(origin, &self.site).await?;
-        let mut servers = self.token_servers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut servers = kept.lock().unwrap_or_else(PoisonError::into_inner);
         // The registry says where: it names one, and another after it was moved.
         servers.clear();
         servers.insert(origin.to_owned(), client.clone());
@@ -285,6 +347,37 @@ async fn send(
     match tokio::time::timeout(DEADLINE, answered).await {
         Ok(answer) => answer,
         Err(_elapsed) => Err(Error::Registry(CallFailure::deadline(DEADLINE))),
+    }
+}
+
+/// What a storage says of what is at a path, but for its content: of that it is asked for one byte.
+async fn peek(client: &Client, method: Method, path: &str) -> Result<(StatusCode, HeaderMap), Error> {
+    let request = Request::builder()
+        .method(method)
+        .uri(path)
+        .header(header::RANGE, "bytes=0-0")
+        .body(Body::empty())
+        .map_err(|error| Error::Config(error.to_string()))?;
+    match tokio::time::timeout(DEADLINE, client.send(request)).await {
+        Ok(Ok(response)) => {
+            let (parts, _unread) = response.into_parts();
+            Ok((parts.status, parts.headers))
+        }
+        Ok(Err(error)) => Err(Error::Registry(error.into())),
+        Err(_elapsed) => Err(Error::Registry(CallFailure::deadline(DEADLINE))),
+    }
+}
+
+/// How large the whole is that an answer is a part of: `Content-Range: bytes 0-0/1234`, or `*/0` where nothing is in it. Some
+/// answer with all.
+fn length_of_whole(status: StatusCode, headers: &HeaderMap) -> Option<u64> {
+    let text = |name: header::HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
+    match status {
+        StatusCode::PARTIAL_CONTENT | StatusCode::RANGE_NOT_SATISFIABLE => {
+            text(header::CONTENT_RANGE)?.rsplit_once('/')?.1.parse().ok()
+        }
+        StatusCode::OK => text(header::CONTENT_LENGTH)?.parse().ok(),
+        _ => None,
     }
 }
 
@@ -418,6 +511,20 @@ mod tests {
             assert!(!said.is_unknown(), "{page}");
             assert!(matches!(said.failure(), Error::Registry(CallFailure::Unavailable(_))), "{page}");
         }
+    }
+
+    #[test]
+    fn a_part_says_how_large_the_whole_is() {
+        let length = |status, name, text: &'static str| {
+            length_of_whole(status, &HeaderMap::from_iter([(name, HeaderValue::from_static(text))]))
+        };
+        let (part, none) = (StatusCode::PARTIAL_CONTENT, StatusCode::RANGE_NOT_SATISFIABLE);
+        assert_eq!(length(part, header::CONTENT_RANGE, "bytes 0-0/1234"), Some(1234));
+        assert_eq!(length(none, header::CONTENT_RANGE, "bytes */0"), Some(0));
+        assert_eq!(length(StatusCode::OK, header::CONTENT_LENGTH, "7"), Some(7));
+        assert_eq!(length(part, header::CONTENT_LENGTH, "1"), None, "that is the part's");
+        assert_eq!(length(part, header::CONTENT_RANGE, "bytes 0-0/*"), None);
+        assert_eq!(length(StatusCode::FORBIDDEN, header::CONTENT_LENGTH, "7"), None);
     }
 
     #[test]

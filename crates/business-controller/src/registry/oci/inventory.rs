@@ -2,8 +2,9 @@
 
 use super::PARALLEL;
 use super::calls::{Call, Http};
+use super::references::References;
 use crate::error::{CallFailure, Error};
-use crate::registry::backend::{Measured, RegistryPlace};
+use crate::registry::backend::{Measured, RegistryPlace, TOO_MUCH};
 use business_types::registry::{ManifestName, is_digest};
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use http::{Method, StatusCode};
@@ -16,10 +17,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 const PAGE: usize = 500;
 /// Pages that are read of one list.
 const PAGES_MAX: usize = 200;
+/// Pages of tags whose manifests are removed at a time, and digests that those name.
+const REMOVED_PAGES: usize = 4;
+const REMOVED_NAMES: usize = 20_000;
 /// Manifests that are looked at below one prefix.
 const MANIFESTS_MAX: usize = 100_000;
 /// Digests whose content, or size, is remembered. Neither ever changes.
 const REMEMBERED_MAX: usize = 200_000;
+/// Digests that manifests name, of a repository, and of blobs below one prefix: their authors have them name what they like.
+const NAMED_MAX: usize = 1_000_000;
+/// A manifest that names more is read anew each time.
+const REMEMBERED_NAMES_MAX: usize = 256;
 
 /// What was found below a prefix.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -50,7 +58,8 @@ pub struct Known {
     found: Mutex<HashMap<String, Inventory>>,
     /// By digest.
     contents: Mutex<HashMap<String, Arc<Manifest>>>,
-    /// Bytes of blobs by digest, as the registry says: what a manifest says of them is its author's.
+    /// Bytes of blobs by repository and digest, as the registry says: what a manifest says of them is its author's, and what
+    /// another repository has he may not know.
     sizes: Mutex<HashMap<String, u64>>,
 }
 
@@ -58,10 +67,7 @@ pub struct Known {
 #[derive(Debug)]
 struct Manifest {
     bytes: u64,
-    /// Digests of what it is made of.
-    blobs: Vec<String>,
-    /// Digests of manifests, for an index.
-    children: Vec<String>,
+    names: References,
 }
 
 impl Known {
@@ -75,6 +81,12 @@ impl Known {
         found.get(prefix).and_then(|found| found.repositories.get(repository)).cloned().unwrap_or_default()
     }
 
+    fn sees(&self, prefix: &str, repository: &str, digests: &BTreeSet<String>) {
+        let mut found = lock(&self.found);
+        let found = found.entry(prefix.to_owned()).or_default();
+        found.repositories.entry(repository.to_owned()).or_default().extend(digests.iter().cloned());
+    }
+
     fn repositories_before(&self, prefix: &str) -> Vec<String> {
         let found = lock(&self.found);
         found.get(prefix).into_iter().flat_map(|found| found.repositories.keys().cloned()).collect()
@@ -85,7 +97,9 @@ impl Known {
     }
 
     fn keep(&self, digest: &str, manifest: &Arc<Manifest>) {
-        remember(&self.contents, digest, Arc::clone(manifest));
+        if manifest.names.count() <= REMEMBERED_NAMES_MAX {
+            remember(&self.contents, digest, Arc::clone(manifest));
+        }
     }
 }
 
@@ -104,29 +118,29 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// Looks through everything below the prefix of a place.
 pub async fn read(http: &Http, known: &Known, place: &RegistryPlace) -> Result<Inventory, Error> {
     let prefix = &place.prefix();
-    let below = format!("{prefix}/");
-    let told = || place.untagged.iter().filter(|name| name.repository().starts_with(&below));
-    let mut repositories: BTreeSet<String> = list_repositories(http, prefix).await?.into_iter().collect();
-    repositories.extend(known.repositories_before(prefix));
-    repositories.extend(told().map(|name| name.repository().to_owned()));
+    let repositories = repositories(http, known, place).await?;
     let are_named = !repositories.is_empty();
     let mut found = Inventory::default();
     let mut blobs: HashMap<String, u64> = HashMap::new();
     for repository in repositories {
-        let mut before = known.before(prefix, &repository);
-        before.extend(
-            told().filter(|name| name.repository() == repository).map(|name| name.digest().to_owned()),
-        );
-        let Manifests { manifests, untagged } = manifests_of(http, known, &repository, before).await?;
+        let before = before(known, place, &repository);
+        let (tags, true) = list_tags(http, &repository, PAGES_MAX).await? else {
+            return Err(too_much(&format!("{repository} has too many tags")));
+        };
+        let Manifests { manifests, untagged } =
+            manifests_of(http, known, &repository, tags, before, Extent::Whole).await?;
         found
             .measured
             .untagged
             .extend(untagged.iter().filter_map(|digest| ManifestName::new(&repository, digest)));
-        let named: BTreeSet<&String> = manifests.values().flat_map(|manifest| &manifest.blobs).collect();
-        let asked = named.into_iter().filter(|digest| !blobs.contains_key(*digest));
+        let named: BTreeSet<&String> =
+            manifests.values().flat_map(|manifest| &manifest.names.blobs).collect();
+        let is_counted = |digest: &str| blobs.contains_key(digest) || manifests.contains_key(digest);
+        let asked = named.into_iter().filter(|digest| !is_counted(digest));
         let sizes: Vec<_> = asked.map(|digest| size_of(http, known, &repository, digest)).collect();
-        let sizes: Vec<(String, u64)> = stream::iter(sizes).buffer_unordered(PARALLEL).try_collect().await?;
-        blobs.extend(sizes);
+        let sizes: Vec<_> = stream::iter(sizes).buffer_unordered(PARALLEL).try_collect().await?;
+        // What is not there may be in another repository, and counts then.
+        blobs.extend(sizes.into_iter().flatten());
         blobs.extend(manifests.iter().map(|(digest, manifest)| (digest.clone(), manifest.bytes)));
         let digests: BTreeSet<String> = manifests.into_keys().collect();
         if !digests.is_empty() {
@@ -135,18 +149,68 @@ pub async fn read(http: &Http, known: &Known, place: &RegistryPlace) -> Result<I
         if found.manifests().count() > MANIFESTS_MAX {
             return Err(too_much(&format!("there are more than {MANIFESTS_MAX} manifests below {prefix}")));
         }
+        if blobs.len() > NAMED_MAX {
+            return Err(too_much(&format!("there are more than {NAMED_MAX} blobs below {prefix}")));
+        }
     }
     // Of all of them nothing is there any more: somebody may answer so by now to whatever he is asked.
     if are_named && found.is_empty() {
-        catalogue(http, "/v2/_catalog?n=1".to_owned()).await?;
+        confirm(http).await?;
     }
     found.measured.bytes = blobs.into_values().fold(0, u64::saturating_add);
     lock(&known.found).insert(prefix.to_owned(), found.clone());
     Ok(found)
 }
 
+/// The repositories below the prefix of a place: those that are listed, and those that something else leads to.
+pub async fn repositories(
+    http: &Http,
+    known: &Known,
+    place: &RegistryPlace,
+) -> Result<BTreeSet<String>, Error> {
+    let prefix = &place.prefix();
+    let below = format!("{prefix}/");
+    let mut repositories: BTreeSet<String> = list_repositories(http, prefix).await?.into_iter().collect();
+    repositories.extend(known.repositories_before(prefix));
+    let told = place.untagged.iter().map(ManifestName::repository);
+    repositories.extend(told.filter(|name| name.starts_with(&below)).map(str::to_owned));
+    Ok(repositories)
+}
+
+/// The digests of manifests of a repository: of all, unless there are very many. They are remembered: what an index names is
+/// not found without it.
+pub async fn digests(
+    http: &Http,
+    known: &Known,
+    place: &RegistryPlace,
+    repository: &str,
+) -> Result<BTreeSet<String>, Error> {
+    let before = before(known, place, repository);
+    let (tags, _are_all) = list_tags(http, repository, REMOVED_PAGES).await?;
+    let digests: BTreeSet<String> = manifests_of(http, known, repository, tags, before, Extent::Part)
+        .await?
+        .manifests
+        .into_keys()
+        .collect();
+    known.sees(&place.prefix(), repository, &digests);
+    Ok(digests)
+}
+
+/// Whether it is the registry that answers: it has a catalogue.
+pub async fn confirm(http: &Http) -> Result<(), Error> {
+    catalogue(http, "/v2/_catalog?n=1".to_owned()).await.map(drop)
+}
+
+/// Manifests of a repository that no list may show.
+fn before(known: &Known, place: &RegistryPlace, repository: &str) -> BTreeSet<String> {
+    let told = place.untagged.iter().filter(|name| name.repository() == repository);
+    let mut before = known.before(&place.prefix(), repository);
+    before.extend(told.map(|name| name.digest().to_owned()));
+    before
+}
+
 fn too_much(message: &str) -> Error {
-    Error::Registry(CallFailure::Refused { code: 413, message: message.to_owned() })
+    Error::Registry(CallFailure::Refused { code: TOO_MUCH, message: message.to_owned() })
 }
 
 /// The manifests of a repository that answer, by digest.
@@ -156,33 +220,62 @@ struct Manifests {
     untagged: BTreeSet<String>,
 }
 
+/// How much of a repository is looked through.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Extent {
+    Whole,
+    /// Some of what has a tag or is told, with all that it names.
+    Part,
+}
+
 /// Those with tags, those that were seen before, and those that an index names.
 async fn manifests_of(
     http: &Http,
     known: &Known,
     repository: &str,
+    tags: Vec<String>,
     before: BTreeSet<String>,
+    extent: Extent,
 ) -> Result<Manifests, Error> {
-    let tagged = existing(http, repository, list_tags(http, repository).await?).await?;
-    let before = existing(http, repository, before).await?;
-    let mut wanted: BTreeSet<String> = tagged.union(&before).cloned().collect();
+    let tagged = existing(http, repository, tags).await?;
+    // What has a tag has answered by it.
+    let others: Vec<String> = before.difference(&tagged).cloned().collect();
+    let others = existing(http, repository, others).await?;
+    let mut wanted: BTreeSet<String> = tagged.union(&others).cloned().collect();
     let mut manifests: BTreeMap<String, Arc<Manifest>> = BTreeMap::new();
+    let mut names: usize = 0;
+    let mut are_named = false;
     while !wanted.is_empty() {
         let reads: Vec<_> = wanted.iter().map(|digest| manifest(http, known, repository, digest)).collect();
-        let read: Vec<_> = stream::iter(reads).buffer_unordered(PARALLEL).try_collect().await?;
+        let mut read = stream::iter(reads).buffer_unordered(PARALLEL);
         let mut next = BTreeSet::new();
-        for (digest, manifest) in read.into_iter().flatten() {
-            next.extend(manifest.children.iter().cloned());
+        while let Some(answer) = read.try_next().await? {
+            let Some((digest, manifest)) = answer else { continue };
+            names = names.saturating_add(manifest.names.count());
+            if names > NAMED_MAX {
+                let message = format!("the manifests in {repository} name more than {NAMED_MAX} digests");
+                return Err(too_much(&message));
+            }
+            next.extend(manifest.names.children.iter().cloned());
             manifests.insert(digest, manifest);
+            if extent == Extent::Part && !are_named && names > REMOVED_NAMES {
+                break;
+            }
         }
-        wanted = next.into_iter().filter(|digest| !manifests.contains_key(digest)).collect();
-        if manifests.len().saturating_add(wanted.len()) > MANIFESTS_MAX {
+        drop(read);
+        are_named = true;
+        next.retain(|digest| !manifests.contains_key(digest));
+        if manifests.len().saturating_add(next.len()) > MANIFESTS_MAX {
             return Err(too_much(&format!("there are more than {MANIFESTS_MAX} manifests in {repository}")));
         }
+        // Where the content is known it may be from another repository: this one is asked whether it has it.
+        let (read, unread): (BTreeSet<String>, BTreeSet<String>) =
+            next.into_iter().partition(|digest| known.content(digest).is_some());
+        wanted = existing(http, repository, read).await?;
+        wanted.extend(unread);
     }
-    let named: BTreeSet<&String> = manifests.values().flat_map(|manifest| &manifest.children).collect();
-    let is_alone = |digest: &&String| !tagged.contains(*digest) && !named.contains(digest);
-    let untagged = before.iter().filter(is_alone).cloned().collect();
+    let named: BTreeSet<&String> = manifests.values().flat_map(|manifest| &manifest.names.children).collect();
+    let untagged = others.iter().filter(|digest| !named.contains(digest)).cloned().collect();
     Ok(Manifests { manifests, untagged })
 }
 
@@ -210,21 +303,8 @@ fn pull(repository: &str) -> String {
     format!("repository:{repository}:pull")
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Descriptor {
-    digest: String,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct ManifestDocument {
-    config: Option<Descriptor>,
-    layers: Vec<Descriptor>,
-    manifests: Vec<Descriptor>,
-}
-
-/// A manifest by its digest; `None` when it does not answer. An index may name what was never pushed.
+/// A manifest that is there or whose content is not known, by its digest; `None` when it does not answer. An index may name
+/// what was never pushed.
 async fn manifest(
     http: &Http,
     known: &Known,
@@ -242,29 +322,27 @@ async fn manifest(
         _ => return Err(answer.failure()),
     }
     let bytes = u64::try_from(answer.body.len()).unwrap_or(u64::MAX);
-    // Of a format that is not known it counts itself.
-    let ManifestDocument { config, layers, manifests } =
-        serde_json::from_slice(&answer.body).unwrap_or_default();
-    let blobs = digests(config.into_iter().chain(layers));
-    let manifest = Arc::new(Manifest { bytes, blobs, children: digests(manifests) });
+    let manifest = Arc::new(Manifest { bytes, names: References::of(&answer.body) });
     known.keep(digest, &manifest);
     Ok(Some((digest.to_owned(), manifest)))
 }
 
-fn digests(named: impl IntoIterator<Item = Descriptor>) -> Vec<String> {
-    named.into_iter().map(|one| one.digest).filter(|digest| is_digest(digest)).collect()
-}
-
-/// Bytes of a blob. What is not there, such as a layer that is kept elsewhere, has none.
-async fn size_of(http: &Http, known: &Known, repository: &str, digest: &str) -> Result<(String, u64), Error> {
-    if let Some(bytes) = lock(&known.sizes).get(digest) {
-        return Ok((digest.to_owned(), *bytes));
+/// A blob and its bytes; `None` for one that is not there, such as a layer that is kept elsewhere.
+async fn size_of(
+    http: &Http,
+    known: &Known,
+    repository: &str,
+    digest: &str,
+) -> Result<Option<(String, u64)>, Error> {
+    let name = format!("{repository}@{digest}");
+    let before = lock(&known.sizes).get(&name).copied();
+    if let Some(bytes) = before {
+        return Ok(Some((digest.to_owned(), bytes)));
     }
     let path = format!("/v2/{repository}/blobs/{digest}");
-    let Some(answer) = http.head(path, pull(repository)).await? else { return Ok((digest.to_owned(), 0)) };
-    let bytes = answer.header("content-length").and_then(|text| text.parse().ok()).unwrap_or_default();
-    remember(&known.sizes, digest, bytes);
-    Ok((digest.to_owned(), bytes))
+    let Some(bytes) = http.bytes(path, pull(repository)).await? else { return Ok(None) };
+    remember(&known.sizes, &name, bytes);
+    Ok(Some((digest.to_owned(), bytes)))
 }
 
 #[derive(Default, Deserialize)]
@@ -308,18 +386,21 @@ async fn catalogue(http: &Http, path: String) -> Result<(Catalog, Option<String>
     })
 }
 
-async fn list_tags(http: &Http, repository: &str) -> Result<Vec<String>, Error> {
+/// The tags of a repository on so many pages, and whether that is all of them.
+async fn list_tags(http: &Http, repository: &str, pages: usize) -> Result<(Vec<String>, bool), Error> {
     let mut path = format!("/v2/{repository}/tags/list?n={PAGE}");
     let mut found = Vec::new();
-    for _page in 0..PAGES_MAX {
-        let Some((page, next)) = page::<Tags>(http, path, &pull(repository)).await? else { return Ok(found) };
+    for _page in 0..pages {
+        let Some((page, next)) = page::<Tags>(http, path, &pull(repository)).await? else {
+            return Ok((found, true));
+        };
         found.extend(page.tags.unwrap_or_default());
         match next {
             Some(next) => path = next,
-            None => return Ok(found),
+            None => return Ok((found, true)),
         }
     }
-    Err(too_much(&format!("{repository} has too many tags")))
+    Ok((found, false))
 }
 
 /// A page of a list, and where the next one is; `None` when the registry says that there is no such list.
