@@ -22,9 +22,8 @@ use meta::object::Object;
 use meta::status::Status;
 use meta::validation::NameRule;
 use serde_json::{Value, json};
-use std::sync::Arc;
+use store::Key;
 use store::quota::{Account, Violation};
-use store::{Entry, Key};
 
 /// Credentials that a project may have.
 const CREDENTIALS_MAX: usize = 500;
