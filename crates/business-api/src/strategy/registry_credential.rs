@@ -27,6 +27,8 @@ use store::quota::{Account, Violation};
 
 /// Credentials that a project may have.
 const CREDENTIALS_MAX: usize = 500;
+/// Of those that one user may have: whoever sees a project may make his own.
+const OF_A_USER_MAX: usize = 20;
 const OWNERS: &[&str] = &["metadata", "ownerReferences"];
 
 /// Columns of `kubectl get`.
@@ -45,6 +47,7 @@ pub struct RegistryCredentialStrategy {
     days_max: i64,
 }
 
+const USER: &[&str] = &["spec", "user"];
 const HOST_USER: &[&str] = &["spec", "hostUser"];
 
 impl RegistryCredentialStrategy {
@@ -100,11 +103,21 @@ fn spec_of(object: &Object) -> Result<RegistryCredentialSpec, Status> {
 
 async fn check_number(view: View<'_>, object: &Object) -> Result<(), Status> {
     let others = view.unfiltered().list(REGISTRY_CREDENTIAL, Some(object.namespace())).await?;
-    if others.len() < CREDENTIALS_MAX {
-        return Ok(());
+    let refused = |why: String| Err(Status::forbidden(&group_resource(), object.name(), &why));
+    if others.len() >= CREDENTIALS_MAX {
+        return refused(format!("a project has at most {CREDENTIALS_MAX} credentials"));
     }
-    let why = format!("a project has at most {CREDENTIALS_MAX} credentials");
-    Err(Status::forbidden(&group_resource(), object.name(), &why))
+    let user = object.text(USER);
+    let mut his = 0_usize;
+    for entry in others.iter().filter(|_| !user.is_empty()) {
+        let other = Object::from_stored(&entry.body, entry.revision.0).map_err(|error| unreadable(&error))?;
+        let is_his = other.text(USER) == user && other.get(HOST_USER) == object.get(HOST_USER);
+        his = his.saturating_add(usize::from(is_his));
+    }
+    if his >= OF_A_USER_MAX {
+        return refused(format!("a user has at most {OF_A_USER_MAX} credentials in a project"));
+    }
+    Ok(())
 }
 
 /// The project owns it: where Kubernetes collects garbage, it goes with the project.
@@ -127,7 +140,7 @@ impl Strategy for RegistryCredentialStrategy {
 
     fn prepare_create(&self, cx: &mut WriteContext<'_>, object: &mut Object) -> Result<(), Status> {
         set_tenant(cx, None, object);
-        let user = object.text(&["spec", "user"]);
+        let user = object.text(USER);
         let is_host_user = user == cx.caller.name && cx.caller.tenant.is_none();
         if user.is_empty() || !cx.sees_everything() {
             object.remove(HOST_USER);
