@@ -1,8 +1,8 @@
-//! The server that the history is on, as the database remembers it.
+//! The server that the history is on, and its tables there, as the database remembers them.
 //!
 //! A replica that serves while the server changes compares what it has seen. One that starts afterwards has seen nothing: that
-//! the database remembers another server or timeline is all it can know of a restore or of a failover, and how much was
-//! lost nobody can tell. So replicas that have compared write down the new server, and if nobody does, history has diverged.
+//! the database remembers another server, timeline or table is all it can know of a restore or of a failover, and how much was
+//! lost nobody can tell. So replicas that have compared write down the new home, and if nobody does, history has diverged.
 
 use crate::cache::inner::CacheInner;
 use crate::tail::sql;
@@ -11,39 +11,62 @@ use sqlx::postgres::PgConnection;
 use uuid::Uuid;
 
 /// Which server this is, and on which timeline: NULL while it recovers or is a standby, for its timeline may end yet.
-/// Not every PostgreSQL tells.
+/// Not every PostgreSQL tells. Then the database and its table `rev`: a table that is made anew has a new OID, and so has a
+/// database that is copied. A standby, a crash and a recovery keep both.
 const TELL: &str = "SELECT CASE WHEN NOT pg_is_in_recovery() THEN system_identifier::text || '/' || \
-       substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) END FROM pg_control_system()";
+       substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) END, \
+       d.oid::text || '/' || to_regclass('rev')::oid::text \
+     FROM pg_control_system() CROSS JOIN pg_database d WHERE d.datname = current_database()";
 
-const REMEMBER: &str = "UPDATE server SET identity = told.identity FROM ( \
-       SELECT system_identifier::text || '/' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) AS identity \
-       FROM pg_control_system()) told \
-     WHERE server.id = 1 AND server.identity IS DISTINCT FROM told.identity";
+const REMEMBER: &str = "UPDATE server SET identity = told.identity, relation = told.relation FROM ( \
+       SELECT system_identifier::text || '/' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) AS identity, \
+         d.oid::text || '/' || to_regclass('rev')::oid::text AS relation \
+       FROM pg_control_system() CROSS JOIN pg_database d WHERE d.datname = current_database()) told \
+     WHERE server.id = 1 AND \
+       (server.identity IS DISTINCT FROM told.identity OR server.relation IS DISTINCT FROM told.relation)";
 
-const RECALL: &str = "SELECT s.identity, r.epoch \
+const RECALL: &str = "SELECT s.identity, s.relation, r.epoch \
      FROM (SELECT * FROM rev ORDER BY v DESC LIMIT 1) r CROSS JOIN server s WHERE s.id = 1";
+
+/// Where a history is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Home {
+    /// The server and its timeline.
+    identity: String,
+    /// The database and the table; `None` while there is no table.
+    relation: Option<String>,
+}
 
 /// What the database remembers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Memory {
     /// The server that its history was on; `None` in a new database.
-    pub(crate) identity: Option<String>,
+    identity: Option<String>,
+    /// The database and the table there; `None` also where only an earlier release has looked.
+    relation: Option<String>,
     /// The history.
     pub(crate) epoch: Uuid,
 }
 
 impl Memory {
-    /// Whether it is of another server than this one.
-    pub(crate) fn differs(&self, identity: &str) -> bool {
-        self.identity.as_deref().is_some_and(|remembered| remembered != identity)
+    /// Whether it is of another home than this one.
+    pub(crate) fn differs(&self, home: &Home) -> bool {
+        let is_other = |(remembered, told): (&String, &String)| remembered != told;
+        self.identity.as_ref().is_some_and(|identity| *identity != home.identity)
+            || self.relation.as_ref().zip(home.relation.as_ref()).is_some_and(is_other)
+    }
+
+    /// Whether something of it has never been written down.
+    pub(crate) fn has_gaps(&self) -> bool {
+        self.identity.is_none() || self.relation.is_none()
     }
 }
 
 /// What a server says of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Told {
-    /// Its identity and timeline.
-    Server(String),
+    /// Which it is, on which timeline, and the tables there.
+    Server(Home),
     /// It takes no writes yet, or never will.
     Recovering,
     /// It does not tell.
@@ -52,7 +75,7 @@ pub(crate) enum Told {
 
 impl Told {
     /// Who it is, where that is known.
-    pub(crate) fn server(self) -> Option<String> {
+    pub(crate) fn server(self) -> Option<Home> {
         match self {
             Self::Server(server) => Some(server),
             Self::Recovering | Self::Nothing => None,
@@ -64,8 +87,9 @@ impl Told {
 pub(crate) async fn ask(cache: &CacheInner, connection: &mut PgConnection) -> Result<Told, sqlx::Error> {
     match sql::rows(connection, cache.config.prepared, TELL, &[]).await {
         Ok(rows) => {
-            let server: Option<String> = rows.first().ok_or(sqlx::Error::RowNotFound)?.try_get(0)?;
-            Ok(server.map_or(Told::Recovering, Told::Server))
+            let row = rows.first().ok_or(sqlx::Error::RowNotFound)?;
+            let (identity, relation): (Option<String>, Option<String>) = (row.try_get(0)?, row.try_get(1)?);
+            Ok(identity.map_or(Told::Recovering, |identity| Told::Server(Home { identity, relation })))
         }
         Err(sqlx::Error::Database(error)) => {
             tracing::debug!(%error, "the server does not tell its identity");
@@ -79,7 +103,7 @@ pub(crate) async fn ask(cache: &CacheInner, connection: &mut PgConnection) -> Re
 pub(crate) async fn recall(cache: &CacheInner, connection: &mut PgConnection) -> Result<Memory, sqlx::Error> {
     let rows = sql::rows(connection, cache.config.prepared, RECALL, &[]).await?;
     let row = rows.first().ok_or(sqlx::Error::RowNotFound)?;
-    Ok(Memory { identity: row.try_get(0)?, epoch: row.try_get(1)? })
+    Ok(Memory { identity: row.try_get(0)?, relation: row.try_get(1)?, epoch: row.try_get(2)? })
 }
 
 /// Writes down that the history is on this server.

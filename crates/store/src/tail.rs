@@ -21,7 +21,7 @@ use crate::cache::objects::Objects;
 use crate::cache::state::Event;
 use crate::divergence::{self, HistoryVerdict};
 use crate::model::Revision;
-use crate::server::{self, Memory, Told};
+use crate::server::{self, Home, Memory, Told};
 use load::Head;
 use runtime::Backoff;
 use session::Session;
@@ -116,7 +116,7 @@ struct Tail {
     /// The newest revision as it was when it was asked for then, which the cache has not been seen to have.
     goal: Option<(Revision, Instant)>,
     /// The server whose history this is, where it tells.
-    server: Option<String>,
+    server: Option<Home>,
     /// The writer's connection that was open already when the history was compared last.
     trusted: Option<u64>,
     /// Until the next look at a standby that is behind.
@@ -249,13 +249,13 @@ impl Tail {
     }
 
     /// Agrees with the database on the server that its history is on.
-    async fn recognize(&self, session: &mut Session, server: &str) -> Result<(), TailError> {
+    async fn recognize(&self, session: &mut Session, server: &Home) -> Result<(), TailError> {
         let connection = session.authority();
         if !self.loaded
             && let Some(memory) = self.not_compared(connection, server).await?
         {
             self.cache.metrics.divergences.inc();
-            tracing::error!(was = ?memory.identity, is = server, "nobody knows this server's history: a new epoch begins");
+            tracing::error!(was = ?memory, is = ?server, "nobody knows this server's history: a new epoch begins");
             let unseen = Revision::default();
             in_time(divergence::declare_after(&self.cache, connection, unseen, memory.epoch)).await?;
         }
@@ -266,7 +266,7 @@ impl Tail {
     async fn not_compared(
         &self,
         connection: &mut PgConnection,
-        server: &str,
+        server: &Home,
     ) -> Result<Option<Memory>, TailError> {
         let until = Instant::now() + RECOGNIZE_DEADLINE;
         let first = in_time(server::recall(&self.cache, connection)).await?;

@@ -3,6 +3,7 @@ use crate::batch::BatchAnswer;
 use crate::cache::inner::CacheInner;
 use crate::connect::{self, StatementFailure};
 use crate::kinds::{KindName, number};
+use crate::server::Home;
 use runtime::Backoff;
 use sqlx::{Connection as _, PgConnection, Row as _};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -34,7 +35,7 @@ struct LinkState {
     /// The writer waits for a server that does not answer.
     silent: bool,
     /// The server of the writer's last connection, where it tells.
-    server: Option<String>,
+    server: Option<Home>,
 }
 
 impl DatabaseState {
@@ -77,12 +78,12 @@ impl DatabaseState {
     }
 
     /// The server of the writer's last connection, where it tells.
-    pub(super) fn server(&self) -> Option<String> {
+    pub(super) fn server(&self) -> Option<Home> {
         self.seen().server.clone()
     }
 
     /// One that does not tell leaves it at what is known.
-    fn set_server(&self, server: Option<String>) {
+    fn set_server(&self, server: Option<Home>) {
         let mut seen = self.seen();
         seen.server = server.or(seen.server.take());
     }
@@ -198,7 +199,7 @@ impl Link {
     }
 
     async fn recognize(&self, connection: &mut PgConnection) -> Result<(), String> {
-        let server = recognize(&self.cache, self.state.server().as_deref(), connection).await?;
+        let server = recognize(&self.cache, self.state.server().as_ref(), connection).await?;
         self.state.set_server(server);
         Ok(())
     }

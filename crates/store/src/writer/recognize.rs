@@ -1,7 +1,7 @@
 use super::link::told;
 use crate::cache::inner::CacheInner;
 use crate::divergence::{self, HistoryVerdict};
-use crate::server::{self, Told};
+use crate::server::{self, Home, Told};
 use sqlx::PgConnection;
 
 /// Nothing is granted out of a history that lacks what was granted before: the tail has to declare it first, and growth
@@ -10,15 +10,15 @@ use sqlx::PgConnection;
 /// `last`: the server that the writer was connected to last. The one that answers now, where it tells.
 pub(super) async fn recognize(
     cache: &CacheInner,
-    last: Option<&str>,
+    last: Option<&Home>,
     connection: &mut PgConnection,
-) -> Result<Option<String>, String> {
+) -> Result<Option<Home>, String> {
     let told_of = server::ask(cache, connection).await.map_err(|error| told(&error))?;
     if told_of == Told::Recovering {
         return Err("the database takes no writes: it is a standby or still recovers".to_owned());
     }
     let server = told_of.server();
-    let moved = server.as_deref().zip(last).is_some_and(|(server, last)| server != last);
+    let moved = server.as_ref().zip(last).is_some_and(|(server, last)| server != last);
     if cache.progress.borrow().synced {
         match divergence::compare(cache, connection, moved).await.map_err(|error| told(&error))? {
             HistoryVerdict::Same => {}
@@ -32,11 +32,12 @@ pub(super) async fn recognize(
         let memory = server::recall(cache, connection).await.map_err(|error| told(&error))?;
         if memory.differs(server) {
             return Err(
-                "the history is to be compared first: this server is not the one it was on".to_owned()
+                "the history is to be compared first: this server or database is not the one it was on"
+                    .to_owned(),
             );
         }
         // What is written before anybody has read it has a server, too: a copy of it on another one is to be known.
-        if memory.identity.is_none() {
+        if memory.has_gaps() {
             server::remember(cache, connection).await.map_err(|error| told(&error))?;
         }
     }

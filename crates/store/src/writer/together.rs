@@ -45,7 +45,7 @@ pub(crate) async fn write_together(
         connect::connect(url, "store batch").await.map_err(|error| connect::unavailable(&error))?;
     // As the writer, whose own connection may still be with the server before: what it compares next is its own affair.
     let last = database.server();
-    let recognized = recognize(cache, last.as_deref(), &mut connection);
+    let recognized = recognize(cache, last.as_ref(), &mut connection);
     connect::in_time(CALL_DEADLINE, recognized).await.map_err(Error::Unavailable)?;
     let call = async {
         match together {

@@ -1,10 +1,11 @@
-//! An older backup takes the place of the database while a replica serves.
+//! An older backup takes the place of the database while a replica serves, or within the same server.
 
 use crate::kit::{Bodies, Kit, Object};
+use sqlx::{AssertSqlSafe, PgConnection};
 use std::process::Command;
 use store::read::At;
-use store::testing::Server;
 use store::testing::postgres::NOT_DURABLE;
+use store::testing::{Database, Server};
 use store::{Error, Store};
 
 /// Runs a script on a folder.
@@ -74,4 +75,82 @@ pub(crate) async fn until_held(store: &Store, kit: &Kit) -> String {
         assert!(std::time::Instant::now() < deadline, "nobody notices the restore");
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     }
+}
+
+/// A database with a project and a namespace, which nobody serves any more.
+async fn left(server: &Server) -> Database {
+    let kit = Kit::on(server.database().await.unwrap()).await;
+    kit.until("the cache is filled", || kit.store.synced()).await;
+    kit.create(Object::project("p", "", "c1: cpu=4")).await.unwrap();
+    kit.create(Object::namespace("p", "old", "c1: cpu=1")).await.unwrap();
+    let database = kit.database.clone();
+    kit.stop().await;
+    database
+}
+
+/// Whoever starts on it holds growth, once.
+async fn is_of_another_history(database: Database) {
+    let kit = Kit::on(database.clone()).await;
+    let held = until_held(&kit.store, &kit).await;
+    assert!(held.starts_with(store::divergence::DIVERGED), "{held}");
+    kit.until("its cache is filled", || kit.store.synced()).await;
+    let more = kit.create(Object::namespace("p", "more", "c1: cpu=1")).await;
+    assert!(matches!(more, Err(Error::Held)), "{more:?}");
+    assert_eq!(kit.store.go_on(&kit.access).await.unwrap(), None);
+    kit.stop().await;
+
+    let kit = Kit::on(database).await;
+    kit.create(Object::namespace("p", "more", "c1: cpu=1")).await.unwrap();
+    assert_eq!(kit.store.growth_held(&kit.access).await.unwrap(), None);
+    kit.check().await;
+    kit.stop().await;
+}
+
+async fn epoch(sql: &mut PgConnection) -> uuid::Uuid {
+    sqlx::query_scalar("SELECT epoch FROM rev").fetch_one(sql).await.unwrap()
+}
+
+#[tokio::test]
+async fn who_starts_on_a_copy_in_the_same_server_holds_growth() {
+    let server = Server::start(&NOT_DURABLE).await.unwrap();
+    let database = left(&server).await;
+    let (_, name) = database.url.rsplit_once('/').unwrap();
+    let copy = format!("CREATE DATABASE restored TEMPLATE {name}");
+    sqlx::query(AssertSqlSafe(copy)).execute(&mut server.admin().await.unwrap()).await.unwrap();
+    let before = epoch(&mut database.connect().await.unwrap()).await;
+    let restored = Database { url: server.url("restored") };
+    is_of_another_history(restored.clone()).await;
+    assert_ne!(epoch(&mut restored.connect().await.unwrap()).await, before);
+}
+
+/// As `pg_restore --clean` does it.
+#[tokio::test]
+async fn who_starts_on_tables_that_were_made_anew_holds_growth() {
+    let server = Server::start(&NOT_DURABLE).await.unwrap();
+    let database = left(&server).await;
+    let mut sql = database.connect().await.unwrap();
+    let before = epoch(&mut sql).await;
+    let anew = "CREATE TABLE anew (LIKE rev INCLUDING ALL); INSERT INTO anew SELECT * FROM rev; \
+         DROP TABLE rev; ALTER TABLE anew RENAME TO rev";
+    sqlx::raw_sql(anew).execute(&mut sql).await.unwrap();
+    is_of_another_history(database).await;
+    assert_ne!(epoch(&mut sql).await, before);
+}
+
+#[tokio::test]
+async fn what_an_earlier_release_has_not_remembered_is_added_and_holds_nothing() {
+    let server = Server::start(&NOT_DURABLE).await.unwrap();
+    let database = left(&server).await;
+    let mut sql = database.connect().await.unwrap();
+    let before = epoch(&mut sql).await;
+    sqlx::query("UPDATE server SET relation = NULL").execute(&mut sql).await.unwrap();
+    let kit = Kit::on(database).await;
+    kit.until("its cache is filled", || kit.store.synced()).await;
+    kit.create(Object::namespace("p", "more", "c1: cpu=1")).await.unwrap();
+    let remembered = "SELECT relation FROM server WHERE identity IS NOT NULL";
+    let relation: Option<String> = sqlx::query_scalar(remembered).fetch_one(&mut sql).await.unwrap();
+    assert!(relation.is_some_and(|relation| relation.contains('/')));
+    assert_eq!(epoch(&mut sql).await, before);
+    assert_eq!(kit.store.growth_held(&kit.access).await.unwrap(), None);
+    kit.stop().await;
 }
