@@ -332,8 +332,10 @@ async fn settle(connection: &mut PgConnection, batch: BatchId) -> Result<Fate, s
     let fate = if cancelled.rows_affected() == 1 {
         Fate::Never
     } else {
-        let query =
-            "SELECT base, outcome, detail FROM batches WHERE writer = $1 AND seq = $2 AND NOT cancelled";
+        // Written, not read: the batch's own backend may have ended before the synchronous standby had the commit, and only
+        // a transaction that has written waits for the standby.
+        let query = "UPDATE batches SET created = created WHERE writer = $1 AND seq = $2 AND NOT cancelled \
+             RETURNING base, outcome, detail";
         let row: Option<BatchAnswer> = sqlx::query_as(query)
             .persistent(false)
             .bind(batch.writer)

@@ -120,6 +120,32 @@ async fn a_batch_that_commits_after_the_first_look_is_answered_with_its_own_outc
     proxy.close();
 }
 
+#[tokio::test]
+async fn a_batch_whose_backend_ended_before_the_standby_had_it_is_answered_when_it_has() {
+    let server = Server::start(&["fsync=off", "full_page_writes=off"]).await.unwrap();
+    let kit = Kit::on(server.database().await.unwrap()).await;
+    kit.create(Object::note("first")).await.unwrap();
+    let mut sql = kit.sql().await;
+    standby(&mut sql, "nobody").await;
+    kit.database.until_commits_wait().await.unwrap();
+    let disturbing = async {
+        until_waiting(&mut sql, "SyncRep", 1).await;
+        let pid = pid_of_writer(&mut sql).await;
+        // it is committed here, and nowhere else
+        sqlx::query("SELECT pg_terminate_backend($1)").bind(pid).execute(&mut sql).await.unwrap();
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while pid_of_writer(&mut sql).await == pid {
+            assert!(Instant::now() < deadline);
+        }
+        until_waiting(&mut sql, "SyncRep", 1).await;
+        assert_eq!(kit.events().await, ["c first", "c a"]);
+        standby(&mut sql, "").await;
+    };
+    let (created, ()) = tokio::join!(kit.create(Object::note("a")), disturbing);
+    created.unwrap();
+    assert_eq!(kit.events().await, ["c first", "c a"]);
+}
+
 async fn standby(sql: &mut PgConnection, name: &'static str) {
     let statement = format!("ALTER SYSTEM SET synchronous_standby_names = '{name}'");
     // the administrator's own commits wait for nobody
