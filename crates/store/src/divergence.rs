@@ -25,6 +25,10 @@ const COMPARE: &str = "SELECT r.v, r.epoch, c.compacted, e.uid, e.op::text, e.bo
      FROM (SELECT * FROM rev ORDER BY v DESC LIMIT 1) r CROSS JOIN compaction c \
      LEFT JOIN events e ON e.rv = $1 WHERE c.id = 1";
 
+const NEWEST: &str = "SELECT r.v, r.epoch, c.compacted, e.rv, e.uid, e.op::text, e.body \
+     FROM (SELECT * FROM rev ORDER BY v DESC LIMIT 1) r CROSS JOIN compaction c \
+     LEFT JOIN (SELECT * FROM events WHERE rv <= $1 ORDER BY rv DESC LIMIT 1) e ON true WHERE c.id = 1";
+
 const FIND: &str = "SELECT uid, op::text, body FROM events WHERE rv = $1";
 
 /// Only one replica can move the epoch. History before the move is compacted: its revisions mean nothing. An import that is under
@@ -82,6 +86,48 @@ pub(crate) async fn compare(
     }
 }
 
+/// Whether a standby has the history of its primary, up to `limit`; a server that was ahead when a failover lost commits has the
+/// same epoch until somebody notices. `None`: it has another one. Otherwise the newest event that both have, and where the
+/// primary stands.
+pub(crate) async fn agree(
+    prepared: bool,
+    standby: &mut PgConnection,
+    primary: &mut PgConnection,
+    limit: Revision,
+) -> Result<Option<(Revision, Revision)>, sqlx::Error> {
+    let (here, there) = (newest(prepared, standby, limit).await?, newest(prepared, primary, limit).await?);
+    let head = Head::read(&there)?;
+    if Head::read(&here)?.epoch != head.epoch {
+        return Ok(None);
+    }
+    let (found, expected) = (event(&here)?, event(&there)?);
+    let is_same = found == expected;
+    let found = found.map(|(revision, _)| revision).unwrap_or_default();
+    let expected = expected.map(|(revision, _)| revision).unwrap_or_default();
+    if is_same {
+        return Ok(Some((found, head.revision)));
+    }
+    // The primary forgets first.
+    let is_forgotten = found > expected && found <= head.compacted;
+    Ok(is_forgotten.then_some((Revision::default(), head.revision)))
+}
+
+async fn newest(
+    prepared: bool,
+    connection: &mut PgConnection,
+    limit: Revision,
+) -> Result<PgRow, sqlx::Error> {
+    let rows = sql::rows(connection, prepared, NEWEST, &[limit.into()]).await?;
+    rows.into_iter().next().ok_or(sqlx::Error::RowNotFound)
+}
+
+/// The event of a row of [`NEWEST`], if there is one.
+fn event(row: &PgRow) -> Result<Option<(Revision, Event<'_>)>, sqlx::Error> {
+    let Some(revision) = row.try_get::<Option<i64>, _>(3)? else { return Ok(None) };
+    let (uid, op, body): (Uuid, &str, &str) = (row.try_get(4)?, row.try_get(5)?, row.try_get(6)?);
+    Ok(Some((sql::as_revision(revision), Event { uid, deleted: op == "d", body: body.as_bytes() })))
+}
+
 /// Whether all that was answered and has not come to the cache is in this server's history, too. What is newer than every
 /// answer that is known cannot be shown.
 async fn found_again(
@@ -105,6 +151,7 @@ async fn found_again(
 }
 
 /// What tells one event from another at the same revision.
+#[derive(PartialEq, Eq)]
 struct Event<'a> {
     uid: Uuid,
     deleted: bool,

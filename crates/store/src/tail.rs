@@ -348,6 +348,9 @@ impl Tail {
         if head.compacted > last {
             return Ok(Next::Reload);
         }
+        if head.revision.min(horizon) > last {
+            session.prove(&self.cache, head).await?;
+        }
         let full = cut || rows.len() >= LOOK_MAX;
         let mut events: Vec<Event> = Vec::with_capacity(rows.len());
         let mut end = last;

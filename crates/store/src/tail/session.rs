@@ -2,6 +2,8 @@
 
 use super::{TailError, in_time, sql};
 use crate::cache::inner::CacheInner;
+use crate::divergence;
+use crate::model::Revision;
 use crate::tail::load::Head;
 use sqlx::ConnectOptions as _;
 use sqlx::postgres::{PgConnection, PgPool};
@@ -16,6 +18,10 @@ pub(crate) struct Session {
     pub(crate) reading: PgConnection,
     /// The primary of the standby that is read.
     primary: Option<PgConnection>,
+    /// Where the primary stood when the standby was compared with it first.
+    since: Option<Revision>,
+    /// The standby has what the primary has made since then.
+    follows: bool,
 }
 
 impl Session {
@@ -24,7 +30,7 @@ impl Session {
             Some(primary) => Some(connect(cache, primary).await?),
             None => None,
         };
-        Ok(Self { reading: connect(cache, &cache.pool).await?, primary })
+        Ok(Self { reading: connect(cache, &cache.pool).await?, primary, since: None, follows: false })
     }
 
     /// Whose history counts.
@@ -38,7 +44,21 @@ impl Session {
         Ok(Some(in_time(head(cache, primary)).await?))
     }
 
-    /// Waits until the primary has shown a revision that the standby has.
+    /// Makes sure that what is taken over of a standby that stands there is the primary's history. Once it has an event that the
+    /// primary has made since, it is known to follow.
+    pub(super) async fn prove(&mut self, cache: &CacheInner, read: Head) -> Result<(), TailError> {
+        if self.follows {
+            return Ok(());
+        }
+        let Some(primary) = &mut self.primary else { return Ok(()) };
+        let limit = read.revision.min(cache.horizon());
+        let agreeing = divergence::agree(cache.config.prepared, &mut self.reading, primary, limit);
+        let Some((newest, head)) = in_time(agreeing).await? else { return Err(TailError::OtherHistory) };
+        self.follows = newest > *self.since.get_or_insert(head);
+        Ok(())
+    }
+
+    /// Waits until the primary has shown a revision that the standby has, and makes sure that it is the same.
     pub(super) async fn until_shown(&mut self, cache: &CacheInner, read: Head) -> Result<(), TailError> {
         in_time(async {
             while let Some(primary) = self.primary_head(cache).await? {
@@ -53,7 +73,8 @@ impl Session {
             }
             Ok(())
         })
-        .await
+        .await?;
+        self.prove(cache, read).await
     }
 
     /// No farewell: it may hang in the middle of an answer, and one over TLS waits for the server's.

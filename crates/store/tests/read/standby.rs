@@ -278,6 +278,49 @@ async fn what_the_next_primary_has_lost_begins_a_new_epoch() {
     tasks.cancel();
 }
 
+/// The server that is read had a commit that the next primary lacks, and that no replica had seen.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_standby_that_was_ahead_of_the_next_primary_is_told_and_nothing_of_it_is_shown() {
+    let mut pair = Streaming::new().await;
+    let mut other = pair.primary.standby(&["fsync=off"]).await.unwrap();
+    let proxy = Proxy::new(host(&pair.database.url)).await;
+    let mut hand = Hand::new(&pair.database).await;
+    hand.put(thing("first")).await;
+    let primary = Some(through(&pair.database.url, proxy.address));
+    let (cache, tasks) = pair.replica(CacheConfig { primary, ..config() }).await;
+    assert_eq!(names(&cache, At::Latest).await.unwrap(), ["x/first"]);
+    let copy = Database { url: other.url(pair.database.url.rsplit_once('/').unwrap().1) };
+    let count = async |database: &Database| -> i64 {
+        let mut connection = database.connect().await.unwrap();
+        sqlx::query_scalar("SELECT count(*) FROM objects").fetch_one(&mut connection).await.unwrap()
+    };
+    eventually("the copy", async || count(&copy).await == 1).await;
+    other.stop().unwrap();
+    proxy.lead_to(None);
+    let now = hand.now.clone();
+    let lost = hand.put(thing("lost")).await;
+    let read = pair.copy();
+    eventually("the lost write", async || count(&read).await == 2).await;
+    drop(hand);
+    pair.primary.kill().unwrap();
+
+    other.launch().await.unwrap();
+    run(&mut other.admin().await.unwrap(), "SELECT pg_promote()").await;
+    let mut hand = Hand::new(&copy).await;
+    hand.now = now;
+    assert_eq!(hand.put(thing("second")).await, lost, "the revision is given again");
+    proxy.lead_to(Some(host(&copy.url)));
+    eventually("the trouble", async || {
+        cache.database_trouble().is_some_and(|trouble| trouble.contains("another history"))
+    })
+    .await;
+    assert_eq!(names(&cache, At::Any).await.unwrap(), ["x/first"]);
+    let held: bool =
+        sqlx::query_scalar("SELECT held FROM rev").fetch_one(&mut hand.connection).await.unwrap();
+    assert!(!held, "the primary's history is the one that counts");
+    tasks.cancel();
+}
+
 /// Until the events between have come there is nothing to read.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_watch_of_the_past_does_not_besiege_a_standby_that_is_behind() {
