@@ -142,6 +142,33 @@ async fn growth_that_an_operator_holds_waits_for_him() {
     admin.post(&namespaces("p"), namespace("a", json!({"pods": "1"}))).await.expect(201);
 }
 
+/// Of a copy of the files nobody can tell: what a stale controller has compared with the state before counts for nothing.
+#[tokio::test]
+async fn after_a_restore_that_was_told_growth_waits_for_a_comparison_with_what_is_there_now() {
+    let world = World::new().await;
+    let (admin, operator) = (world.admin("t"), world.operator());
+    admin.post("/projects", project("p", json!({"pods": "10"}))).await.expect(201);
+    compare(&world).await;
+    let revision = async || -> u64 {
+        let list = operator.get("/projects").await;
+        list.body["metadata"]["resourceVersion"]
+            .as_str()
+            .and_then(|text| text.parse().ok())
+            .unwrap_or_default()
+    };
+    let before = revision().await;
+    let told = audit(&world, "--restored").await.text;
+    let waits =
+        "growth is held: history has diverged; the controller has not compared the member clusters since";
+    assert!(told.contains(waits), "{told}");
+    until("the new history is served", async || revision().await >= before + (1 << 40)).await;
+    let create = async || admin.post(&namespaces("p"), namespace("a", json!({"pods": "1"}))).await.code;
+    assert_eq!(create().await, 503);
+    compare(&world).await;
+    until("growth goes on", async || create().await == 201).await;
+    world.assert_books_agree().await;
+}
+
 #[tokio::test]
 async fn an_excess_of_a_living_object_is_held_beside_it_until_it_is_gone() {
     let world = World::new().await;
