@@ -23,7 +23,7 @@ use store::drift::SchemaDifference;
 use store::hold::Hold;
 use store::quota::{Account, HoldState};
 use store::repair::Repair;
-use store::{Access, KindId, Store};
+use store::{Access, KindId, Revision, Store};
 
 const JOIN_DEADLINE: Duration = Duration::from_secs(10);
 /// Until all objects are read; seconds for a million of them.
@@ -85,6 +85,11 @@ async fn command(store: &Store, books: &Books, settings: &Audit) -> Result<Audit
             "an import is under way: it holds growth until it is whole and an audit has compared it"
         );
     }
+    let begun = if settings.restored {
+        store.declare_restored(&access).await.context("begin a new history")?
+    } else {
+        Revision::default()
+    };
     if settings.go_on {
         store.go_on(&access).await.context("let growth go on")?;
     }
@@ -103,7 +108,7 @@ async fn command(store: &Store, books: &Books, settings: &Audit) -> Result<Audit
     let holds = store.holds(&access, None).await.context("read what was given up")?;
     let held = match store.growth_hold(&access).await.context("read whether growth is held")? {
         Some(hold) => {
-            let filled = tokio::time::timeout(CACHE_DEADLINE, store.until_synced()).await;
+            let filled = tokio::time::timeout(CACHE_DEADLINE, store.until_filled(begun)).await;
             filled.context("the objects were not read in time")?;
             let told = growth::told(store, &access, books.kinds, hold, &report.differences);
             Some(told.await.context("read what growth waits for")?)

@@ -410,6 +410,10 @@ pub struct Audit {
     /// Holds growth until somebody lets it go on with --go-on: whatever takes no more budget is served. Say why.
     #[arg(long, value_name = "REASON", value_parser = NonEmptyStringValueParser::new(), conflicts_with = "go_on")]
     pub hold: Option<String>,
+    /// Says that the database was put back from a copy of its files or a snapshot of its disk, which nothing in it tells: watches begin
+    /// anew, and growth is held until the audit has compared every member cluster.
+    #[arg(long, conflicts_with = "go_on")]
+    pub restored: bool,
     /// Lets growth go on that is held after the database's history has diverged, or by --hold.
     #[arg(long)]
     pub go_on: bool,

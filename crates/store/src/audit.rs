@@ -206,7 +206,11 @@ impl Survey {
         ledger::add_holds(&mut survey.expected, snapshot).await?;
         survey.cut_circles();
         ledger::add_excess(&mut survey.expected, &survey.parents);
-        let held = "SELECT DISTINCT domain, place, uid FROM holds WHERE place <> '' AND domain <> ''";
+        // Of several that are held for a place one has the claim.
+        let held = "SELECT DISTINCT ON (h.domain, h.place) h.domain, h.place, h.uid \
+             FROM holds h LEFT JOIN claims c ON c.domain = h.domain AND c.place = h.place \
+             WHERE h.place <> '' AND h.domain <> '' \
+             ORDER BY h.domain, h.place, c.uid IS DISTINCT FROM h.uid, h.created, h.uid";
         for (claim, uid) in claims(snapshot, held).await? {
             // An object at the same place has it.
             survey.claims.entry(claim).or_insert(uid);

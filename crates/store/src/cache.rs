@@ -144,6 +144,13 @@ impl Cache {
         let _seen = progress.wait_for(|progress| progress.synced).await;
     }
 
+    /// Waits until it holds what the database had at a revision or later.
+    pub async fn until_filled(&self, revision: Revision) {
+        let mut progress = self.0.progress.subscribe();
+        // The sender lives in self: this cannot fail.
+        let _seen = progress.wait_for(|progress| progress.ready && progress.revision >= revision).await;
+    }
+
     /// Why the database does not answer, if it does not.
     pub fn database_trouble(&self) -> Option<Arc<str>> {
         self.0.progress.borrow().trouble.clone()

@@ -4,10 +4,15 @@
 //! and the new history may already be longer than the old one was. So the last event known is compared with
 //! the table, and what was answered and has not come yet. One replica then begins a new epoch, far ahead of every revision that anybody may have seen.
 
+use crate::access::Access;
+use crate::audit::operator;
 use crate::cache::inner::CacheInner;
 use crate::cache::ring::RingChange;
+use crate::connect::unavailable;
+use crate::error::Error;
 use crate::model::Revision;
 use crate::server;
+use crate::store::Store;
 use crate::tail::handover::Answered;
 use crate::tail::load::Head;
 use crate::tail::sql::{self, Arg};
@@ -192,4 +197,29 @@ pub(crate) async fn declare_after(
         server::remember(cache, connection).await?;
     }
     Ok(())
+}
+
+impl Store {
+    /// Begins a new epoch because an operator says that the database was restored, where nothing in it tells. It is as after a
+    /// divergence that was noticed: watches end, and growth is held until the audit. The revision that the epoch begins with, or a
+    /// later one; [`Store::until_filled`] tells when the cache is there.
+    pub async fn declare_restored(&self, access: &Access) -> Result<Revision, Error> {
+        operator(access)?;
+        let mut connection = self.operate().await?;
+        let epoch: Uuid = sqlx::query_scalar("SELECT epoch FROM rev WHERE id = 1")
+            .fetch_one(&mut connection)
+            .await
+            .map_err(|error| unavailable(&error))?;
+        // Where another one has moved the epoch meanwhile, that is as good.
+        declare_after(&self.cache().0, &mut connection, Revision::default(), epoch)
+            .await
+            .map_err(|error| unavailable(&error))?;
+        let revision: i64 = sqlx::query_scalar("SELECT v FROM rev WHERE id = 1")
+            .fetch_one(&mut connection)
+            .await
+            .map_err(|error| unavailable(&error))?;
+        let revision = sql::as_revision(revision);
+        tracing::warn!(actor = access.actor(), %revision, "the database was restored: a new epoch begins");
+        Ok(revision)
+    }
 }

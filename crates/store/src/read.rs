@@ -62,7 +62,8 @@ pub struct Page {
 pub enum WatchFrom {
     /// First an ADDED for every object of a state as fresh as asked, then [`WatchItem::InitialEnd`], then changes.
     State(At),
-    /// Changes after this revision.
+    /// Changes after this revision. Who has it from another replica may know more than the cache here, but no more than the
+    /// database, which is asked then.
     After(Revision),
     /// Changes from now on.
     Now,
@@ -111,7 +112,7 @@ pub enum WatchItem {
 pub enum WatchEnd {
     /// The reader was too slow and is let go; it may come back from its last revision.
     Slow,
-    /// History was compacted or diverged: the reader has to list again (410).
+    /// History was compacted or diverged, or never came to where the reader was: he has to list again (410).
     Expired {
         /// Where the reader was.
         asked: Revision,

@@ -160,6 +160,10 @@ impl Store {
         self.config.direct.as_ref().unwrap_or(&self.config.url)
     }
 
+    pub(crate) fn cache(&self) -> &Cache {
+        &self.cache
+    }
+
     pub(crate) fn standings(&self) -> &Standings {
         &self.standings
     }
@@ -275,6 +279,11 @@ impl Store {
     /// Waits until [`Self::synced`].
     pub async fn until_synced(&self) {
         self.cache.until_synced().await;
+    }
+
+    /// Waits until the cache holds what the database had at a revision or later.
+    pub async fn until_filled(&self, revision: Revision) {
+        self.cache.until_filled(revision).await;
     }
 
     /// What the cache tells of itself.

@@ -56,7 +56,7 @@ enum Phase {
 }
 
 impl Cache {
-    /// Opens a watch. That its revision is too old is told by its first item.
+    /// Opens a watch. That its revision is too old, or one that the database has not come to, is told by its first item.
     pub async fn watch(&self, access: &Access, query: &WatchQuery) -> Result<Watch, Error> {
         if !self.0.subscriptions.admit() {
             return Err(Error::Busy);
@@ -87,7 +87,13 @@ impl Watch {
             WatchFrom::After(revision) => {
                 self.cache.reach(At::Any).await?;
                 self.generation = self.cache.read().generation;
-                self.go_on_after(revision);
+                if self.cache.has_come_to(revision).await? {
+                    self.go_on_after(revision);
+                } else {
+                    // Of a history that was lost: to wait for it would be to miss what this one makes of the same numbers.
+                    let current = self.cache.read().revision;
+                    self.phase = Phase::Ended(WatchEnd::Expired { asked: revision, current });
+                }
             }
             WatchFrom::Now => {
                 self.cache.reach(At::Latest).await?;

@@ -268,7 +268,10 @@ impl Auditor {
             OrphanState::Lost | OrphanState::Ahead => false,
         };
         if is_written_off {
-            charged.written_off.entry(project.to_owned()).or_default().push(orphan.uid.clone());
+            // Of a place that the project holds something for nothing was written off.
+            if !orphans::has_the_place(holds, &hold) {
+                charged.written_off.entry(project.to_owned()).or_default().push(orphan.uid.clone());
+            }
             return;
         }
         if let Err(error) = self.store.hold(&self.access, &hold).await {

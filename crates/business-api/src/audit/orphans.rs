@@ -1,6 +1,7 @@
 //! What the controller reports of namespaces that may take what no object is charged for, as the ledger holds it.
 
 use business_types::{Orphan, OrphanState, account};
+use meta::quantity::Quantity;
 use store::hold::Hold;
 use store::quota::{Amounts, Claim, HoldState, Scope};
 
@@ -38,11 +39,28 @@ pub(super) fn hold_of(project: &str, orphan: &Orphan) -> Option<Hold> {
     })
 }
 
-/// Whether a hold is among these, or its place is held already.
+/// Whether a hold is among these, or its project holds as much for its place already.
 pub(super) fn counts(holds: &[Hold], hold: &Hold) -> bool {
-    let has_the_place =
-        |held: &Hold| held.uid != hold.uid && hold.claim.is_some() && held.claim == hold.claim;
-    holds.iter().any(|held| held == hold || has_the_place(held))
+    holds.iter().any(|held| held == hold || (is_beside(held, hold) && covers(&held.amounts, &hold.amounts)))
+}
+
+/// Whether the project of a hold holds something for its place already, be it less.
+pub(super) fn has_the_place(holds: &[Hold], hold: &Hold) -> bool {
+    holds.iter().any(|held| is_beside(held, hold))
+}
+
+fn is_beside(held: &Hold, hold: &Hold) -> bool {
+    held.uid != hold.uid && held.scope == hold.scope && hold.claim.is_some() && held.claim == hold.claim
+}
+
+/// Whether each amount is there.
+fn covers(held: &Amounts, wanted: &Amounts) -> bool {
+    wanted.iter().all(|(domain, list)| {
+        let held = held.get(domain);
+        list.iter().all(|(resource, amount)| {
+            *amount <= held.and_then(|held| held.get(resource)).copied().unwrap_or(Quantity::ZERO)
+        })
+    })
 }
 
 /// Whether a hold stays because of an orphan.
@@ -102,9 +120,28 @@ mod tests {
     fn a_place_is_held_once() {
         let (lost, released) = (orphan(OrphanState::Lost, 1), orphan(OrphanState::Released, 2));
         let hold = hold_of("p", &lost).unwrap();
-        assert!(counts(std::slice::from_ref(&hold), &hold_of("p", &released).unwrap()));
+        let held = std::slice::from_ref(&hold);
+        assert!(counts(held, &hold_of("p", &released).unwrap()));
+        let less = Orphan { hard: [("pods".to_owned(), "2".parse().unwrap())].into(), ..released.clone() };
+        assert!(counts(held, &hold_of("p", &less).unwrap()));
         assert!(keeps(&released, &hold), "what stands at the place keeps it");
         let unused = Orphan { state: OrphanState::Unused, ..released };
         assert!(is_it(&unused, &hold) && !keeps(&unused, &hold));
+    }
+
+    #[test]
+    fn what_is_held_for_a_place_hides_no_larger_grant_and_none_of_another_project() {
+        let (first, second) = (orphan(OrphanState::Lost, 1), orphan(OrphanState::Lost, 2));
+        let held = [hold_of("p", &first).unwrap()];
+        let foreign = hold_of("q", &second).unwrap();
+        assert!(!counts(&held, &foreign) && !has_the_place(&held, &foreign));
+        for hard in [("pods", "4"), ("services", "1")] {
+            let hard = [(hard.0.to_owned(), hard.1.parse().unwrap())].into();
+            let larger = hold_of("p", &Orphan { hard, ..second.clone() }).unwrap();
+            assert!(!counts(&held, &larger) && has_the_place(&held, &larger), "{larger:?}");
+            assert!(counts(&[held.as_slice(), std::slice::from_ref(&larger)].concat(), &larger));
+        }
+        let none = [("services".to_owned(), "0".parse().unwrap())].into();
+        assert!(counts(&held, &hold_of("p", &Orphan { hard: none, ..second }).unwrap()));
     }
 }

@@ -81,6 +81,47 @@ async fn an_orphan_counts_against_its_project_until_it_is_gone() {
     world.assert_books_agree().await;
 }
 
+/// The database was put back to when another project had the place.
+#[tokio::test]
+async fn what_was_granted_at_a_place_counts_although_another_project_holds_something_for_it() {
+    let world = World::new().await;
+    let (admin, operator) = (world.admin("t"), world.operator());
+    for name in ["p", "q"] {
+        admin.post("/projects", project(name, json!({"pods": "10"}))).await.expect(201);
+    }
+    let report = async |project: &str, orphans: Value| {
+        let body = json!({"status": {"orphans": orphans}});
+        operator.patch(&format!("/projects/{project}/status"), body).await.expect(200);
+    };
+    let held = async |project: &str| {
+        operator.get(&format!("/projects/{project}")).await.expect(200)["status"]["ledger"]["held"].clone()
+    };
+    for (project, number, pods) in [("p", 1, "4"), ("q", 2, "6"), ("q", 3, "7")] {
+        let uid = format!("7b0ab1a6-63f1-4f36-b7a1-6ad2ba2f24d{number}");
+        report(
+            project,
+            json!([{"clusterName": "c1", "namespace": "lost", "uid": uid, "hard": {"pods": pods}}]),
+        )
+        .await;
+        compare(&world).await;
+        until("it is held", async || {
+            let held = held(project).await;
+            held.as_array().is_some_and(|held| held.iter().any(|held| held["uid"] == *uid))
+        })
+        .await;
+    }
+    assert_eq!(held("p").await[0]["hard"], json!({"pods": "4"}));
+    world.assert_books_agree().await;
+    for project in ["p", "q"] {
+        report(project, json!([])).await;
+    }
+    compare(&world).await;
+    for project in ["p", "q"] {
+        until("it is written off", async || held(project).await == Value::Null).await;
+    }
+    world.assert_books_agree().await;
+}
+
 /// A charge that an operator gives up counts from that moment on, and its project tells of it soon.
 #[tokio::test]
 async fn an_abandoned_charge_counts_at_once_and_is_told_without_an_audit() {
@@ -140,6 +181,33 @@ async fn growth_that_an_operator_holds_waits_for_him() {
     assert_eq!(admin.post(&namespaces("p"), namespace("a", json!({"pods": "1"}))).await.code, 503);
     audit(&world, "--go-on").await;
     admin.post(&namespaces("p"), namespace("a", json!({"pods": "1"}))).await.expect(201);
+}
+
+/// Of a copy of the files nobody can tell: what a stale controller has compared with the state before counts for nothing.
+#[tokio::test]
+async fn after_a_restore_that_was_told_growth_waits_for_a_comparison_with_what_is_there_now() {
+    let world = World::new().await;
+    let (admin, operator) = (world.admin("t"), world.operator());
+    admin.post("/projects", project("p", json!({"pods": "10"}))).await.expect(201);
+    compare(&world).await;
+    let revision = async || -> u64 {
+        let list = operator.get("/projects").await;
+        list.body["metadata"]["resourceVersion"]
+            .as_str()
+            .and_then(|text| text.parse().ok())
+            .unwrap_or_default()
+    };
+    let before = revision().await;
+    let told = audit(&world, "--restored").await.text;
+    let waits =
+        "growth is held: history has diverged; the controller has not compared the member clusters since";
+    assert!(told.contains(waits), "{told}");
+    until("the new history is served", async || revision().await >= before + (1 << 40)).await;
+    let create = async || admin.post(&namespaces("p"), namespace("a", json!({"pods": "1"}))).await.code;
+    assert_eq!(create().await, 503);
+    compare(&world).await;
+    until("growth goes on", async || create().await == 201).await;
+    world.assert_books_agree().await;
 }
 
 #[tokio::test]

@@ -109,19 +109,24 @@ impl Evidence<'_> {
         // or its owner.
         let released = if scene.is_unused() { OrphanState::Unused } else { OrphanState::Released };
         match (self.survey.holder(cluster, &sighting.name), lost) {
-            (Some(PlaceHolder { project, is_released }), _) => {
-                let state = if is_released { released } else { OrphanState::Lost };
-                Ok(Judgement::Orphan { project: project.to_owned(), orphan: scene.orphan(sighting, state) })
+            (Some(holder), lost) if lost.is_none_or(|sealed| answers_for(holder, sealed)) => {
+                // What is held may be of an object before the one that this was sealed for.
+                let is_its = |sealed: &Sealed| sealed.object == holder.uid || is_released(sealed);
+                let stays = holder.is_released && lost.is_none_or(is_its);
+                let orphan = scene.orphan(sighting, if stays { released } else { OrphanState::Lost });
+                Ok(Judgement::Orphan { project: holder.project.to_owned(), orphan })
             }
-            (None, Some(lost)) if is_released(lost) => {
-                let is_written_off = self.survey.is_written_off(&lost.project, &scene.namespace.uid);
+            // It was granted out of another project than the one that holds something for the place.
+            (holder, Some(lost)) if is_released(lost) => {
+                let is_written_off =
+                    holder.is_none() && self.survey.is_written_off(&lost.project, &scene.namespace.uid);
                 if is_written_off && take_away(cx, sighting, scene).await? {
                     return Ok(Judgement::Nothing);
                 }
                 Ok(self.sealed_orphan(lost, scene.orphan(sighting, released)))
             }
-            (None, Some(lost)) => Ok(self.sealed_orphan(lost, scene.orphan(sighting, OrphanState::Lost))),
-            (None, None) => Ok(scene.stranger(sighting)),
+            (_, Some(lost)) => Ok(self.sealed_orphan(lost, scene.orphan(sighting, OrphanState::Lost))),
+            (_, None) => Ok(scene.stranger(sighting)),
         }
     }
 
@@ -183,6 +188,12 @@ impl Evidence<'_> {
             Judgement::Homeless(orphan)
         }
     }
+}
+
+/// Whether what is held for a place is held against the project that something there was granted out of. The object that it was
+/// sealed for may have moved since.
+fn answers_for(holder: PlaceHolder<'_>, sealed: &Sealed) -> bool {
+    sealed.project == holder.project || sealed.object == holder.uid
 }
 
 /// Whether an object was imported for the place, and what stands there was not taken over yet.

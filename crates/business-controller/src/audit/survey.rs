@@ -29,6 +29,8 @@ struct Said {
 #[derive(Clone, Copy, Debug)]
 pub struct PlaceHolder<'a> {
     pub project: &'a str,
+    /// The object's that is gone, where it was one.
+    pub uid: &'a str,
     pub is_released: bool,
 }
 
@@ -75,7 +77,7 @@ impl Survey {
         let at = |held: &&HeldAmount| held.cluster_name == cluster && held.namespace == namespace;
         self.projects.iter().find_map(|(project, said)| {
             let held = said.held.iter().find(at)?;
-            Some(PlaceHolder { project, is_released: held.state == RELEASED })
+            Some(PlaceHolder { project, uid: &held.uid, is_released: held.state == RELEASED })
         })
     }
 

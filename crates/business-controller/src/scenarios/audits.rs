@@ -186,6 +186,37 @@ async fn a_project_that_cannot_be_told_keeps_no_other_from_being_told() {
     assert_eq!(world.project()["status"]["orphans"], told(&uid, "Lost"));
 }
 
+/// The database was put back to when another project, or another object, had the place.
+#[tokio::test]
+async fn what_was_granted_at_a_place_is_told_to_who_granted_it_whoever_holds_something_for_the_place() {
+    const OTHER: &str = "/apis/business.tkestack.io/v1/projects/q";
+    let (world, uid) = lost().await;
+    world
+        .knows_project(&json!({ "metadata": { "name": "q", "uid": "project-2" }, "spec": {}, "status": {} }));
+    let is_held = |project: &str, uid: &str, state: &str| {
+        let held = json!({ "uid": uid, "state": state, "clusterName": "c1", "namespace": "web", "reason": "before" });
+        world.server.edit(project, &json!({ "status": { "ledger": { "held": [held] } } }));
+    };
+    is_held(OTHER, "v", "released");
+    audit(&world).await;
+    assert_eq!(world.project()["status"]["orphans"], told(&uid, "Lost"));
+    assert_eq!(world.stored(OTHER)["status"].get("orphans"), None::<&Value>);
+
+    // The object itself went there, and was given up before anything was sealed anew.
+    let object = pending(&[]).uid;
+    is_held(OTHER, &object, "abandoned");
+    audit(&world).await;
+    assert_eq!(world.stored(OTHER)["status"]["orphans"], told(&uid, "Lost"));
+    assert_eq!(world.project()["status"].get("orphans"), None::<&Value>);
+
+    world.server.edit(OTHER, &json!({ "status": { "ledger": null } }));
+    for (held, state) in [("v", "Lost"), (object.as_str(), "Released")] {
+        is_held(PROJECT, held, "released");
+        audit(&world).await;
+        assert_eq!(world.project()["status"]["orphans"], told(&uid, state), "{held}");
+    }
+}
+
 /// Another cluster, whose every answer takes almost as long as it may, with many namespaces that have to be judged.
 fn slow_cluster(world: &World) {
     let (server, link) = (Server::default(), Link::default());

@@ -96,8 +96,9 @@ impl CacheInner {
     /// Notes a revision that the primary has committed.
     pub(crate) fn show(&self, revision: Revision) {
         self.progress.send_if_modified(|progress| {
+            let is_news = revision > progress.shown;
             progress.shown = progress.shown.max(revision);
-            false
+            is_news
         });
     }
 
@@ -138,13 +139,31 @@ impl CacheInner {
         }
     }
 
+    /// Whether the database has come to a revision; it is asked where that is not known here. The cache need not have come so
+    /// far: a standby that is read may be behind. While it is, this does not say no: it is unavailable.
+    pub(crate) async fn has_come_to(&self, revision: Revision) -> Result<bool, Error> {
+        let is_known = |progress: &TailProgress| progress.revision.max(progress.shown) >= revision;
+        let known = is_known(&self.progress.borrow());
+        if !known {
+            self.reach_now_unless(is_known).await?;
+        }
+        let known = is_known(&self.progress.borrow());
+        Ok(known)
+    }
+
     async fn reach_now(&self) -> Result<(), Error> {
+        self.reach_now_unless(|_progress| false).await
+    }
+
+    /// Waits until the cache has what was committed before this, or until that is not needed any more.
+    async fn reach_now_unless(&self, is_enough: impl Fn(&TailProgress) -> bool) -> Result<(), Error> {
         let mut progress = self.progress.subscribe();
         let ticket = self.asked.fetch_add(1, Ordering::SeqCst) + 1;
         self.handover.ask();
-        let answered = progress.wait_for(|progress| progress.served.max(progress.failed) >= ticket);
+        let answered = progress
+            .wait_for(|progress| is_enough(progress) || progress.served.max(progress.failed) >= ticket);
         match tokio::time::timeout(READ_WAIT, answered).await {
-            Ok(Ok(progress)) if progress.served >= ticket => Ok(()),
+            Ok(Ok(progress)) if progress.served >= ticket || is_enough(&progress) => Ok(()),
             Ok(Ok(progress)) => Err(unavailable(&progress)),
             Ok(Err(_)) | Err(_) => Err(late(&self.progress.borrow())),
         }

@@ -7,10 +7,10 @@ use runtime::Tasks;
 use serde_json::json;
 use sqlx::{AssertSqlSafe, PgConnection};
 use std::time::Duration;
-use store::Error;
 use store::cache::{Cache, CacheConfig, Listen};
 use store::read::{At, WatchEnd, WatchFrom};
 use store::testing::{Database, Server};
+use store::{Error, Revision};
 
 struct Streaming {
     primary: Server,
@@ -110,6 +110,31 @@ async fn a_standby_is_followed_and_a_fresh_read_waits_for_it() {
     let fresh = tokio::time::timeout(PATIENCE, fresh).await.unwrap().unwrap();
     assert_eq!(fresh, ["x/first", "x/second"]);
     assert_eq!(lines(&mut watching, 1).await, [format!("ADDED x/second {second}")]);
+    tasks.cancel();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_watch_after_what_only_the_primary_has_waits_and_after_what_nobody_has_ends() {
+    let pair = Streaming::new().await;
+    let mut hand = Hand::new(&pair.database).await;
+    hand.put(thing("first")).await;
+    let (cache, tasks) = pair.replica(pair.config()).await;
+    assert_eq!(names(&cache, At::Latest).await.unwrap(), ["x/first"]);
+    pair.pause().await;
+    let second = hand.put(thing("second")).await;
+    let after = |revision| watch(all(THINGS), WatchFrom::After(revision));
+    let mut waiting = cache.watch(&everything(), &after(second)).await.unwrap();
+    let ahead = Revision(second.0 + 1);
+    let untold = cache.watch(&everything(), &after(ahead)).await.unwrap_err();
+    assert!(matches!(&untold, Error::Unavailable(why) if why.contains("behind")), "{untold}");
+    pair.resume().await;
+    eventually("the standby", async || names(&cache, At::Latest).await.is_ok_and(|names| names.len() == 2))
+        .await;
+    let mut lost = cache.watch(&everything(), &after(ahead)).await.unwrap();
+    let end = tokio::time::timeout(PATIENCE, lost.next()).await.unwrap().unwrap_err();
+    assert_eq!(end, WatchEnd::Expired { asked: ahead, current: second });
+    let third = hand.put(thing("third")).await;
+    assert_eq!(lines(&mut waiting, 1).await, [format!("ADDED x/third {third}")]);
     tasks.cancel();
 }
 

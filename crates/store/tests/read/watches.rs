@@ -57,17 +57,35 @@ async fn a_watch_after_a_revision_begins_right_there() {
     assert_eq!(lines(&mut watch, 3).await, expected);
 }
 
+/// Another replica has answered with it, and nobody has told this one.
 #[tokio::test]
-async fn a_watch_after_a_revision_to_come_waits_for_it() {
-    let mut fixture = Fixture::new().await;
-    let now = fixture.cache.current_revision().await.unwrap();
-    let query = watch(all(THINGS), WatchFrom::After(store::Revision(now.0 + 2)));
+async fn a_watch_after_a_revision_that_the_cache_does_not_know_yet_begins_right_there() {
+    let quiet = store::cache::CacheConfig {
+        listen: store::cache::Listen::Off,
+        poll: std::time::Duration::from_hours(1),
+        ..config()
+    };
+    let mut fixture = Fixture::with(quiet).await;
+    fixture.hand.notify = false;
+    fixture.cache.current_revision().await.unwrap();
+    let first = fixture.hand.put(object("x", "a", "", &json!({}))).await;
+    let query = watch(all(THINGS), WatchFrom::After(first));
     let mut watch = fixture.cache.watch(&everything(), &query).await.unwrap();
-    for name in ["a", "b"] {
-        fixture.hand.put(object("x", name, "", &json!({}))).await;
-    }
-    let third = fixture.hand.put(object("x", "c", "", &json!({}))).await;
-    assert_eq!(lines(&mut watch, 1).await, [format!("ADDED x/c {third}")]);
+    let second = fixture.hand.put(object("x", "b", "", &json!({}))).await;
+    fixture.cache.current_revision().await.unwrap();
+    assert_eq!(lines(&mut watch, 1).await, [format!("ADDED x/b {second}")]);
+}
+
+/// It is a lost history's, and this one will make something else of it.
+#[tokio::test]
+async fn a_watch_after_a_revision_that_the_database_has_not_come_to_ends() {
+    let mut fixture = Fixture::new().await;
+    let now = fixture.hand.put(object("x", "a", "", &json!({}))).await;
+    let ahead = store::Revision(now.0 + 1);
+    let query = watch(all(THINGS), WatchFrom::After(ahead));
+    let mut watch = fixture.cache.watch(&everything(), &query).await.unwrap();
+    let end = tokio::time::timeout(PATIENCE, watch.next()).await.unwrap().unwrap_err();
+    assert_eq!(end, WatchEnd::Expired { asked: ahead, current: now });
 }
 
 #[tokio::test]

@@ -245,6 +245,27 @@ async fn an_orphan_at_the_place_of_an_object_is_charged_and_takes_no_claim() {
 }
 
 #[tokio::test]
+async fn of_several_that_are_held_for_a_place_one_has_the_claim() {
+    let (kit, _web) = sample().await;
+    let claim = Claim { domain: "c1".to_owned(), place: "lost".to_owned() };
+    let holds = [(1, "p"), (2, "q"), (3, "p")].map(|(number, project)| Hold {
+        uid: Uuid::from_u128(number),
+        claim: Some(claim.clone()),
+        ..orphan(project, "c1: cpu=1")
+    });
+    for hold in &holds {
+        kit.store.hold(&kit.access, hold).await.unwrap();
+        kit.check().await;
+    }
+    for hold in &holds {
+        kit.store.write_off(&kit.access, hold.uid).await.unwrap();
+        // The next one has it.
+        kit.store.repair(&kit.access, &Bodies, None, Repair::Raise).await.unwrap();
+        kit.check().await;
+    }
+}
+
+#[tokio::test]
 async fn growth_goes_on_after_the_audit_of_the_same_history_only() {
     let (kit, _web) = sample().await;
     let diverged = store::divergence::DIVERGED;

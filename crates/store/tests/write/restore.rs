@@ -1,12 +1,15 @@
 //! An older backup takes the place of the database while a replica serves, or within the same server.
 
-use crate::kit::{Bodies, Kit, Object};
+use crate::kit::{Bodies, Kit, NAMESPACES, Object};
+use meta::selector::{FieldSelector, LabelSelector};
 use sqlx::{AssertSqlSafe, PgConnection};
 use std::process::Command;
-use store::read::At;
+use std::time::Duration;
+use store::divergence::{DIVERGED, EPOCH_JUMP};
+use store::read::{At, Selection, WatchEnd, WatchFrom, WatchQuery};
 use store::testing::postgres::NOT_DURABLE;
 use store::testing::{Database, Server};
-use store::{Error, Store};
+use store::{Error, Revision, Store};
 
 /// Runs a script on a folder.
 pub(crate) fn script(text: &str, folder: &str) {
@@ -50,6 +53,42 @@ async fn after_a_restore_growth_waits_for_the_audit_and_everything_else_goes_on(
     assert!(kit.store.audit(&kit.access, &Bodies).await.unwrap().differences.is_empty());
     assert_eq!(kit.store.go_on(&kit.access).await.unwrap(), None);
     kit.create(Object::namespace("p", "new", "c1: cpu=3")).await.unwrap();
+    kit.check().await;
+}
+
+/// As after a restore of a copy of the files, which has the server and the timeline of the original.
+#[tokio::test]
+async fn a_restore_that_nobody_can_notice_is_declared_by_an_operator() {
+    let kit = Kit::new().await;
+    kit.until("the cache is filled", || kit.store.synced()).await;
+    kit.create(Object::project("p", "", "c1: cpu=4")).await.unwrap();
+    let before = kit.store.current_revision().await.unwrap();
+    let selection = Selection {
+        kind: NAMESPACES,
+        namespace: None,
+        labels: LabelSelector::default(),
+        fields: FieldSelector::default(),
+    };
+    let query = WatchQuery { selection, from: WatchFrom::After(before) };
+    let mut open = kit.store.watch(&kit.access, &query).await.unwrap();
+
+    let begun = kit.store.declare_restored(&kit.access).await.unwrap();
+    assert_eq!(begun, Revision(before.0 + EPOCH_JUMP.unsigned_abs()));
+    let patience = Duration::from_secs(20);
+    tokio::time::timeout(patience, kit.store.until_filled(begun)).await.unwrap();
+    let mut back = kit.store.watch(&kit.access, &query).await.unwrap();
+    for watch in [&mut open, &mut back] {
+        let end = tokio::time::timeout(patience, watch.next()).await.unwrap().unwrap_err();
+        assert!(matches!(end, WatchEnd::Expired { .. }), "{end:?}");
+    }
+    let hold = kit.store.growth_hold(&kit.access).await.unwrap().unwrap();
+    assert_eq!((&*hold.reason, hold.since), (DIVERGED, begun));
+    assert!(hold.waits_for_audit(), "and not for an operator");
+    let web = || Object::namespace("p", "web", "c1: cpu=3");
+    assert!(matches!(kit.create(web()).await, Err(Error::Held)));
+    assert!(kit.store.release_growth(&kit.access, &hold).await.unwrap());
+    let made = kit.create(web()).await.unwrap();
+    assert!(made.revision > begun);
     kit.check().await;
 }
 
