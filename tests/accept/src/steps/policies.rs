@@ -52,11 +52,13 @@ fn owner_changes_nothing_of_ours(instance: &Instance, cluster: &str) -> Result<(
     let eve = r#"{"subjects":[{"apiGroup":"rbac.authorization.k8s.io","kind":"User","name":"eve"}]}"#;
     let unmarked = r#"{"metadata":{"annotations":{"business.tkestack.io/uid":null}}}"#;
     let more = r#"{"spec":{"hard":{"cpu":"50"}}}"#;
-    let attempts: [&[&str]; 8] = [
+    let owned = json!({"metadata": {"ownerReferences": [absent_owner()]}}).to_string();
+    let attempts: [&[&str]; 9] = [
         &["patch", "rolebinding", "business:edit", "-n", PLACE, "--type=merge", "-p", eve],
         &["delete", "rolebinding", "business:admin", "-n", PLACE],
         &["create", "rolebinding", "business:view", "-n", PLACE, "--clusterrole=view", "--user=eve"],
         &["patch", "namespace", PLACE, "--type=merge", "-p", unmarked],
+        &["patch", "namespace", PLACE, "--type=merge", "-p", &owned],
         &["label", "namespace", PLACE, "tkestack.io/projectName=other", "--overwrite"],
         &["delete", "namespace", PLACE],
         &["patch", "resourcequota", PLACE, "-n", PLACE, "--type=merge", "-p", more],
@@ -143,18 +145,30 @@ fn controller_is_confined(owner: &Kubectl) -> Result<()> {
     contains(&tried(owner, &Attempt { role: "cluster-admin", ..view(eve()) })?, &["forbidden"])
 }
 
-/// Stolen credentials of the controller make no namespace look like one of ours, to delete it or to rule it.
+/// The garbage collector deletes what is owned by this.
+fn absent_owner() -> Value {
+    json!({"apiVersion": "v1", "kind": "Node", "name": "policies-absent", "uid": "absent"})
+}
+
+/// Stolen credentials of the controller make no namespace look like one of ours, to delete it or to rule it, and have
+/// the garbage collector delete none.
 fn controller_takes_no_foreign_namespace(instance: &Instance, cluster: &str) -> Result<()> {
     let owner = instance.member(cluster);
     let mark = r#"{"metadata":{"annotations":{"business.tkestack.io/uid":"u"}}}"#;
     let adopt = r#"{"metadata":{"annotations":{"business.tkestack.io/uid":"u","business.tkestack.io/adopted":"true"}}}"#;
     let give_back = r#"{"metadata":{"annotations":{"business.tkestack.io/uid":null}}}"#;
+    let marks = json!({"business.tkestack.io/uid": "u", "business.tkestack.io/adopted": "true"});
+    let more = [("ownerReferences", absent_owner()), ("finalizers", json!("example.org/kept"))]
+        .map(|(field, value)| json!({"metadata": {"annotations": marks, (field): [value]}}).to_string());
     let patch =
         |name, with| [CONTROLLER, "patch", "namespace", name, "--dry-run=server", "--type=merge", "-p", with];
     owner.run(&["create", "namespace", FOREIGN])?;
     contains(&owner.refused(&patch(FOREIGN, mark), None)?, &["as adopted only"])?;
     contains(&owner.refused(&[CONTROLLER, "delete", "namespace", FOREIGN], None)?, &["carry its mark"])?;
     owner.run(&patch(FOREIGN, adopt))?;
+    for patched in &more {
+        contains(&owner.refused(&patch(FOREIGN, patched), None)?, &["changes marks only"])?;
+    }
     owner.run(&["label", "namespace", FOREIGN, "business.tkestack.io/off-limits=true"])?;
     contains(&owner.refused(&patch(FOREIGN, adopt), None)?, &["off limits"])?;
     owner.run(&["delete", "namespace", FOREIGN, "--wait=false"])?;
