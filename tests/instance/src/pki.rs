@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
-    KeyPair, KeyUsagePurpose, date_time_ymd,
+    KeyPair, KeyUsagePurpose, PublicKeyData as _, SigningKey as _, date_time_ymd,
 };
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
@@ -14,6 +14,8 @@ use std::time::SystemTime;
 
 const CA_YEARS: i32 = 10;
 const CERTIFICATE_YEARS: i32 = 1;
+/// ecdsa-with-SHA256 (1.2.840.10045.4.3.2), an OBJECT IDENTIFIER of DER.
+const ECDSA_WITH_SHA256: &[u8] = &[6, 8, 0x2a, 0x86, 0x48, 0xce, 0x3d, 4, 3, 2];
 
 /// A directory of PEM files `NAME.crt` and `NAME.key`.
 #[derive(Clone, Debug)]
@@ -171,9 +173,48 @@ pub fn request(name: &str, group: Option<&str>) -> Result<String> {
     Ok(STANDARD.encode(params.serialize_request(&KeyPair::generate()?)?.pem()?))
 }
 
+/// As [`request`], for a subject whose names are DER already, whatever they are.
+pub fn request_of(names: &[u8]) -> Result<String> {
+    let key = KeyPair::generate()?;
+    let (version, attributes) = (der(2, &[0]), der(0xa0, &[]));
+    let asked = der(0x30, &[version, der(0x30, names), key.subject_public_key_info(), attributes].concat());
+    let signature = [vec![0], key.sign(&asked)?].concat();
+    let signed = der(0x30, &[asked, der(0x30, ECDSA_WITH_SHA256), der(3, &signature)].concat());
+    let mut pem = String::from("-----BEGIN CERTIFICATE REQUEST-----\n");
+    for line in STANDARD.encode(signed).as_bytes().chunks(64) {
+        pem.push_str(std::str::from_utf8(line)?);
+        pem.push('\n');
+    }
+    pem.push_str("-----END CERTIFICATE REQUEST-----\n");
+    Ok(STANDARD.encode(pem))
+}
+
+/// A value of DER of less than 64 KiB.
+pub fn der(tag: u8, value: &[u8]) -> Vec<u8> {
+    let [.., high, low] = value.len().to_be_bytes();
+    let mut whole = vec![tag];
+    match (high, low) {
+        (0, ..0x80) => whole.push(low),
+        (0, _) => whole.extend([0x81, low]),
+        _ => whole.extend([0x82, high, low]),
+    }
+    whole.extend(value);
+    whole
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lengths_are_as_short_as_der_has_them() {
+        let lengths: [(usize, &[u8]); 5] =
+            [(0, &[0]), (127, &[127]), (128, &[0x81, 128]), (255, &[0x81, 255]), (256, &[0x82, 1, 0])];
+        for (bytes, length) in lengths {
+            let value = vec![7; bytes];
+            assert_eq!(der(4, &value), [&[4], length, value.as_slice()].concat());
+        }
+    }
 
     #[test]
     fn an_authority_is_kept_and_certificates_are_made_anew() {

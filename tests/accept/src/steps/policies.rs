@@ -7,6 +7,7 @@ use anyhow::{Context, Result, ensure};
 use instance::Instance;
 use instance::job::{self, Hard, apply, namespace, project, until_gone};
 use instance::kubectl::Kubectl;
+use instance::pki;
 use serde_json::{Value, json};
 
 const ONE: Hard<'_> = &[("cpu", "1")];
@@ -18,6 +19,15 @@ const CONTROLLER_PROCESS: &str = "business-controller";
 const DELETE_REPLACED: &str = "business.tkestack.io/delete-replaced";
 const SIGNER: &str = "--as=system:serviceaccount:tke-business:business-signer";
 const RBAC: &str = "rbac.authorization.k8s.io";
+const ALICE: &str = "business:default:alice";
+const GROUP: &str = "business:default:group:devs";
+const COMMON_NAME: u8 = 3;
+const ORGANIZATION: u8 = 10;
+/// What an EC key of P-256 begins with in a request.
+const P256: &[u8] = &[
+    0x30, 0x59, 0x30, 0x13, 6, 7, 0x2a, 0x86, 0x48, 0xce, 0x3d, 2, 1, 6, 8, 0x2a, 0x86, 0x48, 0xce, 0x3d, 3,
+    1, 7, 3, 0x42, 0,
+];
 
 /// What is ours in a cluster is written by the controller alone, and the controller writes nothing else.
 pub(super) fn policies(instance: &Instance) -> Result<()> {
@@ -52,11 +62,13 @@ fn owner_changes_nothing_of_ours(instance: &Instance, cluster: &str) -> Result<(
     let eve = r#"{"subjects":[{"apiGroup":"rbac.authorization.k8s.io","kind":"User","name":"eve"}]}"#;
     let unmarked = r#"{"metadata":{"annotations":{"business.tkestack.io/uid":null}}}"#;
     let more = r#"{"spec":{"hard":{"cpu":"50"}}}"#;
-    let attempts: [&[&str]; 8] = [
+    let owned = json!({"metadata": {"ownerReferences": [absent_owner()]}}).to_string();
+    let attempts: [&[&str]; 9] = [
         &["patch", "rolebinding", "business:edit", "-n", PLACE, "--type=merge", "-p", eve],
         &["delete", "rolebinding", "business:admin", "-n", PLACE],
         &["create", "rolebinding", "business:view", "-n", PLACE, "--clusterrole=view", "--user=eve"],
         &["patch", "namespace", PLACE, "--type=merge", "-p", unmarked],
+        &["patch", "namespace", PLACE, "--type=merge", "-p", &owned],
         &["label", "namespace", PLACE, "tkestack.io/projectName=other", "--overwrite"],
         &["delete", "namespace", PLACE],
         &["patch", "resourcequota", PLACE, "-n", PLACE, "--type=merge", "-p", more],
@@ -143,18 +155,30 @@ fn controller_is_confined(owner: &Kubectl) -> Result<()> {
     contains(&tried(owner, &Attempt { role: "cluster-admin", ..view(eve()) })?, &["forbidden"])
 }
 
-/// Stolen credentials of the controller make no namespace look like one of ours, to delete it or to rule it.
+/// The garbage collector deletes what is owned by this.
+fn absent_owner() -> Value {
+    json!({"apiVersion": "v1", "kind": "Node", "name": "policies-absent", "uid": "absent"})
+}
+
+/// Stolen credentials of the controller make no namespace look like one of ours, to delete it or to rule it, and have
+/// the garbage collector delete none.
 fn controller_takes_no_foreign_namespace(instance: &Instance, cluster: &str) -> Result<()> {
     let owner = instance.member(cluster);
     let mark = r#"{"metadata":{"annotations":{"business.tkestack.io/uid":"u"}}}"#;
     let adopt = r#"{"metadata":{"annotations":{"business.tkestack.io/uid":"u","business.tkestack.io/adopted":"true"}}}"#;
     let give_back = r#"{"metadata":{"annotations":{"business.tkestack.io/uid":null}}}"#;
+    let marks = json!({"business.tkestack.io/uid": "u", "business.tkestack.io/adopted": "true"});
+    let more = [("ownerReferences", absent_owner()), ("finalizers", json!("example.org/kept"))]
+        .map(|(field, value)| json!({"metadata": {"annotations": marks, (field): [value]}}).to_string());
     let patch =
         |name, with| [CONTROLLER, "patch", "namespace", name, "--dry-run=server", "--type=merge", "-p", with];
     owner.run(&["create", "namespace", FOREIGN])?;
     contains(&owner.refused(&patch(FOREIGN, mark), None)?, &["as adopted only"])?;
     contains(&owner.refused(&[CONTROLLER, "delete", "namespace", FOREIGN], None)?, &["carry its mark"])?;
     owner.run(&patch(FOREIGN, adopt))?;
+    for patched in &more {
+        contains(&owner.refused(&patch(FOREIGN, patched), None)?, &["changes marks only"])?;
+    }
     owner.run(&["label", "namespace", FOREIGN, "business.tkestack.io/off-limits=true"])?;
     contains(&owner.refused(&patch(FOREIGN, adopt), None)?, &["off limits"])?;
     owner.run(&["delete", "namespace", FOREIGN, "--wait=false"])?;
@@ -247,25 +271,72 @@ fn by_the_hosts_names(owner: &Kubectl) -> Result<()> {
 
 /// Stolen credentials of the signer have no other certificate signed.
 fn signer_is_confined(owner: &Kubectl) -> Result<()> {
+    let refused = |request: String| {
+        let refusal = owner.refused(&[SIGNER, "create", "-f", "-"], Some(&asked(&request).to_string()))?;
+        contains(&refusal, &["asks for certificates of business:TENANT:USER"])
+    };
     for (group, name) in [
-        (Some("system:nodes"), "business:default:alice"),
+        (Some("system:nodes"), ALICE),
         (None, "system:node:one"),
-        (Some("business:break-glass"), "business:default:alice"),
-        (Some("business:default:developers"), "business:default:alice"),
+        (Some("business:break-glass"), ALICE),
+        (Some("business:default:developers"), ALICE),
     ] {
-        let refusal =
-            owner.refused(&[SIGNER, "create", "-f", "-"], Some(&asked(name, group)?.to_string()))?;
-        contains(&refusal, &["asks for certificates of business:TENANT:USER"])?;
+        refused(pki::request(name, group)?)?;
     }
-    for group in [None, Some("business:default:administrators"), Some("business:default:group:devs")] {
-        let body = asked("business:default:alice", group)?.to_string();
-        owner.feed(&[SIGNER, "create", "--dry-run=server", "-f", "-"], &body)?;
+    for (what, subject) in hidden() {
+        refused(pki::request_of(&subject)?).context(what)?;
+    }
+    let taken = |request: String| {
+        let body = asked(&request).to_string();
+        owner.feed(&[SIGNER, "create", "--dry-run=server", "-f", "-"], &body)
+    };
+    for group in [None, Some("business:default:administrators"), Some(GROUP)] {
+        taken(pki::request(ALICE, group)?)?;
+    }
+    // Each way to write a length, and the most that is asked for.
+    for bytes in [100, 118, 120, 121, 127, 128, 200] {
+        let user = attribute(COMMON_NAME, &format!("{ALICE:a<bytes$}"), b"");
+        let group = attribute(ORGANIZATION, &format!("{GROUP:a<bytes$}"), b"");
+        for groups in [0, 1, 8] {
+            let subject = [group.repeat(groups), user.clone()].concat();
+            taken(pki::request_of(&subject)?).with_context(|| format!("{groups} groups, {bytes} B"))?;
+        }
     }
     Ok(())
 }
 
-fn asked(name: &str, group: Option<&str>) -> Result<Value> {
-    Ok(json!({
+/// Subjects that begin like ours, and name somebody else or have bytes that are read by nobody.
+fn hidden() -> [(&'static str, Vec<u8>); 5] {
+    let alice = attribute(COMMON_NAME, ALICE, b"");
+    let ruler = [
+        attribute(ORGANIZATION, "kubeadm:cluster-admins", b""),
+        attribute(COMMON_NAME, "kubernetes-admin", b""),
+    ]
+    .concat();
+    [
+        (
+            "what is like the end of the subject, within a name",
+            [attribute(COMMON_NAME, ALICE, P256), ruler.clone()].concat(),
+        ),
+        (
+            "a name that is shorter than its text",
+            [attribute(ORGANIZATION, "business:break-glass", b":administrators"), alice.clone()].concat(),
+        ),
+        ("names behind ours", [alice.clone(), ruler.clone()].concat()),
+        ("names before ours", [ruler, alice.clone()].concat()),
+        ("bytes that nobody reads", attribute(COMMON_NAME, ALICE, &alice)),
+    ]
+}
+
+/// One name of a subject: its attribute 2.5.4.N in UTF-8, and what a reader of DER skips.
+fn attribute(number: u8, text: &str, skipped: &[u8]) -> Vec<u8> {
+    let of = [6, 3, 0x55, 4, number];
+    let pair = [of.as_slice(), pki::der(0x0c, text.as_bytes()).as_slice(), skipped].concat();
+    pki::der(0x31, &pki::der(0x30, &pair))
+}
+
+fn asked(request: &str) -> Value {
+    json!({
         "apiVersion": "certificates.k8s.io/v1",
         "kind": "CertificateSigningRequest",
         "metadata": {"name": "business-attack"},
@@ -273,7 +344,7 @@ fn asked(name: &str, group: Option<&str>) -> Result<Value> {
             "signerName": "kubernetes.io/kube-apiserver-client",
             "usages": ["client auth"],
             "expirationSeconds": 86_400,
-            "request": instance::pki::request(name, group)?,
+            "request": request,
         },
-    }))
+    })
 }
