@@ -21,8 +21,6 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// Passes at a time, all groups together.
-const RUNNING_MAX: usize = 256;
 /// How soon to look again at an object of which our view is too old.
 const SOON: Duration = Duration::from_secs(1);
 /// Between two tries to list our objects.
@@ -121,7 +119,7 @@ pub async fn run(cx: Arc<Context>, end: CancellationToken) {
                     return;
                 }
             }
-            key = cx.queue.next(), if passes.len() < RUNNING_MAX => {
+            key = cx.queue.next() => {
                 passes.spawn(pass(Arc::clone(&cx), key));
             }
         }

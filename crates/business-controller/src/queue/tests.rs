@@ -35,6 +35,27 @@ async fn a_group_that_is_full_does_not_hold_up_another() {
     assert_eq!(taken(&queue), Some("a3"));
 }
 
+#[tokio::test]
+async fn groups_that_are_full_leave_room_for_all_others() {
+    let queue = Queue::new(8);
+    for group in 0..FULL_GROUPS {
+        for number in 0..10 {
+            queue.add(&format!("dead {group} {number}"), &format!("dead-{group}"), Lane::Urgent);
+        }
+    }
+    while queue.next().now_or_never().is_some() {}
+    assert_eq!(queue.sizes().1, 8 * FULL_GROUPS);
+    for number in 0..3 {
+        queue.add(&format!("alive {number}"), "alive", Lane::Later);
+    }
+    for number in [0, 1] {
+        assert_eq!(queue.next().now_or_never(), Some(format!("alive {number}")));
+    }
+    assert_eq!(queue.next().now_or_never(), None, "it has its part");
+    queue.done(&"alive 0".to_owned(), Next::Rest);
+    assert_eq!(queue.next().now_or_never(), Some("alive 2".to_owned()));
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_takes_access_away_goes_first_and_waits_for_no_failure_before() {
     let queue = Queue::new(1);
