@@ -70,6 +70,8 @@ struct QueueEntry {
     backoff: Option<Backoff>,
     /// Added while it was at work.
     again: Option<(Lane, Instant)>,
+    /// The group that it was added to while it was at work in another.
+    next_group: Option<Arc<str>>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -183,9 +185,15 @@ impl<K: Clone + Eq + Hash> QueueState<K> {
     }
 
     fn add(&mut self, key: &K, group: &str, lane: Lane, due: Instant, now: Instant) {
+        self.regroup(key, group);
         let Some(entry) = self.entries.get_mut(key) else {
-            let entry =
-                QueueEntry { group: Arc::from(group), slot: QueueSlot::Nowhere, backoff: None, again: None };
+            let entry = QueueEntry {
+                group: Arc::from(group),
+                slot: QueueSlot::Nowhere,
+                backoff: None,
+                again: None,
+                next_group: None,
+            };
             self.entries.insert(key.clone(), entry);
             self.put(key, lane, due, now);
             return;
@@ -204,6 +212,24 @@ impl<K: Clone + Eq + Hash> QueueState<K> {
                 self.put(key, lane.min(old_lane), due.min(old_due), now);
             }
             QueueSlot::Ready(..) | QueueSlot::Nowhere => self.put(key, lane, due, now),
+        }
+    }
+
+    /// An object that was made anew may lie in another cluster than the former one of its name.
+    fn regroup(&mut self, key: &K, group: &str) {
+        let Some(entry) = self.entries.get_mut(key) else { return };
+        let is_other = *entry.group != *group;
+        if let QueueSlot::Running(..) = entry.slot {
+            entry.next_group = is_other.then(|| Arc::from(group));
+        } else if is_other {
+            let former = std::mem::replace(&mut entry.group, Arc::from(group));
+            if let QueueSlot::Ready(lane, number) = entry.slot
+                && let Some(former) = self.groups.get_mut(&former)
+                && let Some(key) = former.ready.remove(&(lane, number))
+            {
+                let group = self.groups.entry(Arc::clone(&entry.group)).or_default();
+                group.ready.insert((lane, number), key);
+            }
         }
     }
 
@@ -272,6 +298,9 @@ impl<K: Clone + Eq + Hash> QueueState<K> {
         let ran_in = if let QueueSlot::Running(lane, _) = ran { lane } else { Lane::Later };
         let again = entry.again.take();
         let group_name = Arc::clone(&entry.group);
+        if let Some(group) = entry.next_group.take() {
+            entry.group = group;
+        }
         if next != Next::Retry {
             entry.backoff = None;
         }

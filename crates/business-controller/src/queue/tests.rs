@@ -164,3 +164,37 @@ async fn a_pass_that_began_before_is_waited_for_and_no_later_one() {
     queue.done(&"a", Next::Rest);
     assert_eq!(ended.now_or_never(), Some(()));
 }
+
+#[tokio::test]
+async fn a_key_that_is_added_to_another_group_waits_there() {
+    let queue = Queue::new(1);
+    let is_at_work = |group: &str| queue.ended_in(group).now_or_never().is_none();
+    queue.add(&"a", "dead", Lane::Urgent);
+    queue.add(&"b", "dead", Lane::Urgent);
+    assert_eq!(taken(&queue), Some("a"));
+    assert_eq!(taken(&queue), None, "its group is full");
+    queue.add(&"b", "alive", Lane::Urgent);
+    assert_eq!(taken(&queue), Some("b"));
+    assert!(is_at_work("dead") && is_at_work("alive"));
+    // Of one that is at work the pass stays where it is.
+    queue.add(&"a", "other", Lane::Urgent);
+    assert!(is_at_work("dead") && !is_at_work("other"));
+    queue.done(&"a", Next::Rest);
+    assert_eq!(taken(&queue), Some("a"));
+    assert!(!is_at_work("dead") && is_at_work("other"));
+    for key in ["a", "b"] {
+        queue.done(&key, Next::Rest);
+    }
+    assert_eq!(queue.sizes(), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_waits_for_its_time_does_so_in_the_group_that_it_was_added_to_last() {
+    let queue = Queue::new(1);
+    queue.add(&"a", "dead", Lane::Urgent);
+    assert_eq!(taken(&queue), Some("a"));
+    queue.add_after(&"b", "dead", Lane::Urgent, Duration::from_secs(1));
+    queue.add_after(&"b", "alive", Lane::Urgent, Duration::from_secs(2));
+    tokio::time::advance(Duration::from_secs(1)).await;
+    assert_eq!(taken(&queue), Some("b"));
+}
