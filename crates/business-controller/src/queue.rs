@@ -1,5 +1,5 @@
 //! The queue of objects to look at: each key once, never twice at a time, with a bound on how many of one
-//! group are at work. A group is a member cluster, so a dead cluster slows only its own objects, and many of them no other.
+//! group are at work. A group is a member cluster, so a dead cluster slows only its own objects, and many of them leave room for others.
 
 use runtime::Backoff;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
