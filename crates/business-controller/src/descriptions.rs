@@ -70,6 +70,11 @@ impl Descriptions {
                     Ok(written) if is_described(&written.spec, &cluster) => wave.renewed += 1,
                     // Somebody else was faster, or another replica has not heard of it: at the next look.
                     Ok(_) | Err(CallFailure::NotFound | CallFailure::Conflict(_)) => wave.left += 1,
+                    // It is the object's own fault: those of other clusters do not wait for it.
+                    Err(CallFailure::Refused { message, .. }) => {
+                        tracing::warn!(object.name = %view.key, error = message, "a description is refused");
+                        wave.left += 1;
+                    }
                     Err(failure) => return Err(failure),
                 }
                 drop(stay);
@@ -147,6 +152,14 @@ mod tests {
         world.catches_up();
         assert_eq!(descriptions.look().await.unwrap(), Wave { renewed: 1, left: 0 });
         assert_eq!(world.stored(OBJECT)["metadata"]["labels"]["a"], "b");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_that_is_refused_holds_up_no_other() {
+        let world = World::new();
+        world.holds(&pending(&[("pods", "1")]));
+        world.server.refuse(OBJECT);
+        assert_eq!(known(&world, "v1").look().await, Ok(Wave { renewed: 0, left: 1 }));
     }
 
     #[test]

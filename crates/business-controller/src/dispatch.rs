@@ -21,8 +21,6 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// Passes at a time, all groups together.
-const RUNNING_MAX: usize = 256;
 /// How soon to look again at an object of which our view is too old.
 const SOON: Duration = Duration::from_secs(1);
 /// Between two tries to list our objects.
@@ -121,7 +119,7 @@ pub async fn run(cx: Arc<Context>, end: CancellationToken) {
                     return;
                 }
             }
-            key = cx.queue.next(), if passes.len() < RUNNING_MAX => {
+            key = cx.queue.next() => {
                 passes.spawn(pass(Arc::clone(&cx), key));
             }
         }
@@ -143,14 +141,21 @@ fn is_sound(ended: &Result<(), tokio::task::JoinError>) -> bool {
 
 async fn pass(cx: Arc<Context>, key: ObjectKey) {
     // Whoever has its share by then looks at it.
-    let Some(_stay) = cx.share_of_object(&key).and_then(|share| cx.shares.enter(share)) else {
+    let Some(stay) = cx.share_of_object(&key).and_then(|share| cx.shares.enter(share)) else {
         cx.queue.done(&key, Next::Rest);
         return;
     };
     let begun = Instant::now();
-    let result = match tokio::time::timeout(PASS_DEADLINE, reconcile(&cx, &key)).await {
-        Ok(result) => result,
-        Err(_elapsed) => Err(Error::Unsettled),
+    // Nobody works on a share that is to be left. What is being written has the time to be answered; the rest is left.
+    let is_to_end = async {
+        stay.is_to_end().await;
+        tokio::time::sleep(cx.fleet().write_deadline()).await;
+    };
+    let result = tokio::select! {
+        ended = tokio::time::timeout(PASS_DEADLINE, reconcile(&cx, &key)) => {
+            ended.unwrap_or(Err(Error::Unsettled))
+        }
+        () = is_to_end => Err(Error::NotLeading),
     };
     cx.metrics.count(key.kind(), &result, begun.elapsed());
     log(&key, &result);
@@ -171,5 +176,37 @@ fn log(key: &ObjectKey, result: &Result<PassOutcome, Error>) {
         Err(error) => {
             tracing::warn!(object.kind = key.kind(), object.name = %key, error = error.text(), "pass failed");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures::pending;
+    use crate::fixtures::server::{Link, Passage};
+    use crate::fixtures::world::{NAMESPACE, QUOTA, World, times};
+    use crate::kinds::ProjectKey;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pass_does_not_keep_its_share_for_longer_than_a_write_takes() {
+        let (world, link, deadline) = (World::new(), Link::default(), times().write_deadline);
+        world.lists_all();
+        world.holds(&pending(&[("pods", "3")]));
+        // Each call takes four seconds, and a pass makes several.
+        link.is(Passage::Slow(Duration::from_secs(2)));
+        world.member.switch(world.server.client_over(&link));
+        let post = Arc::clone(world.cx.shares.post(Share::Clusters(0)));
+        let key = ObjectKey::Namespace(ProjectKey::new(Some("p"), "n"));
+        let at_work = tokio::spawn(pass(Arc::clone(&world.cx), key));
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert!(!post.is_empty());
+        post.begin_leaving();
+        let told = Instant::now();
+        at_work.await.unwrap();
+        assert!(told.elapsed() <= deadline + Duration::from_millis(10), "{:?}", told.elapsed());
+        assert!(world.server.find(NAMESPACE).is_some(), "what was being written was waited for");
+        assert!(post.is_empty() && !post.fence.may_release(), "the quota may be written still");
+        tokio::time::sleep(deadline).await;
+        assert!(world.server.find(QUOTA).is_some() && post.fence.may_release());
     }
 }

@@ -7,8 +7,10 @@ use std::time::Duration;
 
 /// The reason that the client gives an error that is no Kubernetes `Status`: a proxy's or a load balancer's, say.
 const UNREADABLE: &str = "Failed to parse error data";
-/// Characters that are told of such an answer: it may be a page.
+/// Bytes that are told of such an answer: it may be a page.
 const UNREADABLE_MAX: usize = 200;
+/// Bytes that are told of any other failure. Whoever rules a member cluster chooses what it says, and we store and show it.
+const TEXT_MAX: usize = 1024;
 
 /// A call that failed, sorted by what it means for the caller.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -37,21 +39,22 @@ pub enum CallFailure {
 
 impl CallFailure {
     fn of_status(status: &Status) -> Self {
-        let message = || status.message.clone();
+        let short = |text: &str| shortened(text, TEXT_MAX);
+        let message = || short(&status.message);
         if status.reason == UNREADABLE {
-            let page: String = status.message.chars().take(UNREADABLE_MAX).collect();
+            let page = shortened(&status.message, UNREADABLE_MAX);
             return Self::Unavailable(format!("{}, and not from Kubernetes: {page}", status.code));
         }
         match status.code {
             404 if status.reason == "NotFound" => Self::NotFound,
-            404 => Self::Unavailable(format!("404 {}: {}", status.reason, status.message)),
+            404 => Self::Unavailable(short(&format!("404 {}: {}", status.reason, status.message))),
             409 if status.reason == "AlreadyExists" => Self::Exists,
             409 => Self::Conflict(message()),
             408 | 429 => Self::Unavailable(message()),
             // Said of the caller, not of the call.
             401 => Self::Unavailable(format!("the credentials are refused: 401 {}", message())),
             400..=499 => Self::Refused { code: status.code, message: message() },
-            _ => Self::Unavailable(format!("{} {}", status.code, status.message)),
+            _ => Self::Unavailable(format!("{} {}", status.code, message())),
         }
     }
 
@@ -125,13 +128,13 @@ impl From<&watcher::Error> for ListFailure {
 /// What a watch says of its failure, in one line.
 pub fn of_watch(error: &watcher::Error) -> String {
     if let Some(status) = status_of(error) {
-        return format!("{} {}", status.code, status.message);
+        return format!("{} {}", status.code, shortened(&status.message, TEXT_MAX));
     }
     match error {
         watcher::Error::InitialListFailed(cause)
         | watcher::Error::WatchStartFailed(cause)
         | watcher::Error::WatchFailed(cause) => chain(cause),
-        other => other.to_string(),
+        other => shortened(&other.to_string(), TEXT_MAX),
     }
 }
 
@@ -145,7 +148,15 @@ fn status_of(error: &watcher::Error) -> Option<&Status> {
     }
 }
 
-/// An error with its causes, in one line.
+/// The beginning of a text that somebody else has chosen.
+pub fn shortened(text: &str, bytes_max: usize) -> String {
+    match text.get(..text.floor_char_boundary(bytes_max)) {
+        Some(begin) if begin.len() < text.len() => format!("{begin}…"),
+        _ => text.to_owned(),
+    }
+}
+
+/// An error with its causes, in one line; of what is long, the beginning.
 pub fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
@@ -157,7 +168,7 @@ pub fn chain(error: &(dyn std::error::Error + 'static)) -> String {
         }
         source = cause.source();
     }
-    text
+    shortened(&text, TEXT_MAX)
 }
 
 /// Why a pass over one object ended early.
@@ -263,5 +274,28 @@ mod tests {
         assert_eq!(failed(409, "Conflict"), CallFailure::Conflict("why".into()));
         // What a webhook declines need not have a reason.
         assert_eq!(failed(403, ""), CallFailure::Refused { code: 403, message: "why".into() });
+    }
+
+    #[test]
+    fn a_text_is_cut_between_characters() {
+        assert_eq!(shortened("abc", 3), "abc");
+        assert_eq!(shortened("abcd", 3), "abc…");
+        assert_eq!(shortened("aéé", 4), "aé…");
+    }
+
+    #[test]
+    fn of_what_a_server_says_the_beginning_is_told() {
+        let long = "é".repeat(TEXT_MAX);
+        let said =
+            |code, reason: &str| kube::Error::Api(Status::failure(&long, reason).with_code(code).boxed());
+        for code in [400, 401, 403, 404, 408, 409, 422, 429, 500] {
+            for reason in ["", UNREADABLE, &*long] {
+                let text = CallFailure::from(said(code, reason)).to_string();
+                assert!(text.len() < TEXT_MAX + 100, "{code}: {} bytes", text.len());
+                let text = of_watch(&watcher::Error::WatchFailed(said(code, reason)));
+                assert!(text.len() < TEXT_MAX + 100, "{code}: {} bytes", text.len());
+            }
+        }
+        assert!(chain(&std::io::Error::other(long.clone())).len() < TEXT_MAX + 100);
     }
 }

@@ -262,9 +262,17 @@ async fn converge(
                 }
             }
             NamespaceVerdict::Proceed(plan) => {
+                let repairs = &cx.objects.namespaces.memory.repairs;
+                let only_repairs = plan.only_repairs(stage.was_kept(cx, object));
+                if only_repairs && let Some(wait) = repairs.wait(&object.uid) {
+                    return Ok(PassOutcome::WaitingFor(wait));
+                }
                 match apply::apply(cx, site, object, &plan, course.wanted.dressing).await {
                     Ok(None) => return Ok(PassOutcome::Skipped),
                     Ok(Some(applied)) => {
+                        if only_repairs {
+                            repairs.count(&object.uid);
+                        }
                         let Course { labels, undeleted, .. } = course;
                         let seen_to = SeenTo { access, stage, labels, undeleted };
                         return settle(cx, object, site, &plan, applied, seen_to).await;

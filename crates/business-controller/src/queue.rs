@@ -1,5 +1,5 @@
 //! The queue of objects to look at: each key once, never twice at a time, with a bound on how many of one
-//! group are at work. A group is a member cluster, so a dead cluster slows only its own objects.
+//! group are at work. A group is a member cluster, so a dead cluster slows only its own objects, and many of them leave room for others.
 
 use runtime::Backoff;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -13,6 +13,10 @@ use tokio::time::Instant;
 const RETRY_FLOOR: Duration = Duration::from_millis(250);
 /// Longest wait after a failure.
 const RETRY_CEILING: Duration = Duration::from_mins(1);
+/// When as many keys are at work as fill so many groups, a group gets no more than a part of what it may have: passes over clusters
+/// that hang leave room for all others, and memory is bounded.
+const FULL_GROUPS: usize = 16;
+const PART: usize = 4;
 
 /// How urgent a key is. Within a group, what waits in a later lane waits until the ones before are empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -66,6 +70,8 @@ struct QueueEntry {
     backoff: Option<Backoff>,
     /// Added while it was at work.
     again: Option<(Lane, Instant)>,
+    /// The group that it was added to while it was at work in another.
+    next_group: Option<Arc<str>>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -164,7 +170,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
     /// Keys that wait and keys that are at work.
     pub fn sizes(&self) -> (usize, usize) {
         let state = self.lock();
-        let running = state.groups.values().map(|group| group.running.len()).sum();
+        let running = state.running();
         (state.entries.len().saturating_sub(running), running)
     }
 
@@ -174,10 +180,20 @@ impl<K: Clone + Eq + Hash> Queue<K> {
 }
 
 impl<K: Clone + Eq + Hash> QueueState<K> {
+    fn running(&self) -> usize {
+        self.groups.values().map(|group| group.running.len()).sum()
+    }
+
     fn add(&mut self, key: &K, group: &str, lane: Lane, due: Instant, now: Instant) {
+        self.regroup(key, group);
         let Some(entry) = self.entries.get_mut(key) else {
-            let entry =
-                QueueEntry { group: Arc::from(group), slot: QueueSlot::Nowhere, backoff: None, again: None };
+            let entry = QueueEntry {
+                group: Arc::from(group),
+                slot: QueueSlot::Nowhere,
+                backoff: None,
+                again: None,
+                next_group: None,
+            };
             self.entries.insert(key.clone(), entry);
             self.put(key, lane, due, now);
             return;
@@ -196,6 +212,24 @@ impl<K: Clone + Eq + Hash> QueueState<K> {
                 self.put(key, lane.min(old_lane), due.min(old_due), now);
             }
             QueueSlot::Ready(..) | QueueSlot::Nowhere => self.put(key, lane, due, now),
+        }
+    }
+
+    /// An object that was made anew may lie in another cluster than the former one of its name.
+    fn regroup(&mut self, key: &K, group: &str) {
+        let Some(entry) = self.entries.get_mut(key) else { return };
+        let is_other = *entry.group != *group;
+        if let QueueSlot::Running(..) = entry.slot {
+            entry.next_group = is_other.then(|| Arc::from(group));
+        } else if is_other {
+            let former = std::mem::replace(&mut entry.group, Arc::from(group));
+            if let QueueSlot::Ready(lane, number) = entry.slot
+                && let Some(former) = self.groups.get_mut(&former)
+                && let Some(key) = former.ready.remove(&(lane, number))
+            {
+                let group = self.groups.entry(Arc::clone(&entry.group)).or_default();
+                group.ready.insert((lane, number), key);
+            }
         }
     }
 
@@ -236,7 +270,10 @@ impl<K: Clone + Eq + Hash> QueueState<K> {
 
     /// Takes the next key of the next group that has one and has room.
     fn take(&mut self, group_running_max: usize) -> Option<K> {
-        let has_work = |group: &Group<K>| group.running.len() < group_running_max && !group.ready.is_empty();
+        let running = self.running();
+        let is_crowded = running >= group_running_max.saturating_mul(FULL_GROUPS);
+        let room = if is_crowded { group_running_max.div_ceil(PART) } else { group_running_max };
+        let has_work = |group: &Group<K>| group.running.len() < room && !group.ready.is_empty();
         let after = |name: &Arc<str>| self.served.as_ref().is_none_or(|served| name > served);
         let name = self
             .groups
@@ -261,6 +298,9 @@ impl<K: Clone + Eq + Hash> QueueState<K> {
         let ran_in = if let QueueSlot::Running(lane, _) = ran { lane } else { Lane::Later };
         let again = entry.again.take();
         let group_name = Arc::clone(&entry.group);
+        if let Some(group) = entry.next_group.take() {
+            entry.group = group;
+        }
         if next != Next::Retry {
             entry.backoff = None;
         }

@@ -1,7 +1,7 @@
 //! What a member cluster has that carries our marks, or lies where something is held.
 
 use super::survey::Survey;
-use super::{DEADLINE, SILENT};
+use super::{DEADLINE, ROOM_PART, SILENT};
 use crate::context::Context;
 use crate::member::observed::Marks;
 use crate::member::{Member, Reach, weight};
@@ -21,6 +21,8 @@ use tokio::time::timeout;
 
 /// Objects a page of a list.
 const PAGE: u32 = 500;
+/// Bytes of a mark that may name an object, whose uid has 36.
+const MARK_MAX: usize = 64;
 /// How long what has begun in a cluster is waited for.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -30,7 +32,7 @@ pub struct Sighting {
     pub member: Arc<Member>,
     pub name: String,
     pub uid: String,
-    /// The object that its mark names.
+    /// The object that its mark names; empty for one that is too long to name any.
     pub mark: Option<String>,
     /// What its seals say, if they hold for this very namespace.
     pub seals: Vec<Opened>,
@@ -45,7 +47,7 @@ pub struct Sights {
 }
 
 /// How much all looks of a pass may keep of what they see, about: whoever rules a cluster chooses how many namespaces bear our
-/// marks, and how long these are.
+/// marks.
 #[derive(Debug)]
 pub struct Room {
     most: usize,
@@ -54,14 +56,15 @@ pub struct Room {
 }
 
 impl Room {
-    /// So many bytes, for so many clusters. Beyond them none of these has more than an even share, so it is twice as many at the
-    /// worst, and who has little is always compared.
+    /// So many bytes, for so many clusters. Beyond them each has an even share, or what its look may take of what is seen of it
+    /// anyway, so it is three times as many at the worst. Who has little is always compared, and who has much that is ours.
     pub fn new(most: usize, clusters: usize) -> Self {
         Self { most, clusters, taken: AtomicUsize::new(0) }
     }
 
-    fn part(&self) -> Part<'_> {
-        Part { room: self, bytes: 0 }
+    /// For a cluster that has so many bytes of its own.
+    fn part(&self, own: usize) -> Part<'_> {
+        Part { room: self, own: own.max(self.most / self.clusters.max(1)), bytes: 0 }
     }
 }
 
@@ -69,15 +72,17 @@ impl Room {
 #[derive(Debug)]
 struct Part<'a> {
     room: &'a Room,
+    /// So many it may keep although others have taken all the room.
+    own: usize,
     bytes: usize,
 }
 
 impl Part<'_> {
     fn take(&mut self, bytes: usize) -> Result<(), String> {
-        let Room { most, clusters, taken } = self.room;
+        let Room { most, clusters: _, taken } = self.room;
         self.bytes = self.bytes.saturating_add(bytes);
         let all = taken.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
-        if all <= *most || self.bytes <= most / (*clusters).max(1) {
+        if all <= *most || self.bytes <= self.own {
             return Ok(());
         }
         let mib = self.bytes.div_ceil(1 << 20);
@@ -136,7 +141,7 @@ pub async fn look(
     room: &Room,
 ) -> Result<Sights, String> {
     let mut sights = Sights::default();
-    let mut part = room.part();
+    let mut part = room.part(member.observed.weight() / ROOM_PART);
     // Of those that are marked the seal, by namespace.
     let mut quotas: HashMap<String, Option<String>> = HashMap::new();
     each::<ResourceQuota>(member, |metadata| {
@@ -146,8 +151,9 @@ pub async fn look(
             && is_marked(&marks)
             && let Some(namespace) = metadata.namespace
         {
-            part.take(of_quota(&namespace, marks.seal.as_deref()))?;
-            quotas.insert(namespace, marks.seal);
+            let seal = marks.seal.filter(|text| may_be_of(keyring, member, &namespace, text));
+            part.take(of_quota(&namespace, seal.as_deref()))?;
+            quotas.insert(namespace, seal);
         }
         Ok(())
     })
@@ -167,11 +173,16 @@ pub async fn look(
         if let Some(seal) = &quota {
             part.give_back(of_quota(&name, seal.as_deref()));
         }
-        let texts = [marks.seal, quota.flatten()];
-        let texts = || texts.iter().flatten();
-        let seals = texts().filter_map(|text| open(keyring, member, &name, &uid, text)).collect();
-        let mark = marks.uid;
-        let kept = weight::texts([&name, &uid].into_iter().chain(&mark).chain(texts()));
+        let mark = marks.uid.map(|mark| if mark.len() > MARK_MAX { String::new() } else { mark });
+        let mut kept = weight::texts([&name, &uid].into_iter().chain(&mark));
+        let mut seals = Vec::new();
+        // What does not open takes no room: anybody can write it.
+        for text in [marks.seal, quota.flatten()].into_iter().flatten() {
+            if let Some(opened) = open(keyring, member, &name, &uid, &text) {
+                kept = kept.saturating_add(weight::texts([&text]));
+                seals.push(opened);
+            }
+        }
         let sighting = Sighting { member: Arc::clone(member), name, uid, mark, seals };
         part.take(kept.saturating_add(weight::of(&sighting)))?;
         sights.sightings.push(sighting);
@@ -203,6 +214,12 @@ pub fn open(keyring: &Keyring, member: &Member, name: &str, uid: &str, text: &st
     let opened = keyring.open(text)?;
     let holds = opened.sealed.namespace_uid.is_some() && opened.sealed.is_of(&member.uid, name, uid);
     holds.then_some(opened)
+}
+
+/// Whether it is a seal of ours for a namespace of this name. Which one of that name is not known while its quota is looked at.
+fn may_be_of(keyring: &Keyring, member: &Member, namespace: &str, text: &str) -> bool {
+    let opened = keyring.open(text);
+    opened.is_some_and(|Opened { sealed, .. }| sealed.cluster == member.uid && sealed.namespace == namespace)
 }
 
 /// Labels alone make nobody ours: a namespace that has only them can be adopted.
@@ -247,12 +264,20 @@ mod tests {
     #[test]
     fn who_has_little_finds_room_although_others_have_taken_it() {
         let room = Room::new(100, 4);
-        let (mut large, mut small) = (room.part(), room.part());
+        let (mut large, mut small) = (room.part(0), room.part(0));
         assert!(large.take(90).is_ok() && small.take(20).is_ok());
         assert!(large.take(1).is_err() && small.take(5).is_ok() && small.take(1).is_err());
         drop(large);
         assert!(small.take(50).is_ok());
         small.stays();
         assert_eq!(room.taken.load(Ordering::Relaxed), 76);
+    }
+
+    #[test]
+    fn who_has_much_that_is_ours_finds_room_although_others_have_taken_it() {
+        let room = Room::new(100, 4);
+        let (mut first, mut large) = (room.part(0), room.part(60));
+        assert!(first.take(100).is_ok());
+        assert!(large.take(60).is_ok() && large.take(1).is_err());
     }
 }

@@ -4,7 +4,7 @@
 use super::observed::{ClusterBinding, ClusterNamespace, ClusterQuota, RBAC};
 use super::pull_objects::{PullAccount, PullSecret};
 use super::template_objects::{TEMPLATE_MANAGER, TemplateObject, TemplateObjectKind};
-use crate::error::{CallFailure, Error, if_there, is_of_credentials};
+use crate::error::{CallFailure, Error, if_there, is_of_credentials, shortened};
 use crate::fence::{Fence, OpenWrites};
 use crate::kinds::revision;
 use business_types::access::AccessRole;
@@ -25,6 +25,10 @@ use std::time::Duration;
 const READ_DEADLINE: Duration = Duration::from_secs(5);
 /// The server gives up this much earlier than we do.
 const SERVER_MARGIN: Duration = Duration::from_secs(1);
+/// Bytes that are kept of a version: each of the cluster's namespaces says it.
+const VERSION_MAX: usize = 64;
+/// Bytes of a cluster's uid, of which Kubernetes makes 36.
+const UID_MAX: usize = 64;
 /// What became of a write that was answered too late.
 const ANEW: &str = "the cluster was connected to anew meanwhile";
 
@@ -101,7 +105,7 @@ impl MemberApi {
     /// What tells clusters apart: the uid of `kube-system`.
     pub async fn cluster_uid(&self) -> Result<String, CallFailure> {
         let namespace: Namespace = self.read(KUBE_SYSTEM).await?;
-        namespace.metadata.uid.ok_or_else(without_uid)
+        usable(namespace.metadata.uid)
     }
 
     /// The same, and the newest revision there: a list that names no revision is read from the storage.
@@ -109,7 +113,7 @@ impl MemberApi {
         let list: ObjectList<Namespace> = self.read(KUBE_SYSTEM_LISTED).await?;
         let revision = revision(&list.metadata.resource_version.unwrap_or_default());
         let uid = list.items.into_iter().next().and_then(|namespace| namespace.metadata.uid);
-        Ok(Identity { uid: uid.ok_or_else(without_uid)?, revision })
+        Ok(Identity { uid: usable(uid)?, revision })
     }
 
     /// Whether its credentials are refused there. No answer is no refusal.
@@ -122,7 +126,8 @@ impl MemberApi {
     /// Its Kubernetes version, such as `v1.36.3`.
     pub async fn version(&self) -> Result<String, CallFailure> {
         let info: Value = self.read("/version").await?;
-        Ok(info.get("gitVersion").and_then(Value::as_str).unwrap_or_default().to_owned())
+        let version = info.get("gitVersion").and_then(Value::as_str).unwrap_or_default();
+        Ok(shortened(version, VERSION_MAX))
     }
 
     /// A page of a list.
@@ -348,8 +353,10 @@ pub struct Identity {
     pub revision: u64,
 }
 
-fn without_uid() -> CallFailure {
-    CallFailure::Unavailable("kube-system has no uid".to_owned())
+/// Its uid, where it has one that Kubernetes may have made: it is stored and shown.
+fn usable(uid: Option<String>) -> Result<String, CallFailure> {
+    let usable = uid.filter(|uid| uid.len() <= UID_MAX);
+    usable.ok_or_else(|| CallFailure::Unavailable("kube-system has no uid of Kubernetes".to_owned()))
 }
 
 /// What the body of a write is, and who writes.
@@ -409,6 +416,15 @@ mod tests {
     use crate::member::Member;
     use crate::shares::Share;
     use tokio::time::{advance, sleep};
+
+    #[tokio::test]
+    async fn of_a_version_the_beginning_is_kept() {
+        let world = World::new();
+        for (said, kept) in [("v1.36.3".to_owned(), 7), ("v".repeat(100_000), VERSION_MAX + "…".len())] {
+            world.server.put("/version", &json!({ "gitVersion": said }));
+            assert_eq!(world.member.api.version().await.unwrap().len(), kept);
+        }
+    }
 
     #[tokio::test(start_paused = true)]
     async fn an_answer_to_what_was_sent_before_the_cluster_was_connected_to_anew_is_none() {

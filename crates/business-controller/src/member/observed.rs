@@ -5,7 +5,7 @@ use super::others::{OtherAccess, OtherBinding, OtherBindings};
 use super::pull_objects::PullObjects;
 use super::template_objects::TemplateObjects;
 use super::weight;
-use crate::error::ListFailure;
+use crate::error::{ListFailure, shortened};
 use crate::kinds::revision;
 use business_types::access::AccessRole;
 use business_types::names;
@@ -16,6 +16,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use meta::quantity::ResourceList;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+/// What is kept of a namespace that is going: so many messages of its conditions, and so many bytes of each. They name what tenants
+/// have put there.
+const REMAINING_MAX: usize = 8;
+const REMAINING_TEXT_MAX: usize = 256;
 
 /// Marks of ours on an object in a member cluster. Anybody may have written them: only a seal that holds says anything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -173,13 +178,16 @@ impl From<Namespace> for ClusterNamespace {
         let metadata = namespace.metadata;
         let conditions = namespace.status.and_then(|status| status.conditions).unwrap_or_default();
         let remaining = conditions.into_iter().filter(|condition| condition.status == "True");
+        let remaining = remaining
+            .take(REMAINING_MAX)
+            .map(|condition| shortened(&condition.message.unwrap_or(condition.type_), REMAINING_TEXT_MAX));
         Self {
             marks: Marks::of(&metadata),
             dressing: Dressing::of(&metadata),
             adopt: annotation(&metadata, names::ADOPT_ANNOTATION),
             created: metadata.creation_timestamp.as_ref().map_or(0, |time| time.0.as_second()),
             deleting: metadata.deletion_timestamp.is_some(),
-            remaining: remaining.map(|condition| condition.message.unwrap_or(condition.type_)).collect(),
+            remaining: remaining.collect(),
             name: metadata.name.unwrap_or_default(),
             uid: metadata.uid.unwrap_or_default(),
             resource_version: metadata.resource_version.unwrap_or_default(),
@@ -590,6 +598,7 @@ impl Observed {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     fn quota(revision: u64, used: &str) -> ClusterQuota {
         let amount = |text: &str| ResourceList::from([("pods".to_owned(), text.parse().unwrap())]);
@@ -600,6 +609,19 @@ mod tests {
             status_used: amount(used),
             ..ClusterQuota::default()
         }
+    }
+
+    #[test]
+    fn of_what_keeps_a_namespace_the_beginning_is_kept() {
+        let condition =
+            json!({ "type": "ContentRemaining", "status": "True", "message": "x".repeat(100_000) });
+        let namespace: Namespace = serde_json::from_value(json!({
+            "metadata": { "name": "n" }, "status": { "conditions": vec![condition; 100] },
+        }))
+        .unwrap();
+        let remaining = ClusterNamespace::from(namespace).remaining;
+        assert_eq!(remaining.len(), REMAINING_MAX);
+        assert!(remaining.iter().all(|text| text.len() < REMAINING_TEXT_MAX + 10 && text.starts_with("xxx")));
     }
 
     #[test]

@@ -12,18 +12,23 @@ use crate::merge::difference;
 use crate::namespace::kind::NamespaceView;
 use crate::queue::Lane;
 use business_types::Provenance;
-use futures_util::StreamExt as _;
+use futures_util::future::BoxFuture;
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt as _, StreamExt as _};
 use meta::quantity::{Quantity, ResourceList};
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::timeout;
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
-/// Between two looks. It is also the shortest time between two writes for a cluster.
+/// Between two looks, which is about the time between two writes for a cluster.
 const PERIOD: Duration = Duration::from_secs(30);
 /// Clusters that are read at once.
 const AT_ONCE: usize = 4;
+/// One that takes longer goes on beside those: it keeps no other waiting.
+const PATIENCE: Duration = Duration::from_secs(5);
 /// Reading one takes no longer.
 const DEADLINE: Duration = Duration::from_mins(2);
 /// A rise by less than one part of so many is not worth a write. Every fall is.
@@ -36,27 +41,71 @@ pub struct Capacities {
 }
 
 impl Capacities {
-    /// Looks for as long as this process lives.
+    /// Looks for as long as this process lives. A cluster that is still being read is not read once more.
     #[expect(clippy::infinite_loop, reason = "the task is cancelled at the end of the program")]
     pub async fn run(self) {
         // Until our namespaces are known, their pods are not told from others.
         self.cx.objects.synced().await;
+        let mut readings = Readings::new(&self.cx);
         loop {
-            look(&self.cx).await;
-            tokio::time::sleep(PERIOD).await;
+            readings.begin();
+            let next = Instant::now() + PERIOD;
+            let _all_ended = timeout_at(next, readings.end()).await;
+            sleep_until(next).await;
         }
     }
 }
 
 /// Looks at every cluster of which something is derived.
-pub async fn look(cx: &Context) {
-    let clusters = cx.objects.member_clusters.all();
-    let look = async |object: Arc<MemberClusterView>| {
-        let share = cx.share_of(object.key.name());
-        // Somebody else looks at those of other shares.
-        let _looked = cx.shares.within(share, look_at(cx, object)).await;
-    };
-    futures_util::stream::iter(clusters).for_each_concurrent(AT_ONCE, look).await;
+#[cfg(test)]
+pub(crate) async fn look(cx: &Context) {
+    let mut readings = Readings::new(cx);
+    readings.begin();
+    readings.end().await;
+}
+
+/// Clusters that are being read.
+struct Readings<'a> {
+    cx: &'a Context,
+    slots: Arc<Semaphore>,
+    names: BTreeSet<String>,
+    under_way: FuturesUnordered<BoxFuture<'a, String>>,
+}
+
+impl<'a> Readings<'a> {
+    fn new(cx: &'a Context) -> Self {
+        let slots = Arc::new(Semaphore::new(AT_ONCE));
+        Self { cx, slots, names: BTreeSet::new(), under_way: FuturesUnordered::new() }
+    }
+
+    /// Begins with every cluster that is not being read.
+    fn begin(&mut self) {
+        for object in self.cx.objects.member_clusters.all() {
+            if self.names.insert(object.key.name().to_owned()) {
+                self.under_way.push(read(self.cx, Arc::clone(&self.slots), object).boxed());
+            }
+        }
+    }
+
+    /// Goes on until all have ended.
+    async fn end(&mut self) {
+        while let Some(name) = self.under_way.next().await {
+            self.names.remove(&name);
+        }
+    }
+}
+
+/// Reads a cluster as soon as there is a slot, and says which one it was.
+async fn read(cx: &Context, slots: Arc<Semaphore>, object: Arc<MemberClusterView>) -> String {
+    let name = object.key.name().to_owned();
+    let slot = slots.acquire_owned().await;
+    // Somebody else looks at those of other shares.
+    let mut looked = std::pin::pin!(cx.shares.within(cx.share_of(&name), look_at(cx, object)));
+    if timeout(PATIENCE, &mut looked).await.is_err() {
+        drop(slot);
+        let _looked = looked.await;
+    }
+    name
 }
 
 async fn look_at(cx: &Context, object: Arc<MemberClusterView>) {

@@ -63,6 +63,14 @@ impl TemplateStage {
         }
     }
 
+    /// Whether what it is to be was there before: whatever is not so is drift.
+    pub fn was_kept(&self, cx: &Context, object: &NamespaceView) -> bool {
+        match self {
+            Self::Nothing(wanted) | Self::Newest(_, wanted) => wanted.was_kept(cx, object),
+            Self::Waiting(_) | Self::Missing(_) => false,
+        }
+    }
+
     /// What is to become of the pull secret. Whoever waits for something else goes on pulling.
     pub fn pull_secret(&self) -> PullAim<'_> {
         match self {

@@ -47,6 +47,22 @@ impl Plan {
     pub fn is_empty(&self) -> bool {
         matches!(self, Self { namespace: NamespaceStep::Keep { .. }, quota: QuotaStep::Keep { .. }, .. })
     }
+
+    /// Whether it undoes what somebody else has done, and nothing that anybody asks for. What is not as the template says counts when
+    /// it was so before.
+    pub fn only_repairs(&self, template_was_kept: bool) -> bool {
+        let marks = match self.namespace {
+            NamespaceStep::Create => return false,
+            NamespaceStep::Mark { cause: Marking::Drift, .. } => true,
+            NamespaceStep::Mark { cause: Marking::Template, .. } => template_was_kept,
+            NamespaceStep::Mark { .. } | NamespaceStep::Keep { .. } => false,
+        };
+        match self.quota {
+            QuotaStep::Create | QuotaStep::Update { cause: Rewriting::Drift, .. } => true,
+            QuotaStep::Update { cause: Rewriting::Asked, .. } => false,
+            QuotaStep::Update { cause: Rewriting::Reseal, .. } | QuotaStep::Keep { .. } => marks,
+        }
+    }
 }
 
 /// What to do with the namespace.

@@ -35,6 +35,27 @@ async fn a_group_that_is_full_does_not_hold_up_another() {
     assert_eq!(taken(&queue), Some("a3"));
 }
 
+#[tokio::test]
+async fn groups_that_are_full_leave_room_for_all_others() {
+    let queue = Queue::new(8);
+    for group in 0..FULL_GROUPS {
+        for number in 0..10 {
+            queue.add(&format!("dead {group} {number}"), &format!("dead-{group}"), Lane::Urgent);
+        }
+    }
+    while queue.next().now_or_never().is_some() {}
+    assert_eq!(queue.sizes().1, 8 * FULL_GROUPS);
+    for number in 0..3 {
+        queue.add(&format!("alive {number}"), "alive", Lane::Later);
+    }
+    for number in [0, 1] {
+        assert_eq!(queue.next().now_or_never(), Some(format!("alive {number}")));
+    }
+    assert_eq!(queue.next().now_or_never(), None, "it has its part");
+    queue.done(&"alive 0".to_owned(), Next::Rest);
+    assert_eq!(queue.next().now_or_never(), Some("alive 2".to_owned()));
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_takes_access_away_goes_first_and_waits_for_no_failure_before() {
     let queue = Queue::new(1);
@@ -142,4 +163,38 @@ async fn a_pass_that_began_before_is_waited_for_and_no_later_one() {
     assert_eq!(ended.as_mut().now_or_never(), None);
     queue.done(&"a", Next::Rest);
     assert_eq!(ended.now_or_never(), Some(()));
+}
+
+#[tokio::test]
+async fn a_key_that_is_added_to_another_group_waits_there() {
+    let queue = Queue::new(1);
+    let is_at_work = |group: &str| queue.ended_in(group).now_or_never().is_none();
+    queue.add(&"a", "dead", Lane::Urgent);
+    queue.add(&"b", "dead", Lane::Urgent);
+    assert_eq!(taken(&queue), Some("a"));
+    assert_eq!(taken(&queue), None, "its group is full");
+    queue.add(&"b", "alive", Lane::Urgent);
+    assert_eq!(taken(&queue), Some("b"));
+    assert!(is_at_work("dead") && is_at_work("alive"));
+    // Of one that is at work the pass stays where it is.
+    queue.add(&"a", "other", Lane::Urgent);
+    assert!(is_at_work("dead") && !is_at_work("other"));
+    queue.done(&"a", Next::Rest);
+    assert_eq!(taken(&queue), Some("a"));
+    assert!(!is_at_work("dead") && is_at_work("other"));
+    for key in ["a", "b"] {
+        queue.done(&key, Next::Rest);
+    }
+    assert_eq!(queue.sizes(), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_waits_for_its_time_does_so_in_the_group_that_it_was_added_to_last() {
+    let queue = Queue::new(1);
+    queue.add(&"a", "dead", Lane::Urgent);
+    assert_eq!(taken(&queue), Some("a"));
+    queue.add_after(&"b", "dead", Lane::Urgent, Duration::from_secs(1));
+    queue.add_after(&"b", "alive", Lane::Urgent, Duration::from_secs(2));
+    tokio::time::advance(Duration::from_secs(1)).await;
+    assert_eq!(taken(&queue), Some("b"));
 }

@@ -5,6 +5,7 @@ use crate::fixtures::world::{NAMESPACE, OBJECT, QUOTA, World};
 use crate::outcome::PassOutcome;
 use business_types::names::DELETE_REPLACED_ANNOTATION;
 use serde_json::{Value, json};
+use tokio::time::{Duration, advance};
 
 /// An object that is available, and its namespace in use.
 async fn available() -> World {
@@ -73,6 +74,36 @@ async fn marks_that_are_taken_away_are_restored() {
     assert_eq!(world.stored(NAMESPACE)["metadata"]["labels"], before["metadata"]["labels"]);
     assert_eq!(world.stored(QUOTA)["metadata"]["annotations"], quota["metadata"]["annotations"]);
     assert_eq!(world.stored(QUOTA)["spec"], quota["spec"]);
+}
+
+/// As a controller of his does it, which knows better.
+#[tokio::test(start_paused = true)]
+async fn what_he_changes_back_each_time_is_repaired_ever_more_slowly() {
+    let world = available().await;
+    let changes = || {
+        world.server.edit(QUOTA, &json!({ "spec": { "hard": { "pods": "99" } } }));
+        world.watches();
+        world.calls();
+    };
+    for _ in 0..2 {
+        changes();
+        assert_eq!(world.pass().await.unwrap(), PassOutcome::Applied);
+    }
+    for seconds in [1, 2] {
+        changes();
+        let pause = Duration::from_secs(seconds);
+        let outcome = world.pass().await.unwrap();
+        assert!(matches!(outcome, PassOutcome::WaitingFor(wait) if wait <= pause), "{outcome:?}");
+        assert_eq!(world.calls(), [""; 0]);
+        advance(pause).await;
+        assert_eq!(world.pass().await.unwrap(), PassOutcome::Applied);
+        assert_eq!(world.stored(QUOTA)["spec"]["hard"], json!({ "pods": "3" }));
+    }
+    // What somebody asks for does not wait.
+    changes();
+    world.holds(&world.seen().asks(&[("pods", "2")]));
+    assert_eq!(world.pass().await.unwrap(), PassOutcome::Applied);
+    assert_eq!(world.stored(QUOTA)["spec"]["hard"], json!({ "pods": "2" }));
 }
 
 #[tokio::test]

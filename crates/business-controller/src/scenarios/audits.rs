@@ -130,9 +130,10 @@ async fn what_is_released_while_the_audit_looks_is_no_orphan() {
 #[tokio::test]
 async fn a_cluster_whose_marks_take_more_than_there_is_room_for_is_not_compared() {
     let world = World::new();
-    let paths = [0, 1, 2, 3, 4].map(|number| format!("/api/v1/namespaces/n{number}"));
+    let name = "x".repeat(60 << 10);
+    let paths = [0, 1, 2, 3, 4].map(|number| format!("/api/v1/namespaces/n{number}{name}"));
     for path in &paths {
-        let annotations = json!({ "business.tkestack.io/uid": "x".repeat(60 << 10) });
+        let annotations = json!({ "business.tkestack.io/uid": "another" });
         world.server.put(path, &json!({ "metadata": { "annotations": annotations } }));
     }
     let comparison = audit(&world).await;
@@ -140,6 +141,23 @@ async fn a_cluster_whose_marks_take_more_than_there_is_room_for_is_not_compared(
     assert!(why.contains("there is no room for more"), "{why}");
     for path in &paths {
         world.server.remove(path).unwrap();
+    }
+    let comparison = audit(&world).await;
+    assert!(comparison.clusters.contains_key("c1"), "{comparison:?}");
+}
+
+#[tokio::test]
+async fn marks_and_seals_that_cannot_be_ours_take_no_room() {
+    let world = World::new();
+    let long = "x".repeat(60 << 10);
+    for number in 0..5 {
+        let name = format!("n{number}");
+        let annotations = json!({ "business.tkestack.io/uid": long, "business.tkestack.io/seal": long });
+        let metadata = json!({ "name": name, "uid": name, "annotations": annotations });
+        world.server.put(&format!("/api/v1/namespaces/{name}"), &json!({ "metadata": metadata }));
+        let metadata = json!({ "name": name, "namespace": name, "annotations": annotations });
+        let quota = format!("/api/v1/namespaces/{name}/resourcequotas/{name}");
+        world.server.put(&quota, &json!({ "metadata": metadata }));
     }
     let comparison = audit(&world).await;
     assert!(comparison.clusters.contains_key("c1"), "{comparison:?}");

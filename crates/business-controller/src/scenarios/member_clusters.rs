@@ -4,10 +4,10 @@ use crate::directory::registration::{Recognized, describe, recorded, register};
 use crate::fixtures::server::{CLUSTER, Link, Passage};
 use crate::fixtures::world::{NAMESPACE, QUOTA, World};
 use crate::fixtures::{CLUSTER_UID as UID, NAMESPACE_UID, pending};
-use crate::kinds::{ObjectKey as _, RootKey};
+use crate::kinds::{Heard, ObjectKey as _, RootKey};
 use crate::member::{Member, Reach, session};
 use crate::member_cluster::capacity::look;
-use crate::member_cluster::kind::BusinessMemberCluster;
+use crate::member_cluster::kind::{BusinessMemberCluster, MemberClusterView};
 use crate::members::identity_of;
 use crate::outcome::PassOutcome;
 use crate::shares::Share;
@@ -200,6 +200,31 @@ async fn what_is_derived_follows_the_nodes_and_stays_while_they_cannot_be_read()
     let (status, message) = condition(&world, "CapacityDerived");
     assert_eq!(status, "False");
     assert!(message.contains("stays as it was"), "{message}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn clusters_that_are_slow_keep_no_other_from_being_read() {
+    let (world, link) = (World::new(), Link::default());
+    world.server.put("/api/v1/nodes/a", &node("a", "8"));
+    world.knows_cluster(&derives());
+    // Each list takes four seconds there.
+    link.is(Passage::Slow(Duration::from_secs(2)));
+    for name in ["a1", "a2", "a3", "a4"] {
+        let post = world.cx.shares.post(Share::Clusters(0));
+        let member = Member::new(name, UID, world.server.client_over(&link), post);
+        member.set_reach(Reach::Reachable);
+        world.cx.members.insert(member);
+        let mut slow = derives();
+        slow["apiVersion"] = json!("business.tkestack.io/v1");
+        slow["kind"] = json!("MemberCluster");
+        slow["metadata"]["name"] = json!(name);
+        slow["metadata"]["uid"] = json!(name);
+        slow["metadata"]["resourceVersion"] = json!("1");
+        let view = MemberClusterView::decode(serde_json::from_value(slow).unwrap()).unwrap();
+        world.cx.objects.member_clusters.seen(view, Heard::ByEvent);
+    }
+    assert!(timeout(Duration::from_secs(6), look(&world.cx)).await.is_err(), "they are not read so soon");
+    assert_eq!(world.stored(CLUSTER)["status"]["capacity"]["requests.cpu"], "12");
 }
 
 #[tokio::test(start_paused = true)]

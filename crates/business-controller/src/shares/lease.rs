@@ -21,6 +21,8 @@ pub const OF_SHARE: &str = "share";
 pub const OF_REPLICA: &str = "replica";
 /// Annotation: how many shares of clusters there are.
 pub const SHARDS_ANNOTATION: &str = "business.tkestack.io/shards";
+/// The duration of a Lease that nobody has. No holder's is as short.
+const FREE_SECONDS: i32 = 1;
 /// What their names begin with.
 const PREFIX: &str = "business-controller";
 
@@ -78,8 +80,11 @@ impl Leases {
 
     /// Makes a share's Lease that nobody has had, as one that was given back.
     pub async fn create_free(&self, share: Share) -> Result<(), CallFailure> {
-        let spec =
-            LeaseSpec { lease_duration_seconds: Some(1), renew_time: Some(now()), ..LeaseSpec::default() };
+        let spec = LeaseSpec {
+            lease_duration_seconds: Some(FREE_SECONDS),
+            renew_time: Some(now()),
+            ..LeaseSpec::default()
+        };
         self.make(&of_share(share), OF_SHARE, spec).await.map(drop)
     }
 
@@ -112,7 +117,7 @@ impl Leases {
     pub async fn release(&self, mut lease: Lease) -> Result<Lease, CallFailure> {
         let spec = lease.spec.get_or_insert_default();
         spec.holder_identity = None;
-        spec.lease_duration_seconds = Some(1);
+        spec.lease_duration_seconds = Some(FREE_SECONDS);
         spec.renew_time = Some(now());
         self.replace(lease).await
     }
@@ -153,6 +158,13 @@ impl Leases {
 /// Who has it; empty when nobody has.
 pub fn holder(lease: &Lease) -> &str {
     lease.spec.as_ref().and_then(|spec| spec.holder_identity.as_deref()).unwrap_or_default()
+}
+
+/// Whether its holder has given it back, or it has had none. One that somebody has emptied by hand says nothing of its holder's
+/// writes.
+pub fn is_given_back(lease: &Lease) -> bool {
+    let duration = lease.spec.as_ref().and_then(|spec| spec.lease_duration_seconds);
+    holder(lease).is_empty() && duration == Some(FREE_SECONDS)
 }
 
 /// What it is of.

@@ -112,7 +112,7 @@ impl Tenure {
                 (made, is_untouched)
             }
             Some(found) => {
-                let clean = lease::holder(&found).is_empty();
+                let clean = lease::is_given_back(&found);
                 (self.leases.take(found).await?, clean)
             }
         };

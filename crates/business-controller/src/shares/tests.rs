@@ -419,6 +419,25 @@ async fn a_lease_that_vanished_does_not_make_its_next_holder_believe_that_nobody
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_lease_that_was_emptied_by_hand_was_not_given_back() {
+    let (fleet, link) = (Fleet::new(), Link::default());
+    let first = fleet.starts("first", &link);
+    sleep(Duration::from_secs(2)).await;
+    first.killed();
+    for share in all() {
+        let path = format!("{LEASES}/{}", lease::of_share(share));
+        fleet.server.edit(&path, &json!({ "spec": { "holderIdentity": null } }));
+    }
+    fleet.server.remove(&format!("{LEASES}/{}", lease::of_replica("first")));
+    let second = fleet.starts("second", &link);
+    sleep(Duration::from_secs(5)).await;
+    let of_second: Vec<Written> =
+        fleet.written().into_iter().filter(|written| written.replica == "second").collect();
+    assert!(!of_second.is_empty() && of_second.iter().all(|written| !written.confirmed));
+    second.killed();
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_is_at_work_in_a_share_keeps_it_until_it_has_ended() {
     let shares = Shares::new(1, times());
     let post = Arc::clone(shares.post(Share::Clusters(0)));
