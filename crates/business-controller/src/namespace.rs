@@ -238,11 +238,7 @@ async fn converge(
                 }
                 course.wanted.is_newest = true;
             }
-            NamespaceVerdict::Ahead { message } => {
-                status::write(cx, object, &Situation::Ahead { message }.into()).await?;
-                cx.audit_wanted.notify_one();
-                return Ok(PassOutcome::WaitingFor(EXCESS_RECHECK));
-            }
+            NamespaceVerdict::Ahead { message } => return ahead(cx, object, message).await,
             NamespaceVerdict::Adopt { uid } => {
                 return put_on_record(cx, object, uid, Provenance::Adopted).await;
             }
@@ -289,6 +285,13 @@ async fn converge(
         Some(why) => refuse(cx, object, why, access).await,
         None => Err(Error::Unsettled),
     }
+}
+
+/// The cluster has been given more than the object says: the audit holds the difference.
+async fn ahead(cx: &Context, object: &NamespaceView, message: String) -> Result<PassOutcome, Error> {
+    status::write(cx, object, &Situation::Ahead { message }.into()).await?;
+    cx.audit_wanted.notify_one();
+    Ok(PassOutcome::WaitingFor(EXCESS_RECHECK))
 }
 
 /// What a pass goes by, and what it has met with.

@@ -45,7 +45,7 @@ async fn after_a_restore_growth_waits_for_the_audit_and_everything_else_goes_on(
     kit.until("the database takes writes", || kit.store.database_ok()).await;
 
     let hold = until_held(&kit.store, &kit).await;
-    assert!(hold.starts_with(store::divergence::DIVERGED), "{hold}");
+    assert!(hold.starts_with(DIVERGED), "{hold}");
     until_gone(&kit, &lost).await;
     assert!(matches!(kit.create(Object::namespace("p", "new", "c1: cpu=3")).await, Err(Error::Held)));
     let smaller = kit.account(&old, |object| object.amounts = crate::kit::amounts("c1: cpu=1")).await;
@@ -94,25 +94,25 @@ async fn a_restore_that_nobody_can_notice_is_declared_by_an_operator() {
 
 /// While the new history is read a reader may be told to come back, but nobody is shown the old one.
 async fn until_gone(kit: &Kit, lost: &Object) {
-    let deadline = std::time::Instant::now() + std::time::Duration::from_mins(1);
+    let deadline = std::time::Instant::now() + Duration::from_mins(1);
     loop {
         match kit.store.get(&kit.access, &lost.key(), At::Latest).await {
             Err(Error::NotFound) => return,
             Err(Error::Unavailable(_) | Error::Starting) if std::time::Instant::now() < deadline => {}
             other => panic!("{other:?}"),
         }
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
 
 pub(crate) async fn until_held(store: &Store, kit: &Kit) -> String {
-    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    let deadline = std::time::Instant::now() + Duration::from_secs(20);
     loop {
         if let Ok(Some(reason)) = store.growth_held(&kit.access).await {
             return reason;
         }
         assert!(std::time::Instant::now() < deadline, "nobody notices the restore");
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
 
@@ -131,7 +131,7 @@ async fn left(server: &Server) -> Database {
 async fn is_of_another_history(database: Database) {
     let kit = Kit::on(database.clone()).await;
     let held = until_held(&kit.store, &kit).await;
-    assert!(held.starts_with(store::divergence::DIVERGED), "{held}");
+    assert!(held.starts_with(DIVERGED), "{held}");
     kit.until("its cache is filled", || kit.store.synced()).await;
     let more = kit.create(Object::namespace("p", "more", "c1: cpu=1")).await;
     assert!(matches!(more, Err(Error::Held)), "{more:?}");
