@@ -124,7 +124,7 @@ pub async fn issue(settings: &IssueCertificate, clock: &Clock) -> Result<String>
     Ok(format!("a certificate for {} is in {name}", names.join(", ")))
 }
 
-/// Whether the certificate in a Secret of ours stays for now. One of an authority that was forgotten stays, too, until it is its time.
+/// Whether the certificate in a Secret of ours stays. One of an authority that was forgotten stays, too, until it is its time.
 fn is_good(secret: &Secret, authority: Option<&Authority>, wanted: &str, now: i64) -> Result<bool> {
     let in_time = renewal(secret, wanted)?.is_some_and(|until| until > now);
     let Some(authority) = authority else { return Ok(in_time) };

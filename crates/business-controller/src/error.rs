@@ -2,6 +2,7 @@
 
 use kube::core::Status;
 use kube::runtime::watcher;
+use meta::field::shortened;
 use std::error::Error as _;
 use std::time::Duration;
 
@@ -148,14 +149,6 @@ fn status_of(error: &watcher::Error) -> Option<&Status> {
     }
 }
 
-/// The beginning of a text that somebody else has chosen.
-pub fn shortened(text: &str, bytes_max: usize) -> String {
-    match text.get(..text.floor_char_boundary(bytes_max)) {
-        Some(begin) if begin.len() < text.len() => format!("{begin}…"),
-        _ => text.to_owned(),
-    }
-}
-
 /// An error with its causes, in one line; of what is long, the beginning.
 pub fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();
@@ -274,13 +267,6 @@ mod tests {
         assert_eq!(failed(409, "Conflict"), CallFailure::Conflict("why".into()));
         // What a webhook declines need not have a reason.
         assert_eq!(failed(403, ""), CallFailure::Refused { code: 403, message: "why".into() });
-    }
-
-    #[test]
-    fn a_text_is_cut_between_characters() {
-        assert_eq!(shortened("abc", 3), "abc");
-        assert_eq!(shortened("abcd", 3), "abc…");
-        assert_eq!(shortened("aéé", 4), "aé…");
     }
 
     #[test]

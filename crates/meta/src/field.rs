@@ -29,7 +29,7 @@ impl Path {
     /// The path of a map's value or an associative list's item.
     #[must_use]
     pub fn key(&self, key: &str) -> Self {
-        Self(format!("{}[{}]", self.0, shortened(key.to_owned(), SHOWN_KEY_BYTES_MAX)))
+        Self(format!("{}[{}]", self.0, shortened(key, SHOWN_KEY_BYTES_MAX)))
     }
 
     /// The path of a list's item.
@@ -167,15 +167,15 @@ impl fmt::Display for FieldError {
 
 /// Texts as Go quotes them, everything else as JSON; of what is long, the beginning.
 fn shown(value: &Value) -> String {
-    shortened(value.as_str().map_or_else(|| value.to_string(), quoted), SHOWN_BYTES_MAX)
+    shortened(&value.as_str().map_or_else(|| value.to_string(), quoted), SHOWN_BYTES_MAX)
 }
 
-fn shortened(mut text: String, bytes_max: usize) -> String {
-    if text.len() > bytes_max {
-        text.truncate(text.floor_char_boundary(bytes_max));
-        text.push('…');
+/// Of what is long, the beginning.
+pub fn shortened(text: &str, bytes_max: usize) -> String {
+    match text.get(..text.floor_char_boundary(bytes_max)) {
+        Some(begin) if begin.len() < text.len() => format!("{begin}…"),
+        _ => text.to_owned(),
     }
-    text
 }
 
 /// A text in quotes, with the escapes of Go's `strconv.Quote`.
@@ -221,6 +221,13 @@ pub(crate) fn is_printable(character: char) -> bool {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn a_text_is_cut_between_characters() {
+        assert_eq!(shortened("abc", 3), "abc");
+        assert_eq!(shortened("abcd", 3), "abc…");
+        assert_eq!(shortened("aéé", 4), "aé…");
+    }
 
     #[test]
     fn texts_are_quoted_as_go_quotes_them() {

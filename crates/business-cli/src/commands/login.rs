@@ -103,6 +103,11 @@ pub(crate) struct OidcClient {
 }
 
 impl OidcClient {
+    /// Whether it is known by the same name at the same provider.
+    fn is_same(&self, other: &Self) -> bool {
+        self.issuer == other.issuer && self.client_id == other.client_id
+    }
+
     pub(crate) fn provider(&self) -> Provider {
         Provider {
             issuer: self.issuer.clone(),

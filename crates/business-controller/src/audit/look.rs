@@ -3,7 +3,7 @@
 use super::survey::Survey;
 use super::{DEADLINE, ROOM_PART, SILENT};
 use crate::context::Context;
-use crate::member::observed::Marks;
+use crate::member::observed::{Marks, UID_MAX};
 use crate::member::{Member, Reach, weight};
 use crate::seal::{Keyring, Opened, key_id};
 use k8s_openapi::Metadata;
@@ -21,8 +21,6 @@ use tokio::time::timeout;
 
 /// Objects a page of a list.
 const PAGE: u32 = 500;
-/// Bytes of a mark that may name an object, whose uid has 36.
-const MARK_MAX: usize = 64;
 /// How long what has begun in a cluster is waited for.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -173,7 +171,7 @@ pub async fn look(
         if let Some(seal) = &quota {
             part.give_back(of_quota(&name, seal.as_deref()));
         }
-        let mark = marks.uid.map(|mark| if mark.len() > MARK_MAX { String::new() } else { mark });
+        let mark = marks.uid.map(|mark| if mark.len() > UID_MAX { String::new() } else { mark });
         let mut kept = weight::texts([&name, &uid].into_iter().chain(&mark));
         let mut seals = Vec::new();
         // What does not open takes no room: anybody can write it.

@@ -1,10 +1,10 @@
 //! Calls to a member cluster. Every write has a deadline, which the server is told, so that a former holder's
 //! writes have ended before another one believes what he sees.
 
-use super::observed::{ClusterBinding, ClusterNamespace, ClusterQuota, RBAC};
+use super::observed::{ClusterBinding, ClusterNamespace, ClusterQuota, RBAC, UID_MAX};
 use super::pull_objects::{PullAccount, PullSecret};
 use super::template_objects::{TEMPLATE_MANAGER, TemplateObject, TemplateObjectKind};
-use crate::error::{CallFailure, Error, if_there, is_of_credentials, shortened};
+use crate::error::{CallFailure, Error, if_there, is_of_credentials};
 use crate::fence::{Fence, OpenWrites};
 use crate::kinds::revision;
 use business_types::access::AccessRole;
@@ -15,6 +15,7 @@ use k8s_openapi::api::rbac::v1::RoleBinding;
 use kube::Client;
 use kube::api::DynamicObject;
 use kube::core::{ObjectList, PartialObjectMeta};
+use meta::field::shortened;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,8 +28,6 @@ const READ_DEADLINE: Duration = Duration::from_secs(5);
 const SERVER_MARGIN: Duration = Duration::from_secs(1);
 /// Bytes that are kept of a version: each of the cluster's namespaces says it.
 const VERSION_MAX: usize = 64;
-/// Bytes of a cluster's uid, of which Kubernetes makes 36.
-const UID_MAX: usize = 64;
 /// What became of a write that was answered too late.
 const ANEW: &str = "the cluster was connected to anew meanwhile";
 

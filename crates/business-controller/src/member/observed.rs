@@ -5,7 +5,7 @@ use super::others::{OtherAccess, OtherBinding, OtherBindings};
 use super::pull_objects::PullObjects;
 use super::template_objects::TemplateObjects;
 use super::weight;
-use crate::error::{ListFailure, shortened};
+use crate::error::ListFailure;
 use crate::kinds::revision;
 use business_types::access::AccessRole;
 use business_types::names;
@@ -13,6 +13,7 @@ use k8s_openapi::api::core::v1::{Namespace, ResourceQuota};
 use k8s_openapi::api::rbac::v1::{RoleBinding, RoleRef, Subject};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as Text;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use meta::field::shortened;
 use meta::quantity::ResourceList;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -21,6 +22,9 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 /// have put there.
 const REMAINING_MAX: usize = 8;
 const REMAINING_TEXT_MAX: usize = 256;
+
+/// Bytes of a uid, of which Kubernetes makes 36: what is longer is none.
+pub const UID_MAX: usize = 64;
 
 /// Marks of ours on an object in a member cluster. Anybody may have written them: only a seal that holds says anything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,10 +1,11 @@
 //! Role bindings of a member cluster that are not ours and name somebody: nothing is done about them but to tell.
 
-use super::observed::Marks;
+use super::observed::{Marks, UID_MAX};
 use super::weight;
 use crate::digest;
 use business_types::access::AccessRole;
 use k8s_openapi::api::rbac::v1::{RoleBinding, Subject};
+use meta::field::shortened;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -15,8 +16,6 @@ const TOLD: usize = 3;
 const SUBJECTS_TOLD: usize = 2;
 /// Bytes that are kept of what is told of one. Whoever may make bindings chooses how long their names are.
 const TEXT_MAX: usize = 256;
-/// Bytes of the mark that tells whom it was made for. A uid has fewer.
-const UID_MAX: usize = 64;
 /// Bytes of a name that it is kept by. Of a longer one there is the hash as well.
 const NAME_MAX: usize = 253;
 
@@ -46,13 +45,9 @@ impl OtherBinding {
         if let Some(more) = subjects.len().checked_sub(SUBJECTS_TOLD).filter(|more| *more > 0) {
             named.push(format!("{more} more"));
         }
-        let mut text = format!("{name} ({} to {})", binding.role_ref.name, named.join(", "));
-        if text.len() > TEXT_MAX {
-            text.truncate(text.floor_char_boundary(TEXT_MAX));
-            text.push('…');
-        }
+        let text = format!("{name} ({} to {})", binding.role_ref.name, named.join(", "));
         let uid = Marks::of(&binding.metadata).uid.filter(|uid| uid.len() <= UID_MAX);
-        Some(Self { uid, text: text.into() })
+        Some(Self { uid, text: shortened(&text, TEXT_MAX).into() })
     }
 
     fn weight(&self, namespace: &str, name: &str) -> usize {

@@ -3,7 +3,7 @@ use crate::audit::look::{Room, look};
 use crate::controller::Controller as _;
 use crate::error::{CallFailure, Error};
 use crate::fixtures::server::{CLUSTER, Link, Passage, Server};
-use crate::fixtures::world::{NAMESPACE, OBJECT, PROJECT, QUOTA, World};
+use crate::fixtures::world::{NAMESPACE, OBJECT, OTHER_PROJECT, PROJECT, QUOTA, World};
 use crate::fixtures::{CLUSTER_UID, pending};
 use crate::inventory::Inventory;
 use crate::kinds::{Heard, ObjectKey as _, ProjectKey, RootKey};
@@ -186,19 +186,17 @@ async fn an_orphan_whose_project_is_another_one_by_now_keeps_the_comparison_from
 /// Its status is too long, say: that lasts.
 #[tokio::test]
 async fn a_project_that_cannot_be_told_keeps_no_other_from_being_told() {
-    const OTHER: &str = "/apis/business.tkestack.io/v1/projects/q";
     let (world, uid) = lost().await;
-    world
-        .knows_project(&json!({ "metadata": { "name": "q", "uid": "project-2" }, "spec": {}, "status": {} }));
+    world.knows_other_project();
     let held = json!({ "uid": "v", "state": "abandoned", "clusterName": "c1", "namespace": "web2", "reason": "lost" });
-    world.server.edit(OTHER, &json!({ "status": { "ledger": { "held": [held] } } }));
+    world.server.edit(OTHER_PROJECT, &json!({ "status": { "ledger": { "held": [held] } } }));
     world.server.put("/api/v1/namespaces/web2", &json!({ "metadata": { "name": "web2", "uid": "w" } }));
     world.server.refuse(PROJECT);
     let comparison = audit(&world).await;
     assert!(comparison.missing.is_empty() && comparison.clusters.contains_key("c1"), "{comparison:?}");
     assert_eq!((comparison.unreported, comparison.is_complete_since(1)), (1, false));
     assert_eq!(world.project()["status"].get("orphans"), None::<&Value>);
-    assert_eq!(world.stored(OTHER)["status"]["orphans"][0]["namespace"], "web2");
+    assert_eq!(world.stored(OTHER_PROJECT)["status"]["orphans"][0]["namespace"], "web2");
     world.server.forget_faults();
     assert_eq!(audit(&world).await.unreported, 0);
     assert_eq!(world.project()["status"]["orphans"], told(&uid, "Lost"));
@@ -207,27 +205,25 @@ async fn a_project_that_cannot_be_told_keeps_no_other_from_being_told() {
 /// The database was put back to when another project, or another object, had the place.
 #[tokio::test]
 async fn what_was_granted_at_a_place_is_told_to_who_granted_it_whoever_holds_something_for_the_place() {
-    const OTHER: &str = "/apis/business.tkestack.io/v1/projects/q";
     let (world, uid) = lost().await;
-    world
-        .knows_project(&json!({ "metadata": { "name": "q", "uid": "project-2" }, "spec": {}, "status": {} }));
+    world.knows_other_project();
     let is_held = |project: &str, uid: &str, state: &str| {
         let held = json!({ "uid": uid, "state": state, "clusterName": "c1", "namespace": "web", "reason": "before" });
         world.server.edit(project, &json!({ "status": { "ledger": { "held": [held] } } }));
     };
-    is_held(OTHER, "v", "released");
+    is_held(OTHER_PROJECT, "v", "released");
     audit(&world).await;
     assert_eq!(world.project()["status"]["orphans"], told(&uid, "Lost"));
-    assert_eq!(world.stored(OTHER)["status"].get("orphans"), None::<&Value>);
+    assert_eq!(world.stored(OTHER_PROJECT)["status"].get("orphans"), None::<&Value>);
 
     // The object itself went there, and was given up before anything was sealed anew.
     let object = pending(&[]).uid;
-    is_held(OTHER, &object, "abandoned");
+    is_held(OTHER_PROJECT, &object, "abandoned");
     audit(&world).await;
-    assert_eq!(world.stored(OTHER)["status"]["orphans"], told(&uid, "Lost"));
+    assert_eq!(world.stored(OTHER_PROJECT)["status"]["orphans"], told(&uid, "Lost"));
     assert_eq!(world.project()["status"].get("orphans"), None::<&Value>);
 
-    world.server.edit(OTHER, &json!({ "status": { "ledger": null } }));
+    world.server.edit(OTHER_PROJECT, &json!({ "status": { "ledger": null } }));
     for (held, state) in [("v", "Lost"), (object.as_str(), "Released")] {
         is_held(PROJECT, held, "released");
         audit(&world).await;
@@ -523,7 +519,7 @@ async fn published(world: &World) {
 #[tokio::test(start_paused = true)]
 async fn a_key_is_retired_when_no_seal_bears_it_any_more() {
     const SECRET: &str = "/api/v1/namespaces/tke-business/secrets/business-controller-seal";
-    const OTHER: &str = "/apis/business.tkestack.io/v1/memberclusters/c2";
+    const OTHER_PROJECT: &str = "/apis/business.tkestack.io/v1/memberclusters/c2";
     let server = Server::default();
     let world = Arc::new(World::at(&server));
     world.knows_cluster(&json!({ "metadata": { "uid": "m" }, "spec": {}, "status": { "uid": CLUSTER_UID } }));
@@ -558,14 +554,17 @@ async fn a_key_is_retired_when_no_seal_bears_it_any_more() {
     world.renews(Instant::now());
     published(&world).await;
     // Of another share: whoever has it may seal with the former key yet.
-    server.put(OTHER, &json!({ "metadata": { "name": "c2" }, "spec": {}, "status": { "uid": "other" } }));
+    server.put(
+        OTHER_PROJECT,
+        &json!({ "metadata": { "name": "c2" }, "spec": {}, "status": { "uid": "other" } }),
+    );
     keeper.look().await.unwrap();
     assert_eq!(keys(&server), 2, "one cluster was not compared");
     let comparison = json!({ "revision": 1, "activeKey": "former" });
-    server.edit(OTHER, &json!({ "status": { "comparison": comparison } }));
+    server.edit(OTHER_PROJECT, &json!({ "status": { "comparison": comparison } }));
     keeper.look().await.unwrap();
     assert_eq!(keys(&server), 2, "it was compared before");
-    server.edit(OTHER, &json!({ "status": { "comparison": { "activeKey": active(&server) } } }));
+    server.edit(OTHER_PROJECT, &json!({ "status": { "comparison": { "activeKey": active(&server) } } }));
     keeper.look().await.unwrap();
     assert_eq!(keys(&server), 1);
     let seal = world.stored(QUOTA)["metadata"]["annotations"]["business.tkestack.io/seal"].clone();

@@ -1,7 +1,7 @@
 use crate::controller::Controller as _;
 use crate::fixtures::pending;
 use crate::fixtures::server::{Link, Passage};
-use crate::fixtures::world::{NAMESPACE, OBJECT, QUOTA, World};
+use crate::fixtures::world::{NAMESPACE, OBJECT, OTHER_PROJECT, QUOTA, World};
 use crate::kinds::{Heard, ObjectKey as _, ProjectKey, ViewChange};
 use crate::namespace::kind::{BusinessNamespace, NamespaceView};
 use crate::nsemigration::kind::{EmigrationView, NsEmigration};
@@ -15,14 +15,12 @@ use tokio::time::sleep;
 
 const ADMINISTRATORS: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/web/rolebindings/business:admin";
 const MOVED: &str = "/apis/business.tkestack.io/v1/namespaces/q/namespaces/n";
-const DESTINATION: &str = "/apis/business.tkestack.io/v1/projects/q";
 const EMIGRATION: &str = "/apis/business.tkestack.io/v1/namespaces/p/nsemigrations/n";
 
 /// A namespace that is in place and in use, and another project.
 async fn in_place() -> World {
     let world = World::new();
-    world
-        .knows_project(&json!({ "metadata": { "name": "q", "uid": "project-2" }, "spec": {}, "status": {} }));
+    world.knows_other_project();
     world.is_born(&pending(&[("pods", "3")]));
     world.pass().await.unwrap();
     world.enforces("1");
@@ -142,8 +140,7 @@ async fn from_the_old_place_nobody_is_named_any_more() {
 #[tokio::test]
 async fn who_came_from_another_project_is_not_new() {
     let world = World::new();
-    world
-        .knows_project(&json!({ "metadata": { "name": "q", "uid": "project-2" }, "spec": {}, "status": {} }));
+    world.knows_other_project();
     world.is_born(&pending(&[("pods", "3")]));
     let last = world.seen();
     assert!(world.has_untried("u"));
@@ -159,8 +156,7 @@ async fn who_came_from_another_project_is_not_new() {
 #[tokio::test(start_paused = true)]
 async fn nothing_is_freed_while_what_was_begun_where_it_lay_may_still_be_made() {
     let world = World::new();
-    world
-        .knows_project(&json!({ "metadata": { "name": "q", "uid": "project-2" }, "spec": {}, "status": {} }));
+    world.knows_other_project();
     world.is_born(&pending(&[("pods", "3")]));
     let last = world.seen();
     let link = Link::default();
@@ -196,7 +192,7 @@ async fn old_seals_charge_nobody_while_they_are_rewritten() {
     transfer(&world).await;
     let comparison = world.audit().await;
     assert!(comparison.missing.is_empty() && comparison.unreported == 0, "{comparison:?}");
-    for project in ["/apis/business.tkestack.io/v1/projects/p", DESTINATION] {
+    for project in ["/apis/business.tkestack.io/v1/projects/p", OTHER_PROJECT] {
         assert_eq!(world.stored(project)["status"].get("orphans"), None::<&Value>, "{project}");
     }
     // The raise that is lost with the database's history is the new project's.
@@ -210,7 +206,7 @@ async fn old_seals_charge_nobody_while_they_are_rewritten() {
     let back = json!({ "spec": { "hard": lowered }, "metadata": { "generation": 6 }, "status": { "cachedSpecHard": lowered } });
     world.server.edit(MOVED, &back);
     world.audit().await;
-    let told = &world.stored(DESTINATION)["status"]["orphans"];
+    let told = &world.stored(OTHER_PROJECT)["status"]["orphans"];
     assert_eq!((&told[0]["state"], &told[0]["hard"]), (&json!("Ahead"), &json!({ "pods": "6" })), "{told}");
     assert_eq!(world.project()["status"].get("orphans"), None::<&Value>);
 }
@@ -284,9 +280,9 @@ type Obstacle = fn(&World);
 #[tokio::test]
 async fn an_emigration_that_cannot_be_leaves_everything_as_it_was() {
     let obstacles: [(&str, Obstacle); 5] = [
-        ("destination gone", |world| drop(world.server.remove(DESTINATION))),
+        ("destination gone", |world| drop(world.server.remove(OTHER_PROJECT))),
         ("destination full", |world| {
-            drop(world.server.edit(DESTINATION, &json!({ "status": { "locked": true } })));
+            drop(world.server.edit(OTHER_PROJECT, &json!({ "status": { "locked": true } })));
         }),
         ("name taken", |world| drop(world.server.put(MOVED, &json!({ "metadata": { "uid": "another" } })))),
         ("namespace deleted", |world| drop(world.server.remove(OBJECT))),
@@ -317,7 +313,7 @@ async fn an_emigration_that_cannot_be_leaves_everything_as_it_was() {
     }
     let world = in_place().await;
     emigrates(&world);
-    world.server.remove(DESTINATION);
+    world.server.remove(OTHER_PROJECT);
     emigration_pass(&world).await.unwrap();
     assert!(
         matches!(emigration_pass(&world).await.unwrap(), PassOutcome::WaitingFor(_)),

@@ -8,7 +8,7 @@
 use super::ledger::Ledger;
 use crate::error::Error;
 use crate::fixtures::server::{Fault, Server};
-use crate::fixtures::world::{NAMESPACE, OBJECT, PROJECT, QUOTA, World};
+use crate::fixtures::world::{NAMESPACE, OBJECT, OTHER_PROJECT, PROJECT, QUOTA, World};
 use crate::fixtures::{charges, keyring};
 use business_types::names;
 use proptest::prelude::*;
@@ -17,7 +17,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use tokio::time::{Duration, Instant};
 
 const OURS: &str = "/apis/business.tkestack.io/";
-const INNOCENT: &str = "/apis/business.tkestack.io/v1/projects/q";
 
 #[derive(Clone, Debug)]
 enum Act {
@@ -174,7 +173,10 @@ impl Play {
         let server = Server::default();
         server.linger();
         let world = World::at(&server);
-        server.put(INNOCENT, &json!({ "metadata": { "name": "q", "uid": "q" }, "spec": {}, "status": {} }));
+        server.put(
+            OTHER_PROJECT,
+            &json!({ "metadata": { "name": "q", "uid": "q" }, "spec": {}, "status": {} }),
+        );
         let backup = Backup { objects: server.backup(OURS), ledger: Ledger::default() };
         Self {
             server,
@@ -468,7 +470,10 @@ impl Play {
     }
 
     fn check(&self) -> Result<(), TestCaseError> {
-        prop_assert!(self.server.get(INNOCENT)["status"].get("orphans").is_none(), "nobody else is charged");
+        prop_assert!(
+            self.server.get(OTHER_PROJECT)["status"].get("orphans").is_none(),
+            "nobody else is charged"
+        );
         if self.ledger.is_diverged() {
             return Ok(());
         }

@@ -264,24 +264,41 @@ async fn the_standby_that_is_read_becomes_the_primary_and_nothing_is_missed() {
     tasks.cancel();
 }
 
+/// A replica reads one standby, and another one is to become the primary. All have one object.
+struct Succession {
+    pair: Streaming,
+    other: Server,
+    copy: Database,
+    /// The replica's way to the primary.
+    proxy: Proxy,
+    hand: Hand,
+    cache: Cache,
+    tasks: Tasks,
+}
+
+impl Succession {
+    async fn new() -> Self {
+        let mut pair = Streaming::new().await;
+        let other = pair.primary.standby(&["fsync=off"]).await.unwrap();
+        let proxy = Proxy::new(host(&pair.database.url)).await;
+        let mut hand = Hand::new(&pair.database).await;
+        hand.put(thing("first")).await;
+        let primary = Some(through(&pair.database.url, proxy.address));
+        let (cache, tasks) = pair.replica(CacheConfig { primary, ..config() }).await;
+        let copy = Database { url: other.url(pair.database.url.rsplit_once('/').unwrap().1) };
+        eventually("the copy", async || count_objects(&copy).await == 1).await;
+        Self { pair, other, copy, proxy, hand, cache, tasks }
+    }
+}
+
+async fn count_objects(database: &Database) -> i64 {
+    let mut connection = database.connect().await.unwrap();
+    sqlx::query_scalar("SELECT count(*) FROM objects").fetch_one(&mut connection).await.unwrap()
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_next_primary_has_lost_begins_a_new_epoch() {
-    let mut pair = Streaming::new().await;
-    let mut other = pair.primary.standby(&["fsync=off"]).await.unwrap();
-    let proxy = Proxy::new(host(&pair.database.url)).await;
-    let mut hand = Hand::new(&pair.database).await;
-    hand.put(thing("first")).await;
-    let primary = Some(through(&pair.database.url, proxy.address));
-    let (cache, tasks) = pair.replica(CacheConfig { primary, ..config() }).await;
-    let copy = Database { url: other.url(pair.database.url.rsplit_once('/').unwrap().1) };
-    eventually("the copy", async || {
-        let rows: i64 = sqlx::query_scalar("SELECT count(*) FROM objects")
-            .fetch_one(&mut copy.connect().await.unwrap())
-            .await
-            .unwrap();
-        rows == 1
-    })
-    .await;
+    let Succession { mut pair, mut other, copy, proxy, mut hand, cache, tasks } = Succession::new().await;
     // It is down while the last write is made, and becomes the primary all the same.
     other.stop().unwrap();
     let mut watching = cache.watch(&everything(), &watch(all(THINGS), WatchFrom::Now)).await.unwrap();
@@ -306,26 +323,14 @@ async fn what_the_next_primary_has_lost_begins_a_new_epoch() {
 /// The server that is read had a commit that the next primary lacks, and that no replica had seen.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_standby_that_was_ahead_of_the_next_primary_is_told_and_nothing_of_it_is_shown() {
-    let mut pair = Streaming::new().await;
-    let mut other = pair.primary.standby(&["fsync=off"]).await.unwrap();
-    let proxy = Proxy::new(host(&pair.database.url)).await;
-    let mut hand = Hand::new(&pair.database).await;
-    hand.put(thing("first")).await;
-    let primary = Some(through(&pair.database.url, proxy.address));
-    let (cache, tasks) = pair.replica(CacheConfig { primary, ..config() }).await;
+    let Succession { mut pair, mut other, copy, proxy, mut hand, cache, tasks } = Succession::new().await;
     assert_eq!(names(&cache, At::Latest).await.unwrap(), ["x/first"]);
-    let copy = Database { url: other.url(pair.database.url.rsplit_once('/').unwrap().1) };
-    let count = async |database: &Database| -> i64 {
-        let mut connection = database.connect().await.unwrap();
-        sqlx::query_scalar("SELECT count(*) FROM objects").fetch_one(&mut connection).await.unwrap()
-    };
-    eventually("the copy", async || count(&copy).await == 1).await;
     other.stop().unwrap();
     proxy.lead_to(None);
     let now = hand.now.clone();
     let lost = hand.put(thing("lost")).await;
     let read = pair.copy();
-    eventually("the lost write", async || count(&read).await == 2).await;
+    eventually("the lost write", async || count_objects(&read).await == 2).await;
     drop(hand);
     pair.primary.kill().unwrap();
 

@@ -1,10 +1,10 @@
 //! Objects that go elsewhere: charged to the one or to the other, never to neither or both.
 
 use crate::kit::{Kit, NAMESPACES, Object, refused};
-use crate::outage::{pid_of_writer, until_waiting};
+use crate::outage::{terminate_writer, until_waiting};
 use meta::selector::{FieldSelector, LabelSelector};
 use sqlx::Connection as _;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use store::quota::Violation;
 use store::read::{At, ListQuery, Op, Selection, WatchFrom, WatchItem, WatchQuery};
 use store::{Error, Revision};
@@ -193,12 +193,7 @@ async fn a_move_whose_backend_is_terminated_is_made_once() {
     sqlx::query("SELECT FROM rev FOR UPDATE").execute(&mut *held).await.unwrap();
     let disturbing = async {
         until_waiting(&mut sql, "Lock", 1).await;
-        let pid = pid_of_writer(&mut sql).await;
-        sqlx::query("SELECT pg_terminate_backend($1)").bind(pid).execute(&mut sql).await.unwrap();
-        let deadline = Instant::now() + Duration::from_secs(20);
-        while pid_of_writer(&mut sql).await == pid {
-            assert!(Instant::now() < deadline);
-        }
+        terminate_writer(&mut sql).await;
         until_waiting(&mut sql, "Lock", 1).await;
         held.rollback().await.unwrap();
     };

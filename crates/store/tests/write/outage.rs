@@ -13,6 +13,16 @@ pub(crate) async fn pid_of_writer(sql: &mut PgConnection) -> Option<i32> {
     sqlx::query_scalar(query).fetch_optional(sql).await.unwrap()
 }
 
+/// Ends the writer's backend, and waits until it has another one.
+pub(crate) async fn terminate_writer(sql: &mut PgConnection) {
+    let pid = pid_of_writer(sql).await;
+    sqlx::query("SELECT pg_terminate_backend($1)").bind(pid).execute(&mut *sql).await.unwrap();
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while pid_of_writer(sql).await == pid {
+        assert!(Instant::now() < deadline);
+    }
+}
+
 /// Waits until so many backends of the writer wait as told.
 pub(crate) async fn until_waiting(sql: &mut PgConnection, how: &str, count: i64) {
     until_task_waiting(sql, "store writer", how, count).await;
@@ -41,12 +51,7 @@ async fn a_write_whose_backend_is_terminated_is_made_once() {
     sqlx::query("SELECT FROM rev FOR UPDATE").execute(&mut *held).await.unwrap();
     let disturbing = async {
         until_waiting(&mut sql, "Lock", 1).await;
-        let pid = pid_of_writer(&mut sql).await;
-        sqlx::query("SELECT pg_terminate_backend($1)").bind(pid).execute(&mut sql).await.unwrap();
-        let deadline = Instant::now() + Duration::from_secs(20);
-        while pid_of_writer(&mut sql).await == pid {
-            assert!(Instant::now() < deadline);
-        }
+        terminate_writer(&mut sql).await;
         until_waiting(&mut sql, "Lock", 1).await;
         held.rollback().await.unwrap();
     };
@@ -130,13 +135,8 @@ async fn a_batch_whose_backend_ended_before_the_standby_had_it_is_answered_when_
     kit.database.until_commits_wait().await.unwrap();
     let disturbing = async {
         until_waiting(&mut sql, "SyncRep", 1).await;
-        let pid = pid_of_writer(&mut sql).await;
         // it is committed here, and nowhere else
-        sqlx::query("SELECT pg_terminate_backend($1)").bind(pid).execute(&mut sql).await.unwrap();
-        let deadline = Instant::now() + Duration::from_secs(20);
-        while pid_of_writer(&mut sql).await == pid {
-            assert!(Instant::now() < deadline);
-        }
+        terminate_writer(&mut sql).await;
         until_waiting(&mut sql, "SyncRep", 1).await;
         assert_eq!(kit.events().await, ["c first", "c a"]);
         standby(&mut sql, "").await;

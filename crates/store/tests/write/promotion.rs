@@ -2,7 +2,7 @@
 
 use crate::kit::{Kit, NAMESPACES, Object, kinds};
 use crate::proxy::Proxy;
-use crate::restore::{BACK_UP, RESTORE, folder, script, until_held};
+use crate::restore::{BACK_UP, RESTORE, folder, goes_on, script, starts_held, until_held};
 use meta::selector::{FieldSelector, LabelSelector};
 use sqlx::Connection as _;
 use std::time::{Duration, Instant};
@@ -192,26 +192,13 @@ async fn who_starts_after_a_restore_holds_growth_although_he_has_seen_nothing() 
     kit.stop().await;
     promote(&mut server, &data, |data| script(RESTORE, data)).await;
 
-    let kit = Kit::on(database.clone()).await;
-    let held = until_held(&kit.store, &kit).await;
-    assert!(held.starts_with(store::divergence::DIVERGED), "{held}");
-    kit.until("its cache is filled", || kit.store.synced()).await;
-    let more = kit.create(Object::namespace("p", "more", "c1: cpu=1")).await;
-    assert!(matches!(more, Err(Error::Held)), "{more:?}");
+    let kit = starts_held(database).await;
     let gone = kit.store.get(&kit.access, &lost.key(), At::Latest).await;
     assert!(matches!(gone, Err(Error::NotFound)), "{gone:?}");
     let kept = kit.store.get(&kit.access, &old.key(), At::Latest).await.unwrap();
     assert!(kept.revision < lost.revision);
     assert!(kit.store.seen() > lost.revision, "the lost revisions are never given again");
-    assert_eq!(kit.store.go_on(&kit.access).await.unwrap(), None);
-    kit.stop().await;
-
-    // It is said once.
-    let kit = Kit::on(database).await;
-    kit.create(Object::namespace("p", "more", "c1: cpu=1")).await.unwrap();
-    assert_eq!(kit.store.growth_held(&kit.access).await.unwrap(), None);
-    kit.check().await;
-    kit.stop().await;
+    goes_on(kit).await;
 }
 
 /// Otherwise a copy of it would be of no server, and whoever starts on that would grant at once what others have of it.

@@ -129,13 +129,24 @@ async fn left(server: &Server) -> Database {
 
 /// Whoever starts on it holds growth, once.
 async fn is_of_another_history(database: Database) {
-    let kit = Kit::on(database.clone()).await;
+    goes_on(starts_held(database).await).await;
+}
+
+/// Whoever starts on a database with a project `p`, and holds growth.
+pub(crate) async fn starts_held(database: Database) -> Kit {
+    let kit = Kit::on(database).await;
     let held = until_held(&kit.store, &kit).await;
     assert!(held.starts_with(DIVERGED), "{held}");
     kit.until("its cache is filled", || kit.store.synced()).await;
     let more = kit.create(Object::namespace("p", "more", "c1: cpu=1")).await;
     assert!(matches!(more, Err(Error::Held)), "{more:?}");
+    kit
+}
+
+/// An operator lets growth go on, and nobody who starts later holds it again.
+pub(crate) async fn goes_on(kit: Kit) {
     assert_eq!(kit.store.go_on(&kit.access).await.unwrap(), None);
+    let database = kit.database.clone();
     kit.stop().await;
 
     let kit = Kit::on(database).await;

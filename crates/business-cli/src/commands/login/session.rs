@@ -77,10 +77,7 @@ pub(super) fn name_of(
     let place = base64::Engine::encode(&base64::prelude::BASE64_URL_SAFE_NO_PAD, place);
     let place: String = place.chars().take(PLACE_LETTERS).collect();
     let known = LoginContext::of(there, context).map(|known| known.token);
-    let is_same = |token: &Token| {
-        let known = &token.client;
-        known.issuer == client.issuer && known.client_id == client.client_id
-    };
+    let is_same = |token: &Token| token.client.is_same(client);
     let is_from_here =
         |session: &String| session.rsplit_once(PLACE_MARK).is_none_or(|(_, its_place)| its_place == place);
     let known = known.filter(is_same).and_then(|token| token.session).filter(is_from_here);
@@ -193,11 +190,7 @@ impl Token {
     }
 
     fn is_of_session(&self, other: &Self) -> bool {
-        let key = |token: &Self| {
-            let OidcClient { issuer, client_id, .. } = &token.client;
-            (issuer.clone(), client_id.clone(), token.session().to_owned())
-        };
-        key(self) == key(other)
+        self.client.is_same(&other.client) && self.session() == other.session()
     }
 
     /// Ends its session.
