@@ -56,6 +56,11 @@ impl GrowthHold {
         self.reason == DIVERGED || self.reason == IMPORTED
     }
 
+    /// Whether it is that of an import, which ends it.
+    pub fn is_import(&self) -> bool {
+        self.reason == IMPORTING
+    }
+
     /// Whether it is the same one, seen again.
     pub fn is(&self, other: &Self) -> bool {
         self.epoch == other.epoch && self.reason == other.reason
@@ -148,20 +153,22 @@ impl Store {
     }
 
     /// Ends an operator's hold on growth; where there is none, whatever holds it. What waits for an audit behind an operator's
-    /// reason goes on waiting: that is told.
+    /// reason goes on waiting: that is told. [`Error::Importing`] while an import is under way: nobody knows yet what is charged.
     pub async fn go_on(&self, access: &Access) -> Result<Option<String>, Error> {
         operator(access)?;
         let query = "UPDATE rev SET held = held AND (held_reason LIKE '%; ' || $1 OR held_reason LIKE '%; ' || $2), \
                held_reason = CASE WHEN held AND held_reason LIKE '%; ' || $1 THEN $1 \
                                   WHEN held AND held_reason LIKE '%; ' || $2 THEN $2 ELSE '' END \
-             WHERE id = 1 RETURNING held_reason";
+             WHERE id = 1 AND NOT (held AND held_reason = $3) RETURNING held_reason";
         let left: Option<String> = sqlx::query_scalar(query)
             .bind(DIVERGED)
             .bind(IMPORTED)
+            .bind(IMPORTING)
             .fetch_optional(&mut self.operate().await?)
             .await
             .map_err(|error| unavailable(&error))?;
-        let left = left.filter(|reason| !reason.is_empty());
+        let left = left.ok_or(Error::Importing)?;
+        let left = (!left.is_empty()).then_some(left);
         tracing::warn!(actor = access.actor(), left, "growth is held by no operator any more");
         Ok(left)
     }

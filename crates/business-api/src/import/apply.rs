@@ -55,7 +55,8 @@ pub fn check(plan: &Plan, progress: ImportProgress, into_existing: bool) -> Resu
         plan.others
     );
     bail!(
-        "this was imported before, and {} of its objects are not there any more: --into-existing brings them back",
+        "this was imported before, and {} of its objects are not there: they have gone since, or somebody has let growth go on \
+         before it was whole. --into-existing brings them",
         plan.objects.len()
     )
 }

@@ -70,6 +70,8 @@ async fn the_audit_of_an_import_lets_nothing_grow_in_the_midst_of_the_next() {
         !kit.store.hold_growth(&kit.access, "maintenance").await.unwrap(),
         "it is held already, until it is whole"
     );
+    let ended = kit.store.go_on(&kit.access).await;
+    assert!(matches!(ended, Err(Error::Importing)), "{ended:?}");
     let p = imported(&Object::project("p", "", "c1: cpu=4"));
     kit.store.import(&kit.access, from_ref(&p)).await.unwrap();
     assert!(matches!(kit.create(Object::namespace("p", "web", "c1: cpu=1")).await, Err(Error::Held)));
