@@ -1,8 +1,8 @@
 use crate::kit::{Bodies, Kit, Object, refused};
 use std::slice::from_ref;
-use store::Error;
 use store::import::{IMPORTED, Imported};
 use store::repair::Repair;
+use store::{Error, Revision};
 
 fn imported(object: &Object) -> Imported {
     Imported { key: object.key(), uid: object.uid, state: object.state() }
@@ -75,6 +75,28 @@ async fn the_audit_of_an_import_lets_nothing_grow_in_the_midst_of_the_next() {
     let p = imported(&Object::project("p", "", "c1: cpu=4"));
     kit.store.import(&kit.access, from_ref(&p)).await.unwrap();
     assert!(matches!(kit.create(Object::namespace("p", "web", "c1: cpu=1")).await, Err(Error::Held)));
+    kit.check().await;
+}
+
+/// What TKE was deleting comes with its project first, and whoever ends it looks at what has come so far.
+#[tokio::test]
+async fn a_scope_stays_until_everything_that_was_imported_into_it_is_there() {
+    let kit = begun().await;
+    let mut p = Object::project("p", "", "c1: cpu=4");
+    p.deleting = true;
+    kit.store.import(&kit.access, &[imported(&p)]).await.unwrap();
+    let revision = "SELECT rv FROM objects WHERE name = 'p'";
+    let revision: i64 = sqlx::query_scalar(revision).fetch_one(&mut kit.sql().await).await.unwrap();
+    p.revision = Revision(revision.try_into().unwrap());
+    let early = kit.delete(&p).await;
+    assert!(matches!(early, Err(Error::Importing)), "{early:?}");
+    let note = kit.create(Object::note("a note")).await.unwrap();
+    kit.delete(&note).await.unwrap();
+    let mut web = Object::namespace("p", "web", "c1: cpu=1");
+    web.deleting = true;
+    kit.store.import(&kit.access, &[imported(&web)]).await.unwrap();
+    kit.store.finish_import(&kit.access).await.unwrap();
+    assert_eq!(refused(kit.delete(&p).await).len(), 1, "something lies in it");
     kit.check().await;
 }
 
