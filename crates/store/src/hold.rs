@@ -13,6 +13,9 @@ use sqlx::{AssertSqlSafe, PgConnection};
 use std::collections::BTreeMap;
 use uuid::Uuid;
 
+/// What `hold_amounts` says while an import is under way.
+const UNDER_IMPORT: &str = "SB004";
+
 /// Amounts of a scope without an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hold {
@@ -212,7 +215,7 @@ impl Store {
 
     /// Charges what no object stands for to a scope, even above the scope's limits. Doing it again with other amounts
     /// charges those instead. [`Error::NotFound`] when there is no such scope, [`Error::AlreadyExists`] when its uid is
-    /// held in another scope, domain or place, or is an object's.
+    /// held in another scope, domain or place, or is an object's, [`Error::Importing`] while an import is under way.
     pub async fn hold(&self, access: &Access, hold: &Hold) -> Result<(), Error> {
         operator(access)?;
         let (mut domains, mut keys, mut amounts) = (vec![""], vec![""], vec!["0".to_owned()]);
@@ -247,6 +250,7 @@ impl Store {
             .await
             .map_err(|error| match sqlstate(&error).as_deref() {
                 Some("23505") => Error::AlreadyExists { deleting: false },
+                Some(UNDER_IMPORT) => Error::Importing,
                 _ => unavailable(&error),
             })?;
         if found { Ok(()) } else { Err(Error::NotFound) }
