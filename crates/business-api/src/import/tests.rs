@@ -1,9 +1,13 @@
 //! The rules, one by one.
 
+use super::apply::{self, ImportProgress};
 use super::candidate::MendRules;
 use super::finding::{Effect, Rule};
 use super::plan::{Plan, plan};
 use super::record::{Named, SourceRecord, Unreadable};
+use super::report::{Stage, text};
+use super::source;
+use crate::config::ImportSource;
 use crate::kinds::KINDS;
 use serde_json::{Value, json};
 use store::import::{Imported, Present};
@@ -452,6 +456,36 @@ fn what_is_in_the_database_already_is_passed_over_and_what_is_taken_is_left_out(
         project("q", "", 9, json!({"metadata": {"uid": uid_of("p")}})),
     ]);
     only(&twins, Rule::Taken, "projects q");
+}
+
+#[tokio::test]
+async fn a_source_without_anything_that_comes_is_an_error() {
+    let nothing = ImportSource {
+        dump: Some("/dev/null".into()),
+        etcd_servers: Vec::new(),
+        etcd_cafile: None,
+        etcd_certfile: None,
+        etcd_keyfile: None,
+        prefix: "/tke/other/".to_owned(),
+    };
+    let refused = source::read(&nothing).await.unwrap_err().to_string();
+    assert_eq!(refused, "nothing lies below /tke/other/");
+    let lost = planned([namespace("gone", "web", 3, none())]);
+    for progress in [ImportProgress::None, ImportProgress::Begun, ImportProgress::Ended] {
+        let refused = apply::check(&lost, progress, true).unwrap_err().to_string();
+        assert!(refused.starts_with("none of the 1 records"), "{refused}");
+    }
+}
+
+#[test]
+fn what_wrote_nothing_does_not_say_that_growth_is_held() {
+    let records = || [project("p", "", 9, none())];
+    let all: Vec<Present> = planned(records()).objects.iter().map(present).collect();
+    let again = beside(records(), &all);
+    apply::check(&again, ImportProgress::None, false).unwrap();
+    let told = text(&again, Stage::Unchanged);
+    assert!(told.contains("nothing was written") && !told.contains("Growth"), "{told}");
+    assert!(text(&again, Stage::Applied).contains("Growth is held"));
 }
 
 #[test]
