@@ -375,7 +375,10 @@ fn a_move_that_stopped_is_undone_before_its_new_object_is_there_and_ended_after(
         assert_eq!((plan.is_to_be_decided(), plan.objects.len()), (false, 3 + usize::from(comes)), "{phase}");
     }
     let by_hand = planned([project("p", "", 9, none()), locked()]);
-    assert_eq!((rules(&by_hand).len(), &body(&by_hand, "c1-web")["status"]["phase"]), (0, &json!("Locked")));
+    assert!(only(&by_hand, Rule::Status, "namespaces p/c1-web").contains("no move of it is on record"));
+    assert_eq!(body(&by_hand, "c1-web")["status"]["phase"], "Locked");
+    let consent = &body(&by_hand, "c1-web")["metadata"]["annotations"]["business.tkestack.io/adopt"];
+    assert_eq!(consent, &Value::Null, "nobody has given it");
 }
 
 #[test]
