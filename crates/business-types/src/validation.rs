@@ -234,7 +234,7 @@ pub(crate) fn conditions(conditions: &[Condition]) -> FieldErrors {
 }
 
 /// Resources of one list: each is a row of the ledger, and of every batch that it is part of.
-const RESOURCES_MAX: usize = 256;
+pub const RESOURCES_MAX: usize = 256;
 
 pub(crate) fn amounts(list: &ResourceList, path: impl Fn(&str) -> Path) -> FieldErrors {
     let mut errors = FieldErrors::new();

@@ -42,6 +42,8 @@ pub const SERVER_FIELDS: &[FieldPath] =
     &[&["spec", "clusterType"], &["spec", "clusterVersion"], &["spec", "clusterDisplayName"]];
 /// Why the charge of an adopted namespace goes on counting.
 const RELEASED: &str = "the namespace was adopted and stays in its cluster; it counts until it is unused";
+/// Resources that may be charged: what is asked for, and as much again that the cluster has not confirmed to be less.
+const CHARGED_MAX: usize = 2 * validation::RESOURCES_MAX;
 /// What a namespace's name is generated from when it can be derived from nothing.
 const NAME_PREFIX: &str = "ns";
 
@@ -317,7 +319,12 @@ impl Strategy for NamespaceStrategy {
     }
 
     fn check_update(&self, cx: &WriteContext<'_>, old: &Object, new: &Object) -> Result<(), Status> {
-        if cx.part == Part::Main { check_use(&Typed::of(old)?, &Typed::of(new)?, new.name()) } else { Ok(()) }
+        if cx.part != Part::Main {
+            return Ok(());
+        }
+        let (before, after) = (Typed::of(old)?, Typed::of(new)?);
+        check_charged(&before, &after, new.name())?;
+        check_use(&before, &after, new.name())
     }
 
     fn account(&self, object: &Object) -> Result<Account, Status> {
@@ -374,6 +381,20 @@ impl Strategy for NamespaceStrategy {
     fn name_rule(&self) -> NameRule {
         NameRule::Label
     }
+}
+
+/// Each resource that is charged is a row in every batch that the namespace is part of, and a resource that is not asked
+/// for any more is charged until the cluster has confirmed it: without a bound, new names with each write would add up.
+fn check_charged(before: &Typed, after: &Typed, name: &str) -> Result<(), Status> {
+    let charged = after.mark().len();
+    if charged <= CHARGED_MAX || charged <= before.mark().len() {
+        return Ok(());
+    }
+    let why = format!(
+        "{charged} resources would be charged, and at most {CHARGED_MAX} can be: so many that are not asked for any more \
+         are still charged; wait until the cluster has confirmed that they are not"
+    );
+    Err(Status::forbidden(&group_resource(), name, &why))
 }
 
 /// What is lowered stays at or above what was last seen in use.

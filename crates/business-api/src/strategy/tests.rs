@@ -229,6 +229,31 @@ fn a_main_write_raises_the_charge_and_never_lowers_it() {
 }
 
 #[test]
+fn new_names_with_each_write_do_not_add_up_in_the_charge() {
+    let (strategy, who) = (namespaces(), caller(Some("t"), ADMIN));
+    let list = |from: usize| -> Value {
+        (from..from + 256).map(|n| (format!("count/r{n}.x"), json!("1"))).collect()
+    };
+    let ask = |old: &Object, from: usize| {
+        let set = |o: &mut Object| o.set(&["spec", "hard"], list(from));
+        let (new, errors) = update(&strategy, &who, Part::Main, old, set).unwrap();
+        assert!(errors.is_empty(), "{errors:?}");
+        strategy.check_update(&context(&who), old, &new).map(|()| new)
+    };
+    let mut first = namespace();
+    first.set(&["spec", "hard"], list(0));
+    first.set(&["status", "cachedSpecHard"], list(0));
+    let second = ask(&first, 256).unwrap();
+    let refused = ask(&second, 512).unwrap_err();
+    assert_eq!(refused.code, 403);
+    assert!(refused.message.contains("wait until the cluster has confirmed"), "{}", refused.message);
+    assert!(ask(&second, 0).is_ok() && ask(&second, 128).is_ok(), "what is charged already");
+    let mut confirmed = second.clone();
+    confirmed.set(&["status", "cachedSpecHard"], list(256));
+    assert!(ask(&confirmed, 512).is_ok());
+}
+
+#[test]
 fn a_namespace_is_not_lowered_below_what_is_in_use() {
     let (strategy, old, who) = (namespaces(), namespace(), caller(Some("t"), ADMIN));
     let mut new = old.clone();
