@@ -23,7 +23,9 @@ use business_types::account;
 use business_types::charge::{self, Confirmation, Confirmed};
 use business_types::namespace::group_resource;
 use business_types::refusal::BELOW_USED;
-use business_types::{ChargedNamespace, NamespaceSpec, NamespaceStatus, Provenance, names, validation};
+use business_types::{
+    ChargedNamespace, NamespaceSpec, NamespaceStatus, Provenance, names, resources, validation,
+};
 use futures_util::future::BoxFuture;
 use meta::field::{FieldError, FieldErrors, Path};
 use meta::object::Object;
@@ -236,6 +238,7 @@ impl Strategy for NamespaceStrategy {
         object.set(&["status", "phase"], json!("Pending"));
         object.set(super::OBSERVED, json!(0));
         object.set(CHARGED, amounts_value(&spec.hard));
+        cx.warnings.extend(uncounted(&ResourceList::new(), &spec.hard));
         self.clusters.check_loaded()?;
         self.check_growth(None, object)
     }
@@ -274,6 +277,7 @@ impl Strategy for NamespaceStrategy {
             let hard = NamespaceSpec::of(object).map_err(|e| unreadable(&e))?.hard;
             let before = Typed::of(old)?;
             object.set(CHARGED, amounts_value(&charge::raise(before.mark(), &hard)));
+            cx.warnings.extend(uncounted(&before.spec.hard, &hard));
         }
         self.check_growth(Some(old), object)
     }
@@ -381,6 +385,15 @@ impl Strategy for NamespaceStrategy {
     fn name_rule(&self) -> NameRule {
         NameRule::Label
     }
+}
+
+/// What is granted anew and limits nothing in the cluster.
+fn uncounted<'a>(before: &'a ResourceList, hard: &'a ResourceList) -> impl Iterator<Item = String> + 'a {
+    let granted = hard.iter().filter(move |(resource, amount)| before.get(*resource) != Some(*amount));
+    granted.filter(|(resource, _)| resources::is_never_counted(resource)).map(|(resource, _)| {
+        let device = resource.strip_prefix("limits.").unwrap_or(resource);
+        format!("no cluster counts {resource}: write requests.{device}")
+    })
 }
 
 /// Each resource that is charged is a row in every batch that the namespace is part of, and a resource that is not asked

@@ -229,6 +229,27 @@ fn a_main_write_raises_the_charge_and_never_lowers_it() {
 }
 
 #[test]
+fn what_no_cluster_counts_is_told_when_it_is_granted() {
+    let who = caller(Some("t"), ADMIN);
+    let told = |old: &Object, hard: Value| {
+        let (mut cx, mut new) = (context(&who), old.clone());
+        new.set(&["spec", "hard"], hard);
+        namespaces().prepare_update(&mut cx, old, &mut new).unwrap();
+        (cx.warnings, new)
+    };
+    let gpu = json!({"nvidia.com/gpu": "2", "requests.nvidia.com/gpu": "2", "pods": "10"});
+    let mut made = namespace();
+    made.set(&["spec", "hard"], gpu.clone());
+    let mut cx = context(&who);
+    namespaces().prepare_create(&mut cx, &mut made).unwrap();
+    let text = "no cluster counts nvidia.com/gpu: write requests.nvidia.com/gpu";
+    assert_eq!(cx.warnings, [text]);
+    let (warnings, granted) = told(&namespace(), gpu.clone());
+    assert_eq!(warnings, [text]);
+    assert_eq!(told(&granted, gpu).0, [""; 0], "it was told");
+}
+
+#[test]
 fn new_names_with_each_write_do_not_add_up_in_the_charge() {
     let (strategy, who) = (namespaces(), caller(Some("t"), ADMIN));
     let list = |from: usize| -> Value {
