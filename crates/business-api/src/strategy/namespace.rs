@@ -239,8 +239,7 @@ impl Strategy for NamespaceStrategy {
         object.set(super::OBSERVED, json!(0));
         object.set(CHARGED, amounts_value(&spec.hard));
         cx.warnings.extend(uncounted(&ResourceList::new(), &spec.hard));
-        self.clusters.check_loaded()?;
-        self.check_growth(None, object)
+        self.clusters.check_loaded()
     }
 
     fn validate_create(&self, cx: &mut WriteContext<'_>, object: &Object) -> FieldErrors {
@@ -286,10 +285,19 @@ impl Strategy for NamespaceStrategy {
         &'a self,
         _cx: &'a mut WriteContext<'_>,
         view: View<'a>,
-        _old: Option<&'a Object>,
+        old: Option<&'a Object>,
         object: &'a mut Object,
     ) -> Option<BoxFuture<'a, Result<(), Status>>> {
-        take_tenant(view, self.parent(object), object)
+        if old.is_some() {
+            return take_tenant(view, self.parent(object), object);
+        }
+        Some(Box::pin(async move {
+            if let Some(taken) = take_tenant(view, self.parent(object), object) {
+                taken.await?;
+            }
+            // Which clusters there are for it is known with its tenant only.
+            self.check_growth(None, object)
+        }))
     }
 
     fn validate_update(&self, cx: &mut WriteContext<'_>, old: &Object, object: &Object) -> FieldErrors {
