@@ -213,8 +213,9 @@ impl Strategy for NamespaceStrategy {
     }
 
     fn parent_missing(&self, object: &Object, parent: &Key) -> Option<Status> {
-        let subject = RefusedObject { name: object.name(), kind: &REFUSED };
-        let missing = Violation::ScopeMissing { scope: Scope::new(account::PROJECT, &*parent.name) };
+        let scope = Scope::new(account::PROJECT, &*parent.name);
+        let subject = RefusedObject { name: object.name(), kind: &REFUSED, holds: Some(&scope) };
+        let missing = Violation::ScopeMissing { scope: scope.clone() };
         Some(refusal::status(subject, &[missing], &self.levels))
     }
 
@@ -359,7 +360,9 @@ impl Strategy for NamespaceStrategy {
     fn refusal(&self, cx: &WriteContext<'_>, object: &Object, violations: &[Violation]) -> Status {
         let moves = cx.part == Part::Sub(names::TRANSFER);
         let kind = if moves { &transfer::REFUSED } else { &REFUSED };
-        refusal::status(RefusedObject { name: object.name(), kind }, violations, &self.levels)
+        let project = Scope::new(account::PROJECT, object.namespace());
+        let holds = (!cx.sees_everything()).then_some(&project);
+        refusal::status(RefusedObject { name: object.name(), kind, holds }, violations, &self.levels)
     }
 
     fn cells(&self, object: &Object, _now_unix_seconds: i64) -> Vec<Value> {
