@@ -119,11 +119,13 @@ impl Clusters {
         self.kept.read().clusters.clone()
     }
 
-    /// Refuses what grows in a cluster that takes nothing. What the tenant may not use is told apart nowhere.
+    /// Refuses what grows in a cluster that takes nothing. What the tenant may not use is told apart nowhere, but to who has
+    /// something there.
     pub fn check_growth(&self, growth: ClusterGrowth<'_>) -> Result<(), Status> {
         let ClusterGrowth { before, after, resource, name } = growth;
         let closed = grown(before, after).find_map(|cluster| {
-            let known = self.get(cluster).filter(|known| known.allows(&after.tenant))?;
+            let is_there = before.is_some_and(|before| before.costs.contains_key(cluster));
+            let known = self.get(cluster).filter(|known| is_there || known.allows(&after.tenant))?;
             Some((cluster, known.closed?))
         });
         let Some((cluster, closed)) = closed else { return Ok(()) };
@@ -320,5 +322,7 @@ mod tests {
         assert_eq!(check(None, &charge("good", "1")), Ok(()));
         let foreign = Account { tenant: "u".to_owned(), ..charge("shut", "1") };
         assert_eq!(check(None, &foreign), Ok(()), "he is told that it is not there");
+        let more = Account { tenant: "u".to_owned(), ..charge("shut", "2") };
+        assert_eq!(check(Some(&foreign), &more).unwrap_err().code, 403, "he was taken off it, and is there");
     }
 }

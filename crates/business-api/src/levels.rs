@@ -155,11 +155,14 @@ impl Levels {
         users.filter(|(scope, _)| limits(scope).is_none()).map(|(scope, _)| scope.name.clone()).collect()
     }
 
-    /// Whether this names something that is held without an object.
-    pub fn holds(&self, uid: Uuid) -> bool {
+    /// Whether this names something that is held without an object, against one scope or, without one, against any.
+    pub fn holds(&self, uid: Uuid, against: Option<&Scope>) -> bool {
         let all = self.read();
-        let mut held = all.0.iter().flat_map(|sums| sums.scopes.values()).flat_map(|level| &level.held);
-        held.any(|held| held.uid.parse() == Ok(uid))
+        let is_there = |level: &Level| level.held.iter().any(|held| held.uid.parse() == Ok(uid));
+        match against {
+            Some(scope) => all.levels(scope).any(is_there),
+            None => all.0.iter().flat_map(|sums| sums.scopes.values()).any(is_there),
+        }
     }
 
     /// Follows all kinds for ever.
@@ -439,7 +442,8 @@ mod tests {
         assert_eq!(unowned.amount.to_string(), "15");
         assert_eq!(unowned.places, ["one (orphaned)", "two (orphaned)"]);
         assert_eq!(levels.unowned(&p, "c", "cpu"), None);
-        assert!(levels.holds(uid) && !levels.holds(Uuid::nil()));
+        assert!(levels.holds(uid, None) && !levels.holds(Uuid::nil(), None));
+        assert!(levels.holds(uid, Some(&p)) && !levels.holds(uid, Some(&Scope::new(SCOPE, "q"))));
         assert_eq!(levels.warnings(None, &charge("1")).len(), 1, "16 of 20");
         set(&levels, PROJECT, "", "p", Some(&project(json!([]))));
         assert_eq!(levels.unowned(&p, "c", "pods"), None);

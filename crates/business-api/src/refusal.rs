@@ -28,6 +28,8 @@ pub struct RefusedObject<'a> {
     pub name: &'a str,
     /// Its kind.
     pub kind: &'static RefusedKind,
+    /// The scope of whose holds its writer is told: that another's place is one is not his to know. None is any.
+    pub holds: Option<&'a Scope>,
 }
 
 /// A kind whose writes can be refused, and where it has the fields that a refusal names.
@@ -75,13 +77,13 @@ pub fn status(subject: RefusedObject<'_>, violations: &[Violation], levels: &Lev
     let base = match class {
         Class::Missing => missing(&of_class),
         Class::Terminating | Class::Locked | Class::Amount => {
-            Status::forbidden(&resource, name, &texts(&of_class, levels))
+            Status::forbidden(&resource, name, &texts(subject, &of_class, levels))
         }
         Class::Malformed => {
             let errors: FieldErrors = of_class.iter().map(|v| field_error(subject, v)).collect();
             Status::invalid(&(subject.kind.gvk)(), name, &errors)
         }
-        Class::Conflict => Status::conflict(&resource, name, &texts(&of_class, levels)),
+        Class::Conflict => Status::conflict(&resource, name, &texts(subject, &of_class, levels)),
     };
     base.with_causes(causes)
 }
@@ -130,12 +132,12 @@ fn missing(violations: &[&Violation]) -> Status {
     Status::not_found(&GroupResource::new(GROUP, format!("{}s", scope_word(kind))), name)
 }
 
-fn texts(violations: &[&Violation], levels: &Levels) -> String {
+fn texts(subject: RefusedObject<'_>, violations: &[&Violation], levels: &Levels) -> String {
     let told = violations.iter().map(|v| match v {
         Violation::DoesNotFit(shortage) | Violation::BelowAllocated(shortage) => {
             text(v) + &unowned(shortage, levels).as_ref().map(held).unwrap_or_default()
         }
-        Violation::ClaimTaken { claim, holder } if levels.holds(*holder) => {
+        Violation::ClaimTaken { claim, holder } if levels.holds(*holder, subject.holds) => {
             format!("{} is held: it is there, or was, and no object stands for it", claimed(claim))
         }
         other => text(other),
@@ -405,11 +407,11 @@ mod tests {
     }
 
     fn namespace(name: &str) -> RefusedObject<'_> {
-        RefusedObject { name, kind: &NAMESPACE }
+        RefusedObject { name, kind: &NAMESPACE, holds: None }
     }
 
     fn project(name: &str) -> RefusedObject<'_> {
-        RefusedObject { name, kind: &PROJECT }
+        RefusedObject { name, kind: &PROJECT, holds: None }
     }
 
     fn causes(status: &Status) -> Vec<(&str, &str)> {

@@ -68,8 +68,10 @@ pub enum Unconfirmed {
 /// The high-water mark after a write of status. Nothing raises it here; a confirmation may lower it, never below what
 /// is granted. For an object that is being deleted it may also say that nothing is left.
 pub fn confirm(object: Confirmed<'_>, said: Confirmation<'_>) -> Result<ResourceList, Unconfirmed> {
-    let lowers =
-        |proposed: &ResourceList| object.mark.iter().any(|(key, held)| amount(proposed, key) < *held);
+    // A key that it leaves out is lowered, too, whatever is charged of it: a mark of zeros is not an empty one.
+    let lowers = |proposed: &ResourceList| {
+        object.mark.iter().any(|(key, held)| proposed.get(key).is_none_or(|proposed| proposed < held))
+    };
     let Some(proposed) = said.proposed.filter(|proposed| lowers(proposed)) else {
         return Ok(object.mark.clone());
     };
@@ -156,6 +158,15 @@ mod tests {
         assert_eq!(decide(&mark, &mark, true, &ResourceList::new()), Ok(ResourceList::new()));
         assert!(decide(&mark, &mark, false, &ResourceList::new()).is_err());
         assert_eq!(decide(&ResourceList::new(), &mark, true, &mark), Ok(ResourceList::new()), "and stays so");
+        let zeros = list(&[("pods", "0")]);
+        assert_eq!(decide(&zeros, &zeros, true, &ResourceList::new()), Ok(ResourceList::new()));
+        assert_eq!(decide(&zeros, &zeros, false, &ResourceList::new()), Ok(zeros));
+    }
+
+    #[test]
+    fn a_key_of_which_nothing_was_charged_goes_like_any_other() {
+        let (mark, hard) = (list(&[("pods", "10"), ("services", "0")]), list(&[("pods", "10")]));
+        assert_eq!(decide(&mark, &hard, false, &hard), Ok(hard.clone()));
     }
 
     #[test]

@@ -78,6 +78,15 @@ pub(crate) fn is_counted(resource: &str) -> bool {
     COUNTED.contains(&resource) || is_extended(resource)
 }
 
+/// Whether no quota of Kubernetes ever counts a resource, though it takes the name: devices, of which only requests are
+/// counted (`requests.nvidia.com/gpu`). Classes of storage and of devices are names of k8s.io, and are counted.
+pub fn is_never_counted(resource: &str) -> bool {
+    is_extended(resource)
+        && !resource.starts_with("count/")
+        && !resource.starts_with("hugepages-")
+        && !resource.contains("k8s.io/")
+}
+
 /// Devices and the like: `nvidia.com/gpu`. They are whole.
 fn is_extended(resource: &str) -> bool {
     resource.contains('/')
@@ -118,6 +127,26 @@ mod tests {
             assert!(name_errors(malformed) > 0, "{malformed:?}");
         }
         assert!(name_errors(&"p".repeat(64)) >= 3, "too long, and in neither table");
+    }
+
+    #[test]
+    fn a_device_is_counted_by_its_requests_only() {
+        for never in ["nvidia.com/gpu", "example.com/x", "limits.nvidia.com/gpu"] {
+            assert!(is_never_counted(never), "{never}");
+        }
+        let counted = [
+            "requests.nvidia.com/gpu",
+            "requests.deviceclass.resource.kubernetes.io/gpu",
+            "count/deployments.apps",
+            "count/pods",
+            "hugepages-2Mi",
+            "requests.hugepages-2Mi",
+            "fast.storageclass.storage.k8s.io/requests.storage",
+            "gpu.deviceclass.resource.k8s.io/devices",
+        ];
+        for counted in QUOTA_RESOURCES.into_iter().chain(counted) {
+            assert!(!is_never_counted(counted), "{counted}");
+        }
     }
 
     #[test]

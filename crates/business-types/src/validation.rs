@@ -152,13 +152,14 @@ pub(crate) fn immutable<const N: usize>(fields: [(&str, &String, &String); N], d
         .collect()
 }
 
-/// What is wrong with a written project status. Amounts are not held against the spec: a status is a report.
+/// What is wrong with a written project status. Amounts are not held against the spec: a status is a report. So it names
+/// as many resources as the children do together.
 pub fn project_status(object: &Object, status: &ProjectStatus) -> FieldErrors {
     let path = Path::new("status");
     let mut errors = phase(object, &ProjectPhase::NAMES);
     for (cluster, used) in status.clusters.iter().filter(|(cluster, _)| *cluster != REGISTRY_DOMAIN) {
-        errors
-            .extend(amounts(&used.used, |resource| path.child("used").key(&format!("{cluster}.{resource}"))));
+        let at = |resource: &str| path.child("used").key(&format!("{cluster}.{resource}"));
+        errors.extend(each_amount(&used.used, at));
     }
     errors.extend(conditions(&status.conditions));
     errors
@@ -234,7 +235,7 @@ pub(crate) fn conditions(conditions: &[Condition]) -> FieldErrors {
 }
 
 /// Resources of one list: each is a row of the ledger, and of every batch that it is part of.
-const RESOURCES_MAX: usize = 256;
+pub const RESOURCES_MAX: usize = 256;
 
 pub(crate) fn amounts(list: &ResourceList, path: impl Fn(&str) -> Path) -> FieldErrors {
     let mut errors = FieldErrors::new();
@@ -242,6 +243,13 @@ pub(crate) fn amounts(list: &ResourceList, path: impl Fn(&str) -> Path) -> Field
         errors.push(FieldError::too_many(&path(resource), list.len(), RESOURCES_MAX));
         return errors;
     }
+    errors.extend(each_amount(list, path));
+    errors
+}
+
+/// The same for a list that is a sum of others.
+fn each_amount(list: &ResourceList, path: impl Fn(&str) -> Path) -> FieldErrors {
+    let mut errors = FieldErrors::new();
     for (resource, amount) in list {
         let at = path(resource);
         errors.extend(resources::check_name(resource, &at));

@@ -144,7 +144,8 @@ BEGIN
                 CONTINUE WHEN l_scope[r] <> scope;
                 IF l_key[r] <> '' THEN
                     was := coalesce(l_hard[r], amount_max);
-                    -- What its own children have above its limit counts here already: a raise takes it over.
+                    -- What its own children have above its limit counts here already: a raise takes it over, unless this
+                    -- row is above its limit itself. What would go when they have less would stay granted.
                     taken := 0;
                     IF t_delta[t] > 0 AND overdrawn THEN
                         SELECT coalesce(max(l_excess[k.i]), 0) INTO taken
@@ -152,12 +153,12 @@ BEGIN
                         WHERE l_scope[k.i] = own AND l_domain[k.i] = l_domain[r] AND l_key[k.i] = l_key[r];
                         l_yields[r] := l_yields[r] OR taken > 0;
                     END IF;
-                    IF t_delta[t] > taken AND l_allocated[r] + t_delta[t] - taken > was THEN
+                    IF t_delta[t] > 0 AND l_allocated[r] + greatest(t_delta[t] - taken, 0) > was THEN
                         violations := concat_ws(',', violations, json_build_object(
                             'kind', 'DoesNotFit', 'scope_kind', s_kind[scope], 'scope', s_name[scope], 'domain', l_domain[r],
                             'key', l_key[r], 'requested', (t_own[t] + t_delta[t])::text, 'hard', was::text,
                             'allocated', l_allocated[r]::text,
-                            'would_fit', (t_own[t] + taken + greatest(was - l_allocated[r], 0))::text));
+                            'would_fit', (t_own[t] + CASE WHEN l_allocated[r] > was THEN 0 ELSE taken + was - l_allocated[r] END)::text));
                     END IF;
                     IF t_carried[t] AND l_hard[r] IS NOT NULL THEN
                         keys := keys + 1;

@@ -29,7 +29,7 @@ pub(crate) const PLANTS: [Plant; 17] = [
         before: "ALTER TABLE ledger DROP CONSTRAINT ledger_never_over_committed",
         function: "decide_each",
         found_by: Finding::OverCommit,
-        find: "IF t_delta[t] > taken AND l_allocated[r] + t_delta[t] - taken > was THEN",
+        find: "IF t_delta[t] > 0 AND l_allocated[r] + greatest(t_delta[t] - taken, 0) > was THEN",
         replace: "IF false THEN",
     },
     Plant {
@@ -151,8 +151,8 @@ pub(crate) const PLANTS: [Plant; 17] = [
         before: "ALTER TABLE ledger DROP CONSTRAINT ledger_never_over_committed",
         function: "decide_each",
         found_by: Finding::OverCommit,
-        find: "IF t_delta[t] > taken AND l_allocated[r] + t_delta[t] - taken > was THEN",
-        replace: "IF t_delta[t] > taken AND l_allocated[r] + t_delta[t] - taken > was \
+        find: "IF t_delta[t] > 0 AND l_allocated[r] + greatest(t_delta[t] - taken, 0) > was THEN",
+        replace: "IF t_delta[t] > 0 AND l_allocated[r] + greatest(t_delta[t] - taken, 0) > was \
                   AND NOT (s_kind[scope] = 2 AND l_excess[r] > 0) THEN",
     },
     Plant {

@@ -194,15 +194,16 @@ impl JudgedWrite<'_> {
         self.after.costs.iter().map(more).filter(|(_, more)| *more > 0).collect()
     }
 
-    /// What grows must fit. What its own children have above its limit counts above already: a raise takes it over.
+    /// What grows must fit. What its own children have above its limit counts above already: a raise takes it over, where
+    /// all of it fits.
     fn judge_charge(&self, scope: &ScopeName, counts: &mut LimitCounts, findings: &mut Findings) {
         let books = &self.census.books;
         for (cell, more) in self.growth() {
             let excess = self.own().map_or(0, |own| books.row(own, cell).excess());
             counts.taken_over += u64::from(excess > 0);
             let row = books.row(scope, cell);
-            let total = row.total() + more - excess;
-            if let Some(hard) = row.hard.filter(|hard| more > excess && total > *hard) {
+            let total = row.total() + (more - excess).max(0);
+            if let Some(hard) = row.hard.filter(|hard| total > *hard) {
                 findings.add(Finding::OverCommit, || {
                     format!("{}: {} takes {total} of {hard} {cell} of {scope}", self.revision, self.name)
                 });
@@ -393,6 +394,18 @@ mod tests {
         story.tenant("t", Some(12));
         assert_eq!((story.found(), story.row(1, "fleet")), (Vec::new(), (12, 0)));
         story.tenant("t", Some(13));
+        assert_eq!(story.found(), [Finding::OverCommit]);
+    }
+
+    #[test]
+    fn nothing_is_taken_over_where_the_scope_above_is_above_its_limit_too() {
+        let mut story = Story::default();
+        story.cluster(12, &["cpu", "pods"]);
+        story.root("p", 12);
+        story.tenant("t", Some(10));
+        story.cluster(11, &["cpu", "pods"]);
+        assert_eq!((story.found(), story.row(1, "fleet")), (Vec::new(), (12, 1)));
+        story.tenant("t", Some(11));
         assert_eq!(story.found(), [Finding::OverCommit]);
     }
 

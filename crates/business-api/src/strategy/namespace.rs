@@ -23,7 +23,9 @@ use business_types::account;
 use business_types::charge::{self, Confirmation, Confirmed};
 use business_types::namespace::group_resource;
 use business_types::refusal::BELOW_USED;
-use business_types::{ChargedNamespace, NamespaceSpec, NamespaceStatus, Provenance, names, validation};
+use business_types::{
+    ChargedNamespace, NamespaceSpec, NamespaceStatus, Provenance, names, resources, validation,
+};
 use futures_util::future::BoxFuture;
 use meta::field::{FieldError, FieldErrors, Path};
 use meta::object::Object;
@@ -42,6 +44,8 @@ pub const SERVER_FIELDS: &[FieldPath] =
     &[&["spec", "clusterType"], &["spec", "clusterVersion"], &["spec", "clusterDisplayName"]];
 /// Why the charge of an adopted namespace goes on counting.
 const RELEASED: &str = "the namespace was adopted and stays in its cluster; it counts until it is unused";
+/// Resources that may be charged: what is asked for, and as much again that the cluster has not confirmed to be less.
+const CHARGED_MAX: usize = 2 * validation::RESOURCES_MAX;
 /// What a namespace's name is generated from when it can be derived from nothing.
 const NAME_PREFIX: &str = "ns";
 
@@ -209,8 +213,9 @@ impl Strategy for NamespaceStrategy {
     }
 
     fn parent_missing(&self, object: &Object, parent: &Key) -> Option<Status> {
-        let subject = RefusedObject { name: object.name(), kind: &REFUSED };
-        let missing = Violation::ScopeMissing { scope: Scope::new(account::PROJECT, &*parent.name) };
+        let scope = Scope::new(account::PROJECT, &*parent.name);
+        let subject = RefusedObject { name: object.name(), kind: &REFUSED, holds: Some(&scope) };
+        let missing = Violation::ScopeMissing { scope: scope.clone() };
         Some(refusal::status(subject, &[missing], &self.levels))
     }
 
@@ -234,8 +239,8 @@ impl Strategy for NamespaceStrategy {
         object.set(&["status", "phase"], json!("Pending"));
         object.set(super::OBSERVED, json!(0));
         object.set(CHARGED, amounts_value(&spec.hard));
-        self.clusters.check_loaded()?;
-        self.check_growth(None, object)
+        cx.warnings.extend(uncounted(&ResourceList::new(), &spec.hard));
+        self.clusters.check_loaded()
     }
 
     fn validate_create(&self, cx: &mut WriteContext<'_>, object: &Object) -> FieldErrors {
@@ -272,6 +277,7 @@ impl Strategy for NamespaceStrategy {
             let hard = NamespaceSpec::of(object).map_err(|e| unreadable(&e))?.hard;
             let before = Typed::of(old)?;
             object.set(CHARGED, amounts_value(&charge::raise(before.mark(), &hard)));
+            cx.warnings.extend(uncounted(&before.spec.hard, &hard));
         }
         self.check_growth(Some(old), object)
     }
@@ -280,10 +286,19 @@ impl Strategy for NamespaceStrategy {
         &'a self,
         _cx: &'a mut WriteContext<'_>,
         view: View<'a>,
-        _old: Option<&'a Object>,
+        old: Option<&'a Object>,
         object: &'a mut Object,
     ) -> Option<BoxFuture<'a, Result<(), Status>>> {
-        take_tenant(view, self.parent(object), object)
+        if old.is_some() {
+            return take_tenant(view, self.parent(object), object);
+        }
+        Some(Box::pin(async move {
+            if let Some(taken) = take_tenant(view, self.parent(object), object) {
+                taken.await?;
+            }
+            // Which clusters there are for it is known with its tenant only.
+            self.check_growth(None, object)
+        }))
     }
 
     fn validate_update(&self, cx: &mut WriteContext<'_>, old: &Object, object: &Object) -> FieldErrors {
@@ -317,7 +332,12 @@ impl Strategy for NamespaceStrategy {
     }
 
     fn check_update(&self, cx: &WriteContext<'_>, old: &Object, new: &Object) -> Result<(), Status> {
-        if cx.part == Part::Main { check_use(&Typed::of(old)?, &Typed::of(new)?, new.name()) } else { Ok(()) }
+        if cx.part != Part::Main {
+            return Ok(());
+        }
+        let (before, after) = (Typed::of(old)?, Typed::of(new)?);
+        check_charged(&before, &after, new.name())?;
+        check_use(&before, &after, new.name())
     }
 
     fn account(&self, object: &Object) -> Result<Account, Status> {
@@ -340,7 +360,9 @@ impl Strategy for NamespaceStrategy {
     fn refusal(&self, cx: &WriteContext<'_>, object: &Object, violations: &[Violation]) -> Status {
         let moves = cx.part == Part::Sub(names::TRANSFER);
         let kind = if moves { &transfer::REFUSED } else { &REFUSED };
-        refusal::status(RefusedObject { name: object.name(), kind }, violations, &self.levels)
+        let project = Scope::new(account::PROJECT, object.namespace());
+        let holds = (!cx.sees_everything()).then_some(&project);
+        refusal::status(RefusedObject { name: object.name(), kind, holds }, violations, &self.levels)
     }
 
     fn cells(&self, object: &Object, _now_unix_seconds: i64) -> Vec<Value> {
@@ -374,6 +396,29 @@ impl Strategy for NamespaceStrategy {
     fn name_rule(&self) -> NameRule {
         NameRule::Label
     }
+}
+
+/// What is granted anew and limits nothing in the cluster.
+fn uncounted<'a>(before: &'a ResourceList, hard: &'a ResourceList) -> impl Iterator<Item = String> + 'a {
+    let granted = hard.iter().filter(move |(resource, amount)| before.get(*resource) != Some(*amount));
+    granted.filter(|(resource, _)| resources::is_never_counted(resource)).map(|(resource, _)| {
+        let device = resource.strip_prefix("limits.").unwrap_or(resource);
+        format!("no cluster counts {resource}: write requests.{device}")
+    })
+}
+
+/// Each resource that is charged is a row in every batch that the namespace is part of, and a resource that is not asked
+/// for any more is charged until the cluster has confirmed it: without a bound, new names with each write would add up.
+fn check_charged(before: &Typed, after: &Typed, name: &str) -> Result<(), Status> {
+    let charged = after.mark().len();
+    if charged <= CHARGED_MAX || charged <= before.mark().len() {
+        return Ok(());
+    }
+    let why = format!(
+        "{charged} resources would be charged, and at most {CHARGED_MAX} can be: so many that are not asked for any more \
+         are still charged; wait until the cluster has confirmed that they are not"
+    );
+    Err(Status::forbidden(&group_resource(), name, &why))
 }
 
 /// What is lowered stays at or above what was last seen in use.

@@ -182,7 +182,7 @@ impl Strategy for ProjectStrategy {
     }
 
     fn parent_missing(&self, object: &Object, parent: &Key) -> Option<Status> {
-        let subject = RefusedObject { name: object.name(), kind: &REFUSED };
+        let subject = RefusedObject { name: object.name(), kind: &REFUSED, holds: None };
         let missing = Violation::ScopeMissing { scope: Scope::new(account::PROJECT, &*parent.name) };
         Some(refusal::status(subject, &[missing], &self.levels))
     }
@@ -328,7 +328,11 @@ impl Strategy for ProjectStrategy {
     }
 
     fn refusal(&self, _cx: &WriteContext<'_>, object: &Object, violations: &[Violation]) -> Status {
-        refusal::status(RefusedObject { name: object.name(), kind: &REFUSED }, violations, &self.levels)
+        refusal::status(
+            RefusedObject { name: object.name(), kind: &REFUSED, holds: None },
+            violations,
+            &self.levels,
+        )
     }
 
     fn name_rule(&self) -> NameRule {

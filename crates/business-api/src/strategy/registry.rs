@@ -66,8 +66,8 @@ impl<K: RegistryKind> RegistryStrategy<K> {
         },
     };
 
-    fn subject(object: &Object) -> RefusedObject<'_> {
-        RefusedObject { name: object.name(), kind: Self::REFUSED }
+    fn subject<'a>(object: &'a Object, holds: Option<&'a Scope>) -> RefusedObject<'a> {
+        RefusedObject { name: object.name(), kind: Self::REFUSED, holds }
     }
 
     /// What the registry has told stays, whatever a caller with a tenant sends.
@@ -159,8 +159,9 @@ impl<K: RegistryKind> Strategy for RegistryStrategy<K> {
     }
 
     fn parent_missing(&self, object: &Object, parent: &Key) -> Option<Status> {
-        let missing = Violation::ScopeMissing { scope: Scope::new(account::PROJECT, &*parent.name) };
-        Some(refusal::status(Self::subject(object), &[missing], &self.levels))
+        let scope = Scope::new(account::PROJECT, &*parent.name);
+        let missing = Violation::ScopeMissing { scope: scope.clone() };
+        Some(refusal::status(Self::subject(object, Some(&scope)), &[missing], &self.levels))
     }
 
     fn prepare_create(&self, cx: &mut WriteContext<'_>, object: &mut Object) -> Result<(), Status> {
@@ -261,8 +262,10 @@ impl<K: RegistryKind> Strategy for RegistryStrategy<K> {
         self.levels.warnings(before, after)
     }
 
-    fn refusal(&self, _cx: &WriteContext<'_>, object: &Object, violations: &[Violation]) -> Status {
-        refusal::status(Self::subject(object), violations, &self.levels)
+    fn refusal(&self, cx: &WriteContext<'_>, object: &Object, violations: &[Violation]) -> Status {
+        let project = Scope::new(account::PROJECT, object.namespace());
+        let holds = (!cx.sees_everything()).then_some(&project);
+        refusal::status(Self::subject(object, holds), violations, &self.levels)
     }
 
     fn cells(&self, object: &Object, _now_unix_seconds: i64) -> Vec<Value> {

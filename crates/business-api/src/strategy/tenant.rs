@@ -174,7 +174,11 @@ impl Strategy for TenantStrategy {
     }
 
     fn refusal(&self, _cx: &WriteContext<'_>, object: &Object, violations: &[Violation]) -> Status {
-        refusal::status(RefusedObject { name: object.name(), kind: &REFUSED }, violations, &self.levels)
+        refusal::status(
+            RefusedObject { name: object.name(), kind: &REFUSED, holds: None },
+            violations,
+            &self.levels,
+        )
     }
 
     fn name_rule(&self) -> NameRule {

@@ -229,6 +229,52 @@ fn a_main_write_raises_the_charge_and_never_lowers_it() {
 }
 
 #[test]
+fn what_no_cluster_counts_is_told_when_it_is_granted() {
+    let who = caller(Some("t"), ADMIN);
+    let told = |old: &Object, hard: Value| {
+        let (mut cx, mut new) = (context(&who), old.clone());
+        new.set(&["spec", "hard"], hard);
+        namespaces().prepare_update(&mut cx, old, &mut new).unwrap();
+        (cx.warnings, new)
+    };
+    let gpu = json!({"nvidia.com/gpu": "2", "requests.nvidia.com/gpu": "2", "pods": "10"});
+    let mut made = namespace();
+    made.set(&["spec", "hard"], gpu.clone());
+    let mut cx = context(&who);
+    namespaces().prepare_create(&mut cx, &mut made).unwrap();
+    let text = "no cluster counts nvidia.com/gpu: write requests.nvidia.com/gpu";
+    assert_eq!(cx.warnings, [text]);
+    let (warnings, granted) = told(&namespace(), gpu.clone());
+    assert_eq!(warnings, [text]);
+    assert_eq!(told(&granted, gpu).0, [""; 0], "it was told");
+}
+
+#[test]
+fn new_names_with_each_write_do_not_add_up_in_the_charge() {
+    let (strategy, who) = (namespaces(), caller(Some("t"), ADMIN));
+    let list = |from: usize| -> Value {
+        (from..from + 256).map(|n| (format!("count/r{n}.x"), json!("1"))).collect()
+    };
+    let ask = |old: &Object, from: usize| {
+        let set = |o: &mut Object| o.set(&["spec", "hard"], list(from));
+        let (new, errors) = update(&strategy, &who, Part::Main, old, set).unwrap();
+        assert!(errors.is_empty(), "{errors:?}");
+        strategy.check_update(&context(&who), old, &new).map(|()| new)
+    };
+    let mut first = namespace();
+    first.set(&["spec", "hard"], list(0));
+    first.set(&["status", "cachedSpecHard"], list(0));
+    let second = ask(&first, 256).unwrap();
+    let refused = ask(&second, 512).unwrap_err();
+    assert_eq!(refused.code, 403);
+    assert!(refused.message.contains("wait until the cluster has confirmed"), "{}", refused.message);
+    assert!(ask(&second, 0).is_ok() && ask(&second, 128).is_ok(), "what is charged already");
+    let mut confirmed = second.clone();
+    confirmed.set(&["status", "cachedSpecHard"], list(256));
+    assert!(ask(&confirmed, 512).is_ok());
+}
+
+#[test]
 fn a_namespace_is_not_lowered_below_what_is_in_use() {
     let (strategy, old, who) = (namespaces(), namespace(), caller(Some("t"), ADMIN));
     let mut new = old.clone();

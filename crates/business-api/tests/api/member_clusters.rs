@@ -82,6 +82,29 @@ async fn what_is_cordoned_for_one_tenant_is_not_there_for_another() {
 }
 
 #[tokio::test]
+async fn whoever_is_in_two_tenants_is_told_of_a_cordon_by_the_one_whose_project_it_is() {
+    let world = world().await;
+    let both = world.host_user("both");
+    let access = json!({"spec": {"access": [{"kind": "User", "name": "both", "role": "edit"}]}});
+    world.admin("u").post("/projects", project("theirs", pods("5"))).await.expect(201);
+    for (tenant, project) in [("t", PROJECT), ("u", "/projects/theirs")] {
+        world.admin(tenant).patch(project, access.clone()).await.expect(200);
+    }
+    let make = async |place: &str, project: &str, cluster: &str| {
+        let mut body = namespace(place, pods("1"));
+        body["spec"]["clusterName"] = json!(cluster);
+        both.post(&namespaces(project), body).await
+    };
+    until("he may make some", async || make("first", "theirs", "c1").await.code == 201).await;
+    let closed = json!({"spec": {"cordoned": true, "tenants": ["t"]}});
+    world.operator().patch(C1, closed).await.expect(200);
+    until("it is known", async || make("second", "p", "c1").await.code == 403).await;
+    let [hidden, absent] = [make("third", "theirs", "c1").await, make("third", "theirs", "nowhere").await];
+    assert_eq!((hidden.code, hidden.causes()), (absent.code, absent.causes()));
+    assert_eq!((hidden.code, hidden.causes()[0].0.as_str()), (422, "FieldValueNotFound"), "{hidden:?}");
+}
+
+#[tokio::test]
 async fn a_cluster_that_goes_waits_and_takes_nothing_meanwhile() {
     let world = world().await;
     let operator = world.operator();

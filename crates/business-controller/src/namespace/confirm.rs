@@ -6,6 +6,7 @@
 use super::kind::NamespaceView;
 use crate::member::ClusterQuota;
 use crate::seal::Sealed;
+use business_types::resources;
 use meta::quantity::{Quantity, ResourceList};
 
 /// Whether the member cluster's admission counts with exactly what the object asks for, and with nothing older.
@@ -31,8 +32,9 @@ pub fn charge(object: &NamespaceView, quota: &ClusterQuota, sealed: Option<&Seal
     let mut new = ResourceList::new();
     for (key, hard) in &object.spec.hard {
         let before = old.get(key).unwrap_or(hard);
-        // Use that is not counted yet may be anything up to what was granted.
-        let used = quota.status_used.get(key).unwrap_or(before);
+        // Use that is not counted yet may be anything up to what was granted. What no quota counts is enforced nowhere.
+        let uncounted = resources::is_never_counted(key).then_some(hard);
+        let used = quota.status_used.get(key).or(uncounted).unwrap_or(before);
         new.insert(key.clone(), (*hard).max((*used).min(*before)));
     }
     (new != *old).then_some(new)

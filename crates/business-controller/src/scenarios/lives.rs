@@ -203,6 +203,19 @@ async fn a_namespace_is_refunded_after_it_was_seen_gone() {
     assert_eq!(world.server.find(OBJECT), None, "it goes with its charge");
 }
 
+#[tokio::test]
+async fn a_namespace_that_is_granted_nothing_goes_like_any_other() {
+    let world = World::new();
+    world.holds(&pending(&[("pods", "0")]));
+    world.pass().await.unwrap();
+    world.watches();
+    world.holds(&world.seen().ending());
+    assert!(matches!(world.pass().await.unwrap(), PassOutcome::WaitingFor(_)));
+    world.watches();
+    assert_eq!(world.pass().await.unwrap(), PassOutcome::Applied);
+    assert_eq!(world.server.find(OBJECT), None);
+}
+
 /// A namespace that is being deleted, and was seen by a watch that tells nothing any more.
 async fn ending_unwatched() -> World {
     let world = World::new();

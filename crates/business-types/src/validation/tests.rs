@@ -23,6 +23,19 @@ fn a_list_has_as_many_resources_as_anybody_needs_and_no_more() {
 }
 
 #[test]
+fn a_project_reports_all_that_its_children_name() {
+    let mut used = (0..300).map(|n| (format!("count/r{n:03}.x"), json!("1"))).collect::<Value>();
+    let check = |used: &Value| {
+        let object = json!({"status": {"phase": "Active", "clusters": {"c1": {"used": used}}}});
+        let object = Object::new(object).unwrap();
+        project_status(&object, &ProjectStatus::of(&object).unwrap())
+    };
+    assert_eq!(causes(&check(&used)), []);
+    used["pods"] = json!("-1");
+    assert_eq!(causes(&check(&used)), [("FieldValueInvalid", "status.used[c1.pods]")]);
+}
+
+#[test]
 fn project_refusals_name_the_fields_that_clients_know() {
     let table = [
         (project_with(&json!({"pods": "-1"})), vec![("FieldValueInvalid", "spec.clusters[c1pods]")]),

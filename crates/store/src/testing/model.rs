@@ -200,11 +200,12 @@ impl Model {
                 let hard =
                     list.and_then(|list| list.hard.get(resource)).map_or(AMOUNT_MAX, |hard| hard.nanos());
                 let allocated = self.allocated(to, cluster, resource);
-                // What its own children have above its limit counts here already.
+                // What its own children have above its limit counts here already. It is taken over where all fits.
                 let taken =
                     granted(write.change.before()).map_or(0, |own| self.excess(own, cluster, resource));
                 let delta = want.nanos() - own;
-                if delta > taken && allocated + delta - taken > hard {
+                if delta > 0 && allocated + (delta - taken).max(0) > hard {
+                    let room = if allocated > hard { 0 } else { taken + hard - allocated };
                     violations.push(Violation::DoesNotFit(Shortage {
                         scope: name(),
                         domain: cluster.to_owned(),
@@ -212,10 +213,7 @@ impl Model {
                         requested: *want,
                         hard: Quantity::from_nanos(hard, want.format()),
                         allocated: Quantity::from_nanos(allocated, want.format()),
-                        would_fit: Quantity::from_nanos(
-                            own + taken + (hard - allocated).max(0),
-                            want.format(),
-                        ),
+                        would_fit: Quantity::from_nanos(own + room, want.format()),
                     }));
                 }
             }

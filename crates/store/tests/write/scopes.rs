@@ -275,6 +275,35 @@ async fn a_raise_takes_over_what_counts_above_already() {
 }
 
 #[tokio::test]
+async fn nothing_is_taken_over_where_the_scope_above_is_above_its_limit_too() {
+    let tree = Tree::new().await;
+    let p = tree.create(Object::project("t", "p", "c1: cpu=15")).await.unwrap();
+    let c1 = tree.create(Object::cluster("c1", "c1: cpu=15")).await.unwrap();
+    let t = tree.create(yielding(Object::tenant("t", "c1: cpu=10"), Undercut::WhereUnlimited)).await.unwrap();
+    let derived = |amount| yielding(Object::cluster("c1", &format!("c1: cpu={amount}")), Undercut::Taken);
+    let c1 = tree.update(&c1, derived(12)).await.unwrap();
+    // What exceeds the ceiling would be granted for good when the project has less, and what is granted would not fit.
+    for raised in ["c1: cpu=11", "c1: cpu=15", "c1: cpu=16"] {
+        let over = refused(tree.update(&t, Object::tenant("t", raised)).await);
+        assert_eq!(short(&over), [(fleet(), "c1/cpu".to_owned(), "10".to_owned())], "{raised}");
+    }
+    tree.check([p.clone(), c1.clone(), t.clone()]).await;
+
+    // From above it can be legitimised.
+    let c1 = tree.update(&c1, derived(15)).await.unwrap();
+    let t = tree.update(&t, Object::tenant("t", "c1: cpu=15")).await.unwrap();
+    tree.check([p.clone(), c1.clone(), t.clone()]).await;
+
+    // With less below, what is above goes.
+    let p = tree.update(&p, Object::project("t", "p", "c1: cpu=1")).await.unwrap();
+    let t = tree.update(&t, Object::tenant("t", "c1: cpu=10")).await.unwrap();
+    let c1 = tree.update(&c1, derived(10)).await.unwrap();
+    let over = refused(tree.update(&t, Object::tenant("t", "c1: cpu=11")).await);
+    assert_eq!(short(&over), [(fleet(), "c1/cpu".to_owned(), "10".to_owned())]);
+    tree.check([p, c1, t]).await;
+}
+
+#[tokio::test]
 async fn a_cluster_that_shrinks_refuses_growth_and_nothing_else() {
     let tree = Tree::new().await;
     let c1 = tree.create(Object::cluster("c1", "c1: cpu=10")).await.unwrap();

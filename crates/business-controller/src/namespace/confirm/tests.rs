@@ -118,6 +118,19 @@ fn use_that_is_not_counted_yet_may_be_anything() {
 }
 
 #[test]
+fn what_no_quota_counts_is_refunded_with_the_confirmation() {
+    let (gpu, jobs) = ("nvidia.com/gpu", "count/jobs.batch");
+    let object = pending(&[("pods", "1"), (gpu, "8"), (jobs, "8")]);
+    let object = object.asks(&[("pods", "1"), (gpu, "2"), (jobs, "2")]);
+    let unknown = amounts(&[("pods", "1"), (gpu, "2"), (jobs, "8")]);
+    assert_eq!(charged(&object, &object.written()), None, "written, but not enforced");
+    assert_eq!(charged(&object, &object.written().enforced(&[("pods", "0")])), Some(unknown));
+    let counted = object.written().enforced(&[("pods", "0"), (gpu, "5"), (jobs, "0")]);
+    let known = amounts(&[("pods", "1"), (gpu, "5"), (jobs, "2")]);
+    assert_eq!(charged(&object, &counted), Some(known), "a cluster that counts it all the same is believed");
+}
+
+#[test]
 fn a_resource_that_is_not_asked_for_any_more_is_refunded_with_the_confirmation() {
     let object = pending(&[("pods", "10"), ("services", "2")]).asks(&[("pods", "10")]);
     let quota = object.written().enforced(&[("pods", "1")]);
