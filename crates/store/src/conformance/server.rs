@@ -83,7 +83,7 @@ async fn sessions(one: &mut PgConnection, two: &mut PgConnection) -> Result<Sigh
     if other == first || again != first {
         return Ok(Sight::broken(
             "two connections share a session: there is a proxy in between that pools transactions. Name the server \
-             itself, or a pool of sessions",
+             itself",
         ));
     }
     Ok(Sight::holds("each connection has its own"))
