@@ -1,5 +1,5 @@
 use super::{Bench, Check, Sight, execute, number, text};
-use crate::migrate::{SERVER_VERSION_MIN, ServerVersion, server_version};
+use crate::migrate::{SERVER_VERSION_MIN, ServerVersion, encoding, encoding_trouble, server_version};
 use sqlx::PgConnection;
 
 /// The oldest that is tested.
@@ -26,6 +26,10 @@ impl Bench {
                 SESSIONS,
                 "prepared statements, settings and LISTEN, which last as long as a connection",
             ),
+            encoding(one)
+                .await
+                .map_or_else(Sight::from, |own| encoding_of(&own))
+                .called("encoding", "every write: an object may hold any character"),
             on(one, "fsync").await.called("fsync", "what was acknowledged outlasts a loss of power"),
             on(one, "full_page_writes")
                 .await
@@ -52,6 +56,10 @@ pub(super) fn version_of(number: i64) -> Sight {
         }
         _ => Sight::broken(format!("{told} is too old: {} is needed", ServerVersion(SERVER_VERSION_MIN))),
     }
+}
+
+fn encoding_of(own: &str) -> Sight {
+    encoding_trouble(own).map_or_else(|| Sight::holds(own), Sight::broken)
 }
 
 async fn writable(one: &mut PgConnection) -> Result<Sight, sqlx::Error> {
@@ -147,5 +155,11 @@ mod tests {
         let verdicts =
             [90_600, 120_022, 130_000, 140_019, 150_018, 170_011].map(|number| version_of(number).verdict);
         assert_eq!(verdicts, [Broken, Broken, Doubtful, Doubtful, Holds, Holds]);
+    }
+
+    #[test]
+    fn only_one_encoding_has_every_character() {
+        let verdicts = ["UTF8", "LATIN1", "SQL_ASCII"].map(|own| encoding_of(own).verdict);
+        assert_eq!(verdicts, [Holds, Broken, Broken]);
     }
 }

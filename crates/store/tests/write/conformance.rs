@@ -172,3 +172,16 @@ async fn a_server_that_is_too_old_is_told_and_not_migrated() {
     let refused = store::Store::migrate(&url).await.unwrap_err().to_string();
     assert!(refused.contains("PostgreSQL 11.22 is too old"), "{refused}");
 }
+
+#[tokio::test]
+async fn a_database_that_lacks_characters_is_told_and_not_migrated() {
+    let server = Server::start(&[]).await.unwrap();
+    let make = "CREATE DATABASE latin ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0";
+    sqlx::query(make).execute(&mut server.admin().await.unwrap()).await.unwrap();
+    let url = server.url("latin");
+    let checks = tried(&url).await;
+    assert_eq!(with(&checks, Verdict::Broken), ["encoding", "the schema"], "{checks:#?}");
+    assert!(named(&checks, "encoding").found.contains("LATIN1"), "{checks:#?}");
+    let refused = store::Store::migrate(&url).await.unwrap_err().to_string();
+    assert!(refused.contains("ENCODING 'UTF8'"), "{refused}");
+}
