@@ -1,5 +1,6 @@
-use super::{Bench, Check, Sight, execute, number, text};
+use super::{Bench, Check, Sight, execute, in_time, number, text};
 use crate::migrate::{SERVER_VERSION_MIN, ServerVersion, encoding, encoding_trouble, server_version};
+use crate::server::home;
 use sqlx::PgConnection;
 
 /// The oldest that is tested.
@@ -30,6 +31,9 @@ impl Bench {
                 .await
                 .map_or_else(Sight::from, |own| encoding_of(&own))
                 .called("encoding", "every write: an object may hold any character"),
+            identity(one)
+                .await
+                .called("tells its identity", "a restore is noticed also by a replica that starts after it"),
             on(one, "fsync").await.called("fsync", "what was acknowledged outlasts a loss of power"),
             on(one, "full_page_writes")
                 .await
@@ -95,6 +99,18 @@ async fn sessions(one: &mut PgConnection, two: &mut PgConnection) -> Result<Sigh
         ));
     }
     Ok(Sight::holds("each connection has its own"))
+}
+
+/// Without it a replica compares a history with what it has seen itself, and one that starts has seen nothing.
+async fn identity(one: &mut PgConnection) -> Sight {
+    match in_time(home(one, false)).await {
+        Ok(Some(_home)) => Sight::holds("with its timeline"),
+        Ok(None) => Sight::skipped("not tried: a standby has none of its own"),
+        Err(error @ sqlx::Error::Database(_)) => {
+            Sight::doubtful(format!("{error}: say `business-api audit --restored` after each restore"))
+        }
+        Err(error) => Sight::from(error),
+    }
 }
 
 /// A setting with a default that our sessions may change; `None` where the server does not tell.

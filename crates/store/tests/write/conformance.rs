@@ -35,9 +35,14 @@ async fn a_postgresql_as_it_comes_will_do_and_nothing_is_left_in_it() {
     assert_eq!(with(&checks, Verdict::Broken), Vec::<&str>::new(), "{checks:#?}");
     assert_eq!(with(&checks, Verdict::Skipped), Vec::<&str>::new());
     assert_eq!(named(&checks, "synchronous standby").verdict, Verdict::Doubtful);
-    for name in
-        ["row locks", "what waited for a row looks again", "snapshots", "NOTIFY", "the batch function"]
-    {
+    for name in [
+        "tells its identity",
+        "row locks",
+        "what waited for a row looks again",
+        "snapshots",
+        "NOTIFY",
+        "the batch function",
+    ] {
         assert_eq!(named(&checks, name).verdict, Verdict::Holds, "{:?}", named(&checks, name));
     }
     assert_eq!(schemas(&server).await, 0);
@@ -184,4 +189,18 @@ async fn a_database_that_lacks_characters_is_told_and_not_migrated() {
     assert!(named(&checks, "encoding").found.contains("LATIN1"), "{checks:#?}");
     let refused = store::Store::migrate(&url).await.unwrap_err().to_string();
     assert!(refused.contains("ENCODING 'UTF8'"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_tell_its_identity_is_told() {
+    let server = Server::start(&[]).await.unwrap();
+    let plain = "CREATE ROLE plain LOGIN; GRANT CREATE ON DATABASE postgres TO plain;
+         REVOKE EXECUTE ON FUNCTION pg_control_system() FROM PUBLIC";
+    sqlx::raw_sql(plain).execute(&mut server.admin().await.unwrap()).await.unwrap();
+    let checks = tried(&server.url("postgres").replace("postgres@", "plain@")).await;
+    assert_eq!(with(&checks, Verdict::Broken), Vec::<&str>::new(), "{checks:#?}");
+    assert_eq!(with(&checks, Verdict::Skipped), Vec::<&str>::new(), "{checks:#?}");
+    let identity = named(&checks, "tells its identity");
+    assert_eq!(identity.verdict, Verdict::Doubtful);
+    assert!(identity.found.contains("audit --restored"), "{}", identity.found);
 }
