@@ -43,7 +43,11 @@ fn text(checks: &[Check], fit: bool) -> String {
         }
     }
     let count = |verdict| checks.iter().filter(|check| check.verdict == verdict).count();
-    let verdict = if fit { "will do" } else { "will not do" };
+    let verdict = match (fit, count(Verdict::Broken)) {
+        (true, _) => "will do",
+        (false, 0) => "was not tried in full",
+        (false, _) => "will not do",
+    };
     lines.push(format!(
         "this server {verdict}: {} of {} hold, {} doubtful, {} broken, {} skipped",
         count(Verdict::Holds),
@@ -61,4 +65,22 @@ fn json_text(checks: &[Check], fit: bool) -> String {
         json!({"name": name, "carries": carries, "verdict": word(*verdict), "found": found})
     };
     json!({"fit": fit, "checks": checks.iter().map(check).collect::<Vec<_>>()}).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_was_not_tried_is_not_called_unfit() {
+        let check = |verdict| Check { name: "a", carries: "b", verdict, found: "c".to_owned() };
+        let last = |verdicts: &[Verdict]| {
+            let checks: Vec<Check> = verdicts.iter().copied().map(check).collect();
+            text(&checks, false).lines().last().unwrap().to_owned()
+        };
+        let skipped = last(&[Verdict::Holds, Verdict::Skipped]);
+        assert!(skipped.starts_with("this server was not tried in full"), "{skipped}");
+        let broken = last(&[Verdict::Broken, Verdict::Skipped]);
+        assert!(broken.starts_with("this server will not do"), "{broken}");
+    }
 }

@@ -27,7 +27,7 @@ pub enum Verdict {
     Doubtful,
     /// A promise of the store does not hold on this server, or the store does not work there.
     Broken,
-    /// It could not be tried, because of another check.
+    /// It could not be tried: another check has failed, or something in between does not let it.
     Skipped,
 }
 

@@ -54,6 +54,32 @@ pub(crate) async fn server_version(connection: &mut PgConnection) -> Result<i64,
     told.parse().map_err(|error: std::num::ParseIntError| sqlx::Error::Decode(Box::new(error)))
 }
 
+/// How the database keeps its texts.
+pub(crate) async fn encoding(connection: &mut PgConnection) -> Result<String, sqlx::Error> {
+    sqlx::raw_sql("SELECT current_setting('server_encoding')").fetch_one(connection).await?.try_get(0)
+}
+
+/// What is wrong with an encoding. An object may hold any character, and a write of one that the encoding lacks would fail.
+pub(crate) fn encoding_trouble(encoding: &str) -> Option<String> {
+    (encoding != "UTF8").then(|| {
+        format!(
+            "the encoding of the database is {encoding}: make one with ENCODING 'UTF8' TEMPLATE template0, for texts \
+             may have any character"
+        )
+    })
+}
+
+/// Whether this server and this database can have the schema at all.
+async fn suits(connection: &mut PgConnection) -> Result<(), Error> {
+    let version = server_version(connection).await.map_err(|error| connect::unavailable(&error))?;
+    if version < SERVER_VERSION_MIN {
+        let (own, least) = (ServerVersion(version), ServerVersion(SERVER_VERSION_MIN));
+        return Err(Error::Schema(format!("PostgreSQL {own} is too old: {least} is needed")));
+    }
+    let encoding = encoding(connection).await.map_err(|error| connect::unavailable(&error))?;
+    encoding_trouble(&encoding).map_or(Ok(()), |trouble| Err(Error::Schema(trouble)))
+}
+
 /// Brings the schema to this version. Several replicas may call it at once; one works, the others wait. A schema
 /// that is newer than this program is left alone, and said.
 pub(crate) async fn migrate(url: &str) -> Result<(), Error> {
@@ -85,11 +111,7 @@ async fn run(migrations: &Migrator, url: &str) -> Result<(), Error> {
             .execute(&mut connection)
             .await
             .map_err(|error| connect::unavailable(&error))?;
-        let version = server_version(&mut connection).await.map_err(|error| connect::unavailable(&error))?;
-        if version < SERVER_VERSION_MIN {
-            let (own, least) = (ServerVersion(version), ServerVersion(SERVER_VERSION_MIN));
-            return Err(Error::Schema(format!("PostgreSQL {own} is too old: {least} is needed")));
-        }
+        suits(&mut connection).await?;
         let migrated = match migrations.run_direct(None, &mut connection, false).await {
             Err(MigrateError::VersionMissing(newer)) if newer > newest(migrations) => {
                 let own = newest(migrations);

@@ -85,18 +85,22 @@ impl Told {
 
 /// Asks a server who it is.
 pub(crate) async fn ask(cache: &CacheInner, connection: &mut PgConnection) -> Result<Told, sqlx::Error> {
-    match sql::rows(connection, cache.config.prepared, TELL, &[]).await {
-        Ok(rows) => {
-            let row = rows.first().ok_or(sqlx::Error::RowNotFound)?;
-            let (identity, relation): (Option<String>, Option<String>) = (row.try_get(0)?, row.try_get(1)?);
-            Ok(identity.map_or(Told::Recovering, |identity| Told::Server(Home { identity, relation })))
-        }
+    match home(connection, cache.config.prepared).await {
+        Ok(home) => Ok(home.map_or(Told::Recovering, Told::Server)),
         Err(sqlx::Error::Database(error)) => {
             tracing::debug!(%error, "the server does not tell its identity");
             Ok(Told::Nothing)
         }
         Err(error) => Err(error),
     }
+}
+
+/// Where a connection leads; `None` while the server recovers. The error of a database says that it does not tell.
+pub(crate) async fn home(connection: &mut PgConnection, prepared: bool) -> Result<Option<Home>, sqlx::Error> {
+    let rows = sql::rows(connection, prepared, TELL, &[]).await?;
+    let row = rows.first().ok_or(sqlx::Error::RowNotFound)?;
+    let (identity, relation): (Option<String>, Option<String>) = (row.try_get(0)?, row.try_get(1)?);
+    Ok(identity.map(|identity| Home { identity, relation }))
 }
 
 /// What the database remembers.

@@ -1,5 +1,6 @@
-use super::{Bench, Check, Sight, execute, number, text};
-use crate::migrate::{SERVER_VERSION_MIN, ServerVersion, server_version};
+use super::{Bench, Check, Sight, execute, in_time, number, text};
+use crate::migrate::{SERVER_VERSION_MIN, ServerVersion, encoding, encoding_trouble, server_version};
+use crate::server::home;
 use sqlx::PgConnection;
 
 /// The oldest that is tested.
@@ -26,6 +27,13 @@ impl Bench {
                 SESSIONS,
                 "prepared statements, settings and LISTEN, which last as long as a connection",
             ),
+            encoding(one)
+                .await
+                .map_or_else(Sight::from, |own| encoding_of(&own))
+                .called("encoding", "every write: an object may hold any character"),
+            identity(one)
+                .await
+                .called("tells its identity", "a restore is noticed also by a replica that starts after it"),
             on(one, "fsync").await.called("fsync", "what was acknowledged outlasts a loss of power"),
             on(one, "full_page_writes")
                 .await
@@ -52,6 +60,10 @@ pub(super) fn version_of(number: i64) -> Sight {
         }
         _ => Sight::broken(format!("{told} is too old: {} is needed", ServerVersion(SERVER_VERSION_MIN))),
     }
+}
+
+fn encoding_of(own: &str) -> Sight {
+    encoding_trouble(own).map_or_else(|| Sight::holds(own), Sight::broken)
 }
 
 async fn writable(one: &mut PgConnection) -> Result<Sight, sqlx::Error> {
@@ -83,10 +95,22 @@ async fn sessions(one: &mut PgConnection, two: &mut PgConnection) -> Result<Sigh
     if other == first || again != first {
         return Ok(Sight::broken(
             "two connections share a session: there is a proxy in between that pools transactions. Name the server \
-             itself, or a pool of sessions",
+             itself",
         ));
     }
     Ok(Sight::holds("each connection has its own"))
+}
+
+/// Without it a replica compares a history with what it has seen itself, and one that starts has seen nothing.
+async fn identity(one: &mut PgConnection) -> Sight {
+    match in_time(home(one, false)).await {
+        Ok(Some(_home)) => Sight::holds("with its timeline"),
+        Ok(None) => Sight::skipped("not tried: a standby has none of its own"),
+        Err(error @ sqlx::Error::Database(_)) => {
+            Sight::doubtful(format!("{error}: say `business-api audit --restored` after each restore"))
+        }
+        Err(error) => Sight::from(error),
+    }
 }
 
 /// A setting with a default that our sessions may change; `None` where the server does not tell.
@@ -147,5 +171,11 @@ mod tests {
         let verdicts =
             [90_600, 120_022, 130_000, 140_019, 150_018, 170_011].map(|number| version_of(number).verdict);
         assert_eq!(verdicts, [Broken, Broken, Doubtful, Doubtful, Holds, Holds]);
+    }
+
+    #[test]
+    fn only_one_encoding_has_every_character() {
+        let verdicts = ["UTF8", "LATIN1", "SQL_ASCII"].map(|own| encoding_of(own).verdict);
+        assert_eq!(verdicts, [Holds, Broken, Broken]);
     }
 }

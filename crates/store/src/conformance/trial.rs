@@ -1,8 +1,8 @@
-use super::{Bench, Check, DEADLINE, Sight};
+use super::{Bench, Check, DEADLINE, Sight, Verdict, text};
 use crate::audit::Accounts;
 use crate::model::{Change, Growth, NewState, Write};
 use crate::read::At;
-use crate::{Access, Attributes, Config, Error, Key, Kind, KindId, ScopeRole, Store};
+use crate::{Access, Attributes, Config, Error, Key, Kind, KindId, ScopeRole, Store, connect};
 use futures_util::future::join_all;
 use quota::{Account, Amounts, Grants, Limits, Scope, ScopeKind};
 use runtime::{Metrics, Tasks};
@@ -36,12 +36,27 @@ pub(super) fn skipped(reason: &str) -> Vec<Check> {
     [SCHEMA, BATCH, AUDIT, LATENCY].map(|(name, carries)| Sight::skipped(reason).called(name, carries)).into()
 }
 
+/// There is no schema to try the rest in.
+fn without(schema: Sight) -> Vec<Check> {
+    let mut checks = vec![schema.called(SCHEMA.0, SCHEMA.1)];
+    let reason = format!("not tried: {}", SCHEMA.0);
+    checks.extend(skipped(&reason).into_iter().filter(|check| check.name != SCHEMA.0));
+    checks
+}
+
 impl Bench {
     /// The store in a schema of its own.
     pub(super) async fn trial(&mut self) -> Vec<Check> {
         let mark = if self.url.contains('?') { '&' } else { '?' };
         let url = format!("{}{mark}options=-csearch_path%3D{}", self.url, self.schema);
-        let mut checks = vec![migrate(&url).await.called(SCHEMA.0, SCHEMA.1)];
+        let schema = match at_home(&url, &self.schema).await {
+            Ok(()) => migrate(&url).await,
+            Err(elsewhere) => elsewhere,
+        };
+        if schema.verdict != Verdict::Holds {
+            return without(schema);
+        }
+        let mut checks = vec![schema.called(SCHEMA.0, SCHEMA.1)];
         let tasks = Tasks::new();
         let rest = match open(&url, &tasks).await {
             Ok(store) => vec![
@@ -57,6 +72,38 @@ impl Bench {
             tracing::warn!("the store of the check does not end");
         }
         checks
+    }
+}
+
+/// Whether sessions at this URL work in the check's own schema. Elsewhere a migration would write into somebody else's.
+async fn at_home(url: &str, own: &str) -> Result<(), Sight> {
+    let mut session = connect::connect(url, "check")
+        .await
+        .map_err(|error| refused(connect::sqlstate(&error).as_deref(), &error.to_string()))?;
+    let path = text(&mut session, "current_setting('search_path')").await?;
+    let schema = text(&mut session, "current_schema()").await?;
+    elsewhere(own, path.as_deref(), schema.as_deref()).map_or(Ok(()), Err)
+}
+
+/// A session was refused that differs from those before in its `options` only. pgbouncer calls them a violation of the protocol,
+/// others a feature that is not supported.
+fn refused(code: Option<&str>, why: &str) -> Sight {
+    match code {
+        Some("08P01" | "0A000") => {
+            Sight::skipped(format!("not tried: a proxy refuses `options` ({why}): name the server itself"))
+        }
+        _ => Sight::broken(why),
+    }
+}
+
+/// Why nothing can be tried where a session has this search path and works in this schema.
+fn elsewhere(own: &str, path: Option<&str>, schema: Option<&str>) -> Option<Sight> {
+    if schema == Some(own) {
+        None
+    } else if path == Some(own) {
+        Some(Sight::skipped("not tried: the check has no schema of its own"))
+    } else {
+        Some(Sight::skipped("not tried: a proxy drops `options`: name the server itself"))
     }
 }
 
@@ -201,5 +248,41 @@ struct TrialAccounts;
 impl Accounts for TrialAccounts {
     fn account(&self, kind: KindId, _body: &[u8]) -> Result<Option<Account>, String> {
         Ok(Some(account_of(kind)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Verdict::{Broken, Skipped};
+    use super::*;
+
+    #[test]
+    fn nothing_is_tried_in_a_schema_of_somebody_else() {
+        assert!(elsewhere("own", Some("own"), Some("own")).is_none());
+        let dropped = elsewhere("own", Some("\"$user\", public"), Some("public")).unwrap();
+        assert_eq!(dropped.verdict, Skipped);
+        assert!(dropped.found.contains("drops `options`"), "{}", dropped.found);
+        let dropped = elsewhere("own", Some("\"$user\", public"), None).unwrap();
+        assert!(dropped.found.contains("drops `options`"), "{}", dropped.found);
+        let missing = elsewhere("own", Some("own"), None).unwrap();
+        assert_eq!(missing.verdict, Skipped);
+        assert!(!missing.found.contains("proxy"), "{}", missing.found);
+    }
+
+    #[test]
+    fn a_proxy_that_refuses_options_says_nothing_of_the_server() {
+        let why = "unsupported startup parameter in options: search_path";
+        assert_eq!(["08P01", "0A000"].map(|code| refused(Some(code), why).verdict), [Skipped, Skipped]);
+        assert!(refused(Some("08P01"), why).found.contains(why));
+        assert_eq!([Some("53300"), None].map(|code| refused(code, "full").verdict), [Broken, Broken]);
+    }
+
+    #[test]
+    fn without_a_schema_each_check_is_named_once() {
+        let checks = without(Sight::broken("it cannot be made"));
+        let names: Vec<&str> = checks.iter().map(|check| check.name).collect();
+        assert_eq!(names, [SCHEMA.0, BATCH.0, AUDIT.0, LATENCY.0]);
+        assert_eq!(checks[0].verdict, Broken);
+        assert!(checks[1..].iter().all(|check| check.verdict == Skipped), "{checks:#?}");
     }
 }

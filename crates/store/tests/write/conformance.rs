@@ -4,9 +4,10 @@ use crate::pgbouncer::Bouncer;
 use crate::restore::folder;
 use std::time::{Duration, Instant};
 use store::conformance::{Check, Verdict, check};
+use store::testing::Server;
 use store::testing::postgres::NOT_DURABLE;
-use store::testing::{Database, Server};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::tcp::{ReadHalf, WriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 
 async fn tried(url: &str) -> Vec<Check> {
@@ -34,9 +35,14 @@ async fn a_postgresql_as_it_comes_will_do_and_nothing_is_left_in_it() {
     assert_eq!(with(&checks, Verdict::Broken), Vec::<&str>::new(), "{checks:#?}");
     assert_eq!(with(&checks, Verdict::Skipped), Vec::<&str>::new());
     assert_eq!(named(&checks, "synchronous standby").verdict, Verdict::Doubtful);
-    for name in
-        ["row locks", "what waited for a row looks again", "snapshots", "NOTIFY", "the batch function"]
-    {
+    for name in [
+        "tells its identity",
+        "row locks",
+        "what waited for a row looks again",
+        "snapshots",
+        "NOTIFY",
+        "the batch function",
+    ] {
         assert_eq!(named(&checks, name).verdict, Verdict::Holds, "{:?}", named(&checks, name));
     }
     assert_eq!(schemas(&server).await, 0);
@@ -95,9 +101,9 @@ async fn a_standby_and_a_read_only_server_are_told() {
     assert!(named(&checks, "takes writes").found.starts_with("read-only"), "{checks:#?}");
 }
 
-/// In front of a server that says of itself that it is older.
-async fn older(database: &Database, number: &'static str) -> String {
-    let (head, rest) = database.url.split_once("127.0.0.1:").unwrap();
+/// In front of a server: what either side sends is altered.
+async fn before(url: &str, from_client: fn(&mut [u8]), from_server: fn(&mut [u8])) -> String {
+    let (head, rest) = url.split_once("127.0.0.1:").unwrap();
     let (port, name) = rest.split_once('/').unwrap();
     let server = format!("127.0.0.1:{port}");
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -106,28 +112,11 @@ async fn older(database: &Database, number: &'static str) -> String {
         while let Ok((mut client, _)) = listener.accept().await {
             let mut server = TcpStream::connect(&server).await.unwrap();
             tokio::spawn(async move {
-                let (mut from_client, mut to_client) = client.split();
-                let (mut from_server, mut to_server) = server.split();
-                let lie = async {
-                    let mut buffer = vec![0; 65536];
-                    while let Ok(read @ 1..) = from_server.read(&mut buffer).await {
-                        // The number in an answer of one text field: its length comes before it.
-                        for at in 4..read.saturating_sub(5) {
-                            let is_number =
-                                buffer[at - 4..at] == [0, 0, 0, 6] && buffer[at..at + 2] == *b"15";
-                            if is_number || buffer[at - 4..at] == [0, 0, 0, 6] && buffer[at..at + 2] == *b"17"
-                            {
-                                buffer[at..at + 6].copy_from_slice(number.as_bytes());
-                            }
-                        }
-                        if to_client.write_all(&buffer[..read]).await.is_err() {
-                            return;
-                        }
-                    }
-                };
+                let (client_says, to_client) = client.split();
+                let (server_says, to_server) = server.split();
                 tokio::select! {
-                    () = lie => {}
-                    _ = tokio::io::copy(&mut from_client, &mut to_server) => {}
+                    () = relay(server_says, to_client, from_server) => {}
+                    () = relay(client_says, to_server, from_client) => {}
                 }
             });
         }
@@ -135,13 +124,83 @@ async fn older(database: &Database, number: &'static str) -> String {
     format!("{head}127.0.0.1:{own}/{name}")
 }
 
+async fn relay(mut from: ReadHalf<'_>, mut to: WriteHalf<'_>, alter: fn(&mut [u8])) {
+    let mut buffer = vec![0; 65536];
+    while let Ok(read @ 1..) = from.read(&mut buffer).await {
+        alter(&mut buffer[..read]);
+        if to.write_all(&buffer[..read]).await.is_err() {
+            return;
+        }
+    }
+}
+
+fn as_it_is(_bytes: &mut [u8]) {}
+
+/// The number in an answer of one text field: its length comes before it.
+fn older(bytes: &mut [u8]) {
+    for at in 4..bytes.len().saturating_sub(5) {
+        let is_version = matches!(&bytes[at..at + 2], b"15" | b"17");
+        if is_version && bytes[at - 4..at] == [0, 0, 0, 6] {
+            bytes[at..at + 6].copy_from_slice(b"110022");
+        }
+    }
+}
+
+/// In their place is a setting that nobody looks at, with a name as long.
+fn without_options(bytes: &mut [u8]) {
+    let name = b"\0options\0";
+    if let Some(at) = bytes.windows(name.len()).position(|found| found == name) {
+        bytes[at..at + name.len()].copy_from_slice(b"\0o.ption\0");
+    }
+}
+
+#[tokio::test]
+async fn behind_a_proxy_that_drops_options_nothing_is_migrated() {
+    let server = Server::start(&[]).await.unwrap();
+    let checks = tried(&before(&server.url("postgres"), without_options, as_it_is).await).await;
+    assert_eq!(with(&checks, Verdict::Broken), Vec::<&str>::new(), "{checks:#?}");
+    assert!(named(&checks, "the schema").found.contains("drops `options`"), "{checks:#?}");
+    let skipped = ["the schema", "the batch function", "the audit", "commit latency"];
+    assert_eq!(with(&checks, Verdict::Skipped), skipped);
+    let tables = "SELECT count(*) FROM pg_class WHERE relnamespace = 'public'::regnamespace";
+    let made: i64 = sqlx::query_scalar(tables).fetch_one(&mut server.admin().await.unwrap()).await.unwrap();
+    assert_eq!(made, 0);
+    assert_eq!(schemas(&server).await, 0);
+}
+
 #[tokio::test]
 async fn a_server_that_is_too_old_is_told_and_not_migrated() {
     let server = Server::start(&NOT_DURABLE).await.unwrap();
-    let url = server.url("postgres");
-    let url = older(&Database { url }, "110022").await;
+    let url = before(&server.url("postgres"), as_it_is, older).await;
     let checks = tried(&url).await;
     assert!(named(&checks, "server version").found.contains("11.22 is too old"), "{checks:#?}");
     let refused = store::Store::migrate(&url).await.unwrap_err().to_string();
     assert!(refused.contains("PostgreSQL 11.22 is too old"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_database_that_lacks_characters_is_told_and_not_migrated() {
+    let server = Server::start(&[]).await.unwrap();
+    let make = "CREATE DATABASE latin ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0";
+    sqlx::query(make).execute(&mut server.admin().await.unwrap()).await.unwrap();
+    let url = server.url("latin");
+    let checks = tried(&url).await;
+    assert_eq!(with(&checks, Verdict::Broken), ["encoding", "the schema"], "{checks:#?}");
+    assert!(named(&checks, "encoding").found.contains("LATIN1"), "{checks:#?}");
+    let refused = store::Store::migrate(&url).await.unwrap_err().to_string();
+    assert!(refused.contains("ENCODING 'UTF8'"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_tell_its_identity_is_told() {
+    let server = Server::start(&[]).await.unwrap();
+    let plain = "CREATE ROLE plain LOGIN; GRANT CREATE ON DATABASE postgres TO plain;
+         REVOKE EXECUTE ON FUNCTION pg_control_system() FROM PUBLIC";
+    sqlx::raw_sql(plain).execute(&mut server.admin().await.unwrap()).await.unwrap();
+    let checks = tried(&server.url("postgres").replace("postgres@", "plain@")).await;
+    assert_eq!(with(&checks, Verdict::Broken), Vec::<&str>::new(), "{checks:#?}");
+    assert_eq!(with(&checks, Verdict::Skipped), Vec::<&str>::new(), "{checks:#?}");
+    let identity = named(&checks, "tells its identity");
+    assert_eq!(identity.verdict, Verdict::Doubtful);
+    assert!(identity.found.contains("audit --restored"), "{}", identity.found);
 }
