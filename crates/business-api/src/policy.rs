@@ -25,10 +25,12 @@ const CATCH_UP: Duration = Duration::from_secs(1);
 /// Deletes what lies in a core namespace that goes away. A project of the same name is none of its business.
 const NAMESPACE_DELETERS: [&str; 2] =
     ["system:kube-controller-manager", "system:serviceaccount:kube-system:namespace-controller"];
+/// Counts what lies in core namespaces and shows it in the quotas there. A project of the same name is none of its business.
+const QUOTA_COUNTER: &str = "system:serviceaccount:kube-system:resourcequota-controller";
 /// Other parts of kube-controller-manager that look at every kind. None of them has the right to operate.
 const KUBERNETES_OWN: [&str; 3] = [
     "system:serviceaccount:kube-system:generic-garbage-collector",
-    "system:serviceaccount:kube-system:resourcequota-controller",
+    QUOTA_COUNTER,
     "system:serviceaccount:kube-system:ttl-after-finished-controller",
 ];
 
@@ -148,7 +150,9 @@ fn is_kubernetes_own(caller: &Caller) -> bool {
 }
 
 /// Parts of Kubernetes see everything, and their roles name all resources: that must not let them into the clusters, and a
-/// project of the name of a core namespace is not emptied with it.
+/// project of the name of a core namespace is not emptied with it, nor counted in its quota. kube-controller-manager reads what
+/// its parts share under its own name, quota and garbage collection alike: what quotas must not count, they must not name
+/// (business-types, `resources.rs`).
 fn judge_kubernetes(caller: &Caller, asked: Option<&ResourceRequest>) -> Ruling {
     let is_for_people = asked.is_some_and(|asked| asked.group == GROUP && asked.subresource == CERTIFICATE);
     let verdict = if is_for_people {
@@ -158,7 +162,8 @@ fn judge_kubernetes(caller: &Caller, asked: Option<&ResourceRequest>) -> Ruling 
     };
     let deletes = NAMESPACE_DELETERS.contains(&caller.name.as_str());
     let empties = deletes && asked.is_some_and(empties_a_namespace);
-    let sight = if empties { Visibility::Nothing } else { Visibility::Everything };
+    let counts = caller.name == QUOTA_COUNTER;
+    let sight = if empties || counts { Visibility::Nothing } else { Visibility::Everything };
     Ruling { verdict, sight: Ok(sight) }
 }
 

@@ -14,9 +14,11 @@ pub mod taken;
 use crate::context::Context;
 use crate::controller::Controller;
 use crate::error::Error;
+use crate::events::Topic;
 use crate::figures::Pace;
-use crate::kinds::{ObjectKey as _, ProjectKey, RootKey, ViewChange};
+use crate::kinds::{ObjectKey as _, RootKey, ViewChange};
 use crate::member_cluster;
+use crate::namespace::kind::NamespaceView;
 use crate::namespace::wake::wake_namespace;
 use crate::objects::Tabled as _;
 use crate::outcome::PassOutcome;
@@ -28,11 +30,15 @@ use business_types::{NamespaceTemplateStatus, names};
 use kind::{CurrentTemplate, NamespaceTemplate, TemplateView};
 use resolve::Resolved;
 use rollout::Tally;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The group of templates in the queue: no member cluster has an empty name.
 const GROUP: &str = "";
+const FAILING: Topic = Topic::warning("RolloutFailing", "RollOut");
+/// Failures that an event names.
+const TOLD_MAX: usize = 10;
 /// A wave may have to wait so long for the next.
 const COUNTED_TOGETHER: Duration = Duration::from_millis(50);
 /// How often the figures of a template are written.
@@ -72,7 +78,12 @@ impl Controller for NamespaceTemplate {
         }
         let wave = rollout::next_wave(&current, &tally);
         let next = status::next(object, &tally, users, wave, &cx.now());
-        write(cx, &current, next).await
+        let failed = next.failed;
+        let outcome = write(cx, &current, next).await?;
+        if outcome == PassOutcome::Applied && failed > 0 && failed != object.status.failed {
+            cx.events.report(object, FAILING, failing(&tally.failed));
+        }
+        Ok(outcome)
     }
 
     fn look_at_all(cx: &Context) {
@@ -108,6 +119,14 @@ fn tally(cx: &Context, current: &CurrentTemplate) -> Tally {
     tally
 }
 
+/// Which namespaces have not taken the state. Operators read the events; every tenant reads the template.
+fn failing(failed: &[Arc<NamespaceView>]) -> String {
+    let told: Vec<String> = failed.iter().take(TOLD_MAX).map(|object| object.key.to_string()).collect();
+    let more = failed.len().saturating_sub(TOLD_MAX);
+    let rest = if more > 0 { format!(", and {more} more") } else { String::new() };
+    format!("not taken, as TemplateApplied says, by {}{rest}", told.join(", "))
+}
+
 /// Looks at the namespaces whose turn it is since now.
 fn wake_wave(cx: &Context, old: Option<&TemplateView>, new: Option<&TemplateView>) {
     let wave =
@@ -116,25 +135,32 @@ fn wake_wave(cx: &Context, old: Option<&TemplateView>, new: Option<&TemplateView
     if before == now {
         return;
     }
-    let keys = now.namespaces.iter().filter_map(|name| name.split_once('/'));
-    for (project, name) in keys {
-        if let Some(object) = cx.objects.namespaces.get(&ProjectKey::new(Some(project), name)) {
-            wake_namespace(cx, &object, Lane::Later, Duration::ZERO);
-        }
+    let uids: HashSet<&str> = now.namespaces.iter().map(String::as_str).collect();
+    if uids.is_empty() {
+        return;
+    }
+    let is_its_turn = |object: &&Arc<NamespaceView>| uids.contains(object.uid.as_str());
+    let admitted: Vec<_> =
+        cx.objects.namespaces.look(|views, _| views.values().filter(is_its_turn).cloned().collect());
+    for object in admitted {
+        wake_namespace(cx, &object, Lane::Later, Duration::ZERO);
     }
 }
 
-/// Who keeps a template from going.
+/// How many keep a template from going; `None` if nobody does. Every tenant reads it: it names nobody.
 fn users(cx: &Context, object: &TemplateView, tally: &Tally) -> Option<String> {
     let name = object.key.name();
-    let project = cx.objects.projects.all().into_iter().find(|project| project.spec.template == name);
-    let tenant = cx.objects.tenants.all().into_iter().find(|tenant| tenant.spec.template == name);
+    let projects = cx.objects.projects.all().iter().filter(|project| project.spec.template == name).count();
+    let tenants = cx.objects.tenants.all().iter().filter(|tenant| tenant.spec.template == name).count();
     let mut told = Vec::new();
     if tally.namespaces > 0 {
         told.push(format!("{} namespaces have it", tally.namespaces));
     }
-    told.extend(project.map(|project| format!("project {} names it", project.key)));
-    told.extend(tenant.map(|tenant| format!("tenant {} names it", tenant.key)));
+    for (number, who) in [(projects, "projects"), (tenants, "tenants")] {
+        if number > 0 {
+            told.push(format!("{number} {who} name it"));
+        }
+    }
     (!told.is_empty())
         .then(|| format!("it goes when nobody has it or names it any more: {}", told.join(", ")))
 }
@@ -165,6 +191,7 @@ async fn write(
     if let Some(wait) =
         figures.wait(&object.key).filter(|_| is_on_its_way(&object.status) && is_on_its_way(&next))
         && object.status.wave == next.wave
+        && object.status.failed == next.failed
     {
         return Ok(PassOutcome::WaitingFor(wait));
     }

@@ -150,6 +150,8 @@ pub mod reason {
     pub const WAITING_FOR_WAVE: &str = "WaitingForWave";
     /// What the project says cannot be the value of a label or annotation.
     pub const INVALID_VALUE: &str = "InvalidValue";
+    /// The namespace's own quota leaves no room for what the template puts there.
+    pub const QUOTA_EXCEEDED: &str = "QuotaExceeded";
     /// The newest state is in every namespace.
     pub const ROLLED_OUT: &str = "RolledOut";
     /// The newest state is on its way.

@@ -123,7 +123,7 @@ impl Default for Rollout {
     }
 }
 
-/// How far a template is.
+/// How far a template is. Every tenant reads it: it has numbers, and no name of anybody.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NamespaceTemplateStatus {
@@ -133,9 +133,8 @@ pub struct NamespaceTemplateStatus {
     pub updated: i64,
     /// Those that have not taken its newest state.
     pub failed: i64,
-    /// Namespaces whose template it is, by member cluster.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub clusters: BTreeMap<String, i64>,
+    /// Member clusters that those lie in.
+    pub clusters: i64,
     /// Whose turn it is to get its newest state.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wave: Option<TemplateWave>,
@@ -153,7 +152,7 @@ pub struct NamespaceTemplateStatus {
 pub struct TemplateWave {
     /// The digest of the state.
     pub digest: String,
-    /// `PROJECT/NAME` of each.
+    /// The uid of each.
     pub namespaces: Vec<String>,
 }
 

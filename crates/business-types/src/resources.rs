@@ -1,3 +1,4 @@
+use crate::names::GROUP;
 use meta::field::{FieldError, FieldErrors, Path};
 use meta::name;
 use meta::quantity::Quantity;
@@ -53,7 +54,17 @@ pub fn check_name(resource: &str, path: &Path) -> FieldErrors {
             errors.push(invalid("must be a standard resource for quota"));
         }
     }
+    if counts_ours(resource) {
+        errors.push(invalid("objects of this group are not counted by a cluster's quota"));
+    }
     errors
+}
+
+/// Whether a quota would count objects of ours. In the host cluster that is a member Kubernetes counts by the name of a core
+/// namespace, which may be that of anybody's project: the quota would show how many another has.
+fn counts_ours(resource: &str) -> bool {
+    let counted = resource.strip_prefix("count/").and_then(|counted| counted.strip_suffix(GROUP));
+    counted.is_some_and(|kind| kind.ends_with('.'))
 }
 
 /// What is wrong with an amount of a resource.
@@ -126,6 +137,12 @@ mod tests {
         for malformed in ["", "a/b/c", "-cpu", "Exa mple/x", "/gpu"] {
             assert!(name_errors(malformed) > 0, "{malformed:?}");
         }
+        for ours in
+            ["count/namespaces.business.tkestack.io", "count/registrycredentials.business.tkestack.io"]
+        {
+            assert_eq!(name_errors(ours), 1, "{ours}: it would count what lies in another's project");
+        }
+        assert_eq!(name_errors("count/widgets.mybusiness.tkestack.io"), 0);
         assert!(name_errors(&"p".repeat(64)) >= 3, "too long, and in neither table");
     }
 

@@ -279,6 +279,20 @@ fn the_namespace_controller_empties_nothing_of_ours() {
 }
 
 #[test]
+fn the_counter_of_quotas_sees_nothing_of_ours_and_the_garbage_collector_everything() {
+    let sees = |name: &str, verb, namespace: &str| {
+        policy(true).judge(&named(name), &of(verb, NAMESPACES, "", namespace, ""), true)
+    };
+    for (verb, namespace) in [("list", ""), ("watch", ""), ("list", "p")] {
+        let counter = sees(QUOTA_COUNTER, verb, namespace);
+        let nothing = Ruling { verdict: AuthzVerdict::NoOpinion, sight: Ok(Visibility::Nothing) };
+        assert_eq!(counter, nothing, "its lists are empty, and not refused");
+        let collector = sees("system:serviceaccount:kube-system:generic-garbage-collector", verb, namespace);
+        assert_eq!(collector.sight.unwrap(), Visibility::Everything);
+    }
+}
+
+#[test]
 fn open_streams_of_the_named_are_told_of_changes() {
     let policy = policy(true);
     let ann = policy.changes(&named("ann")).unwrap();

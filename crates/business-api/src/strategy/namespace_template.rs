@@ -32,8 +32,6 @@ pub const COLUMNS: &[Column] = &[
     Column::typed("Paused", "boolean", "Whether no wave is to begin.", 1),
 ];
 
-/// Clusters that a warning tells.
-const CLUSTERS_TOLD: usize = 10;
 const DEFAULT: &[&str] = &["spec", "default"];
 const TEMPLATE: &[&str] = &["spec", "template"];
 
@@ -89,20 +87,13 @@ async fn check_default(view: View<'_>, object: &Object) -> Result<(), Status> {
 fn warning(old: &Object, object: &Object) -> Option<String> {
     let (before, after) = (NamespaceTemplateSpec::of(old).ok()?, NamespaceTemplateSpec::of(object).ok()?);
     let NamespaceTemplateStatus { namespaces, clusters, .. } = NamespaceTemplateStatus::of(old).ok()?;
-    let told: Vec<String> =
-        clusters.iter().take(CLUSTERS_TOLD).map(|(cluster, count)| format!("{count} in {cluster}")).collect();
-    let rest = clusters.len().saturating_sub(CLUSTERS_TOLD);
-    let rest = if rest > 0 { format!(", and more in {rest} others") } else { String::new() };
-    let told = format!("{}{rest}", told.join(", "));
     let mut warnings = Vec::new();
     if before.content() != after.content() && namespaces > 0 {
         let how = match after.rollout {
             rollout if rollout.paused => "when the rollout is no longer paused".to_owned(),
             rollout => format!("in waves of {}", rollout.batch),
         };
-        let count = clusters.len();
-        warnings
-            .push(format!("this changes {namespaces} namespaces in {count} member clusters ({told}), {how}"));
+        warnings.push(format!("this changes {namespaces} namespaces in {clusters} member clusters, {how}"));
     }
     match (before.default, after.default) {
         (false, true) => warnings.push(

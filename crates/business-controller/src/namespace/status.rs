@@ -319,7 +319,10 @@ fn told_of_template(template: &TemplateState) -> Told {
             reason::TEMPLATE_NOT_FOUND,
             format!("template {name} does not exist; what is in place stays"),
         ),
-        TemplateState::Undone { undone, .. } => told(FALSE, reason::REFUSED, undone.message.clone()),
+        TemplateState::Undone { undone, .. } => {
+            let why = if undone.others { reason::REFUSED } else { reason::QUOTA_EXCEEDED };
+            told(FALSE, why, undone.message.clone())
+        }
         TemplateState::Invalid { message, .. } => told(FALSE, reason::INVALID_VALUE, message.clone()),
     }
 }

@@ -48,7 +48,7 @@ impl TemplateStage {
         let has_it = object.status.template.as_ref() == Some(&current.state);
         // What somebody has deleted is made anew, with all that is new.
         let is_gone = site.member.observed.at(&object.spec.namespace).0.is_none();
-        if has_it || is_gone || !is_in_use(object) || rollout::admits(&current, &object.key) {
+        if has_it || is_gone || !is_in_use(object) || rollout::admits(&current, object) {
             let wanted = wanted::wanted(&current.state.name, &current.view.spec, &site.project);
             return Self::Newest(current, wanted);
         }
@@ -158,7 +158,7 @@ pub async fn keep(
         SeenTemplateObjects::Unlisted(None) => return Ok(TemplateState::Unknown),
         SeenTemplateObjects::Unlisted(Some(error)) => {
             let message = format!("cluster {} does not list {error}", site.member.name);
-            let undone = Undone { message, retry: false, limits: wanted.has_limits() };
+            let undone = Undone { message, retry: false, limits: wanted.has_limits(), others: true };
             return Ok(state(stage, Some(undone)));
         }
     };
@@ -170,7 +170,7 @@ pub async fn keep(
     }
     let mut undone = carry_out(object, site, &stage_name(stage), &steps).await?;
     if let Some(refused) = labels.refused {
-        undone.get_or_insert_default().add(&refused);
+        undone.get_or_insert_default().add(&Undone::refused(refused));
     }
     let kept = &cx.objects.namespaces.memory.kept;
     if undone.is_none() && stage.state().is_some() {
@@ -226,9 +226,9 @@ async fn carry_out(
         .await;
         for refused in outcomes {
             let Some(refused) = refused? else { continue };
-            let undone = undone.get_or_insert_default();
-            undone.add(&format!("cluster {}: {refused}", site.member.name));
-            undone.limits |= kind == TemplateObjectKind::LimitRange;
+            let refused = Undone::refused(format!("cluster {}: {refused}", site.member.name));
+            let limits = kind == TemplateObjectKind::LimitRange;
+            undone.get_or_insert_default().add(&Undone { limits, ..refused });
         }
     }
     Ok(undone)
@@ -297,16 +297,6 @@ pub async fn withdraw(cx: &Context, object: &NamespaceView, site: &Site) -> Resu
         write(object, site, "", &step).await?;
     }
     pull_secret::withdraw(cx, object, site).await
-}
-
-impl Undone {
-    fn add(&mut self, message: &str) {
-        if !self.message.is_empty() {
-            self.message.push_str("; ");
-        }
-        self.message.push_str(message);
-        self.retry = true;
-    }
 }
 
 #[cfg(test)]

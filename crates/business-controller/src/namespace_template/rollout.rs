@@ -1,18 +1,17 @@
-//! A changed template goes through its namespaces in waves: the next one begins when the last one is done, and none after
-//! one has failed. Whose turn it is stands in the template's status: whoever looks after a namespace reads it there.
+//! A changed template goes through its namespaces in waves: the next one begins when the last one is done. What fails or is
+//! not done in the namespaces of one tenant keeps his others waiting; in those of two, everybody. Whose turn it is stands in
+//! the template's status, which every tenant reads: whoever looks after a namespace finds its uid there.
 
 use super::kind::CurrentTemplate;
-use crate::kinds::ProjectKey;
 use crate::namespace::kind::NamespaceView;
 use business_types::condition::{self, Condition, FALSE, TEMPLATE_APPLIED, reason};
 use business_types::{NamespacePhase, TemplateWave};
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Whether it is a namespace's turn to get the newest state of a template.
-pub fn admits(template: &CurrentTemplate, namespace: &ProjectKey) -> bool {
-    let name = namespace.to_string();
-    wave_of(template).is_some_and(|wave| wave.namespaces.contains(&name))
+pub fn admits(template: &CurrentTemplate, namespace: &NamespaceView) -> bool {
+    wave_of(template).is_some_and(|wave| wave.namespaces.contains(&namespace.uid))
 }
 
 /// Whose turn it is to get the newest state.
@@ -20,15 +19,21 @@ fn wave_of(template: &CurrentTemplate) -> Option<&TemplateWave> {
     template.view.status.wave.as_ref().filter(|wave| wave.digest == template.state.digest)
 }
 
-/// Whose turn it is to be: those of the last wave until all of them are done, then those of the next, if there is to be one.
+/// Whose turn it is to be: those of the last wave until they are done, then those of the next, if there is to be one. What one
+/// tenant does not take, or does not end, holds up him alone; his keep their turn.
 pub fn next_wave(template: &CurrentTemplate, tally: &Tally) -> Option<TemplateWave> {
     let rollout = template.view.spec.rollout;
-    let is_under_way = tally.waiting.iter().any(|waiting| admits(template, &waiting.key));
-    if rollout.paused || !tally.failed.is_empty() || is_under_way {
+    let is_admitted = |waiting: &&Arc<NamespaceView>| admits(template, waiting);
+    let under_way = || tally.waiting.iter().filter(is_admitted);
+    let mut held = tally.failing();
+    held.extend(under_way().map(|object| Owner::of(object)));
+    let batch = usize::try_from(rollout.batch).unwrap_or_default();
+    let others = || tally.waiting.iter().filter(|object| !held.contains(&Owner::of(object))).take(batch);
+    let nobody_else_can = held.len() > 1 || (!held.is_empty() && others().next().is_none());
+    if rollout.paused || nobody_else_can {
         return wave_of(template).cloned();
     }
-    let batch = usize::try_from(rollout.batch).unwrap_or_default();
-    let namespaces: Vec<String> = tally.waiting.iter().take(batch).map(|next| next.key.to_string()).collect();
+    let namespaces: Vec<String> = under_way().chain(others()).map(|object| object.uid.clone()).collect();
     let digest = template.state.digest.clone();
     (!namespaces.is_empty()).then_some(TemplateWave { digest, namespaces })
 }
@@ -38,9 +43,26 @@ pub fn is_in_use(object: &NamespaceView) -> bool {
     matches!(object.status.phase, NamespacePhase::Available | NamespacePhase::Locked)
 }
 
-/// Whether it is something of the project that no namespace can take: what one tenant says keeps no other from the template.
-fn is_its_projects(told: &Condition) -> bool {
-    told.reason == reason::INVALID_VALUE
+/// Whether what is wrong is something that a tenant says himself: of a project, which no namespace can take, or of a namespace's
+/// quota, which leaves no room. It tells nothing of the template.
+fn is_its_tenants(told: &Condition) -> bool {
+    [reason::INVALID_VALUE, reason::QUOTA_EXCEEDED].contains(&told.reason.as_str())
+}
+
+/// Whose a namespace is: its tenant's, or, without one, its project's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Owner<'a> {
+    Tenant(&'a str),
+    Project(&'a str),
+}
+
+impl<'a> Owner<'a> {
+    fn of(object: &'a NamespaceView) -> Self {
+        match object.spec.tenant_id.as_str() {
+            "" => Self::Project(&object.key.project),
+            tenant => Self::Tenant(tenant),
+        }
+    }
 }
 
 /// Where the namespaces of a template are.
@@ -48,9 +70,9 @@ fn is_its_projects(told: &Condition) -> bool {
 pub struct Tally {
     pub namespaces: i64,
     pub updated: i64,
-    pub clusters: BTreeMap<String, i64>,
-    /// `PROJECT/NAME: why`, of those that have not taken the state.
-    pub failed: Vec<String>,
+    pub clusters: BTreeSet<String>,
+    /// Those that have not taken the state.
+    pub failed: Vec<Arc<NamespaceView>>,
     /// Those in use that have another state and can be reached, sorted.
     pub waiting: Vec<Arc<NamespaceView>>,
     /// Those whose cluster does not answer.
@@ -62,18 +84,29 @@ impl Tally {
     pub fn count(&mut self, template: &CurrentTemplate, object: &Arc<NamespaceView>, reachable: bool) {
         let one_more = |number: &mut i64| *number = number.saturating_add(1);
         one_more(&mut self.namespaces);
-        one_more(self.clusters.entry(object.spec.cluster_name.clone()).or_default());
+        if !self.clusters.contains(&object.spec.cluster_name) {
+            self.clusters.insert(object.spec.cluster_name.clone());
+        }
         let told = condition::find(&object.status.conditions, TEMPLATE_APPLIED);
         let has_it = object.status.template.as_ref() == Some(&template.state);
         match told {
-            Some(told) if has_it && (told.is_true() || is_its_projects(told)) => one_more(&mut self.updated),
-            Some(Condition { status, message, .. }) if has_it && status == FALSE => {
-                self.failed.push(format!("{}: {message}", object.key));
-            }
+            Some(told) if has_it && (told.is_true() || is_its_tenants(told)) => one_more(&mut self.updated),
+            Some(told) if has_it && told.status == FALSE => self.failed.push(Arc::clone(object)),
             _ if !reachable => one_more(&mut self.unreachable),
             _ if is_in_use(object) => self.waiting.push(Arc::clone(object)),
             _ => {}
         }
+    }
+
+    /// Whether nobody else gets it before something that has failed is mended.
+    pub fn is_stopped(&self) -> bool {
+        let failing = self.failing();
+        let goes_on = || self.waiting.iter().any(|object| !failing.contains(&Owner::of(object)));
+        failing.len() > 1 || (!failing.is_empty() && !goes_on())
+    }
+
+    fn failing(&self) -> BTreeSet<Owner<'_>> {
+        self.failed.iter().map(|object| Owner::of(object)).collect()
     }
 }
 
@@ -104,6 +137,13 @@ mod tests {
         Arc::new(object)
     }
 
+    /// The same, as a tenant's.
+    fn of_tenant(tenant: &str, name: &str, has: &CurrentTemplate, applied: &str) -> Arc<NamespaceView> {
+        let mut object = namespace(name, Some(has), applied);
+        Arc::make_mut(&mut object).spec.tenant_id = tenant.into();
+        object
+    }
+
     fn tally(template: &CurrentTemplate, all: &[Arc<NamespaceView>], reachable: bool) -> Tally {
         let mut tally = Tally::default();
         for object in all {
@@ -128,25 +168,29 @@ mod tests {
         let mut all: Vec<_> =
             ["a", "b", "c", "d", "e"].map(|name| namespace(name, Some(&old), "True")).into();
         let (now, wave) = published(&now, &all);
-        assert_eq!(wave, ["p/a", "p/b"]);
+        assert_eq!(wave, ["uid-a", "uid-b"]);
         all[0] = namespace("a", Some(&now), "True");
         let half = tally(&now, &all, true);
         assert_eq!((half.namespaces, half.updated), (5, 1));
         let (now, wave) = published(&now, &all);
-        assert_eq!(wave, ["p/a", "p/b"], "b is under way");
-        assert!(admits(&now, &all[1].key) && !admits(&now, &all[2].key));
+        assert_eq!(wave, ["uid-a", "uid-b"], "b is under way");
+        assert!(admits(&now, &all[1]) && !admits(&now, &all[2]));
         all[1] = namespace("b", Some(&now), "True");
         let (now, wave) = published(&now, &all);
-        assert_eq!(wave, ["p/c", "p/d"]);
+        assert_eq!(wave, ["uid-c", "uid-d"]);
         all[2] = namespace("c", Some(&now), "False");
         all[3] = namespace("d", Some(&now), "True");
         let stopped = tally(&now, &all, true);
-        assert_eq!((stopped.failed.as_slice(), stopped.updated), (&["p/c: because".to_owned()][..], 3));
+        assert_eq!((stopped.failed.as_slice(), stopped.updated), (&all[2..3], 3));
         let (now, wave) = published(&now, &all);
-        assert_eq!(wave, ["p/c", "p/d"], "no other one begins");
+        assert_eq!(
+            (wave, stopped.is_stopped()),
+            (vec!["uid-c".into(), "uid-d".into()], true),
+            "no other one begins"
+        );
         all[2] = namespace("c", Some(&now), "True");
         let (now, wave) = published(&now, &all);
-        assert_eq!(wave, ["p/e"]);
+        assert_eq!(wave, ["uid-e"]);
         all[4] = namespace("e", Some(&now), "True");
         assert_eq!(published(&now, &all).1, [""; 0], "it is done");
 
@@ -154,20 +198,55 @@ mod tests {
         newer.view =
             Arc::new(TemplateView { status: now.view.status.clone(), ..newer.view.as_ref().clone() });
         assert_eq!(published(&newer, &all).1, [""; 0], "paused");
-        assert!(!admits(&newer, &all[4].key), "that was its turn for another state");
+        assert!(!admits(&newer, &all[4]), "that was its turn for another state");
     }
 
     #[test]
-    fn what_a_project_says_of_itself_holds_nobody_up() {
+    fn what_a_tenant_says_himself_holds_nobody_up() {
         let now = template("2", Rollout { batch: 1, paused: false });
         let old = template("1", Rollout::default());
-        let mut odd = namespace("a", Some(&now), "False").as_ref().clone();
-        let told = Condition::new(TEMPLATE_APPLIED, FALSE, reason::INVALID_VALUE, "no value of a label");
-        condition::set(&mut odd.status.conditions, told, "now");
-        let all = [Arc::new(odd), namespace("b", Some(&old), "True")];
-        let counted = tally(&now, &all, true);
-        assert_eq!((counted.updated, counted.failed.as_slice()), (1, &[][..]));
-        assert_eq!(published(&now, &all).1, ["p/b"]);
+        for own in [reason::INVALID_VALUE, reason::QUOTA_EXCEEDED] {
+            let mut odd = namespace("a", Some(&now), "False").as_ref().clone();
+            let told = Condition::new(TEMPLATE_APPLIED, FALSE, own, "no value of a label, or no room");
+            condition::set(&mut odd.status.conditions, told, "now");
+            let all = [Arc::new(odd), namespace("b", Some(&old), "True")];
+            let counted = tally(&now, &all, true);
+            assert_eq!((counted.updated, counted.failed.as_slice()), (1, &[][..]), "{own}");
+            assert_eq!(published(&now, &all).1, ["uid-b"], "{own}");
+        }
+    }
+
+    #[test]
+    fn one_tenant_holds_up_his_own_and_two_hold_up_everybody() {
+        let now = template("2", Rollout { batch: 2, paused: false });
+        let old = template("1", Rollout::default());
+        let tenants = [("m", "a"), ("m", "b"), ("m", "c"), ("n", "d"), ("n", "e"), ("o", "f")];
+        let mut all = tenants.map(|(tenant, name)| of_tenant(tenant, name, &old, "True"));
+        let (now, wave) = published(&now, &all);
+        assert_eq!(wave, ["uid-a", "uid-b"]);
+        // His cluster refuses one, and another is never done.
+        all[0] = of_tenant("m", "a", &now, "False");
+        let (now, wave) = published(&now, &all);
+        assert_eq!(wave, ["uid-b", "uid-d", "uid-e"], "b keeps its turn, and c is m's");
+        assert!(!tally(&now, &all, true).is_stopped());
+        all[3] = of_tenant("n", "d", &now, "True");
+        let (now, wave) = published(&now, &all);
+        assert_eq!(wave, ["uid-b", "uid-d", "uid-e"], "e is under way");
+        all[4] = of_tenant("n", "e", &now, "True");
+        let (now, wave) = published(&now, &all);
+        assert_eq!(wave, ["uid-b", "uid-f"]);
+        let mut broken = all.clone();
+        broken[4] = of_tenant("n", "e", &now, "False");
+        assert!(tally(&now, &broken, true).is_stopped());
+        let nobody = CurrentTemplate { view: template("2", now.view.spec.rollout).view, ..now.clone() };
+        assert_eq!(published(&nobody, &broken).1, [""; 0], "two have failed: it is the template");
+        all[5] = of_tenant("o", "f", &now, "True");
+        let (now, wave) = published(&now, &all);
+        assert_eq!(wave, ["uid-b", "uid-f"], "c goes when m's are done");
+        assert!(tally(&now, &all, true).is_stopped());
+        all[0] = of_tenant("m", "a", &now, "True");
+        all[1] = of_tenant("m", "b", &now, "True");
+        assert_eq!(published(&now, &all).1, ["uid-c"]);
     }
 
     #[test]

@@ -5,10 +5,8 @@ use super::rollout::Tally;
 use business_types::condition::{self, FALSE, READY, ROLLED_OUT, TRUE, reason};
 use business_types::{Condition, NamespaceTemplateStatus, TemplateWave};
 
-/// What a message names at most.
-const TOLD_MAX: usize = 5;
-
-/// The status after what was counted. `named` says who names it, once it is being deleted. `now` is RFC 3339.
+/// The status after what was counted. `named` says how many name it, once it is being deleted. `now` is RFC 3339. Every tenant
+/// reads it: it names nobody.
 pub fn next(
     object: &TemplateView,
     tally: &Tally,
@@ -19,8 +17,8 @@ pub fn next(
     let mut status = NamespaceTemplateStatus {
         namespaces: tally.namespaces,
         updated: tally.updated,
-        failed: i64::try_from(tally.failed.len()).unwrap_or(i64::MAX),
-        clusters: tally.clusters.clone(),
+        failed: count(tally.failed.len()),
+        clusters: count(tally.clusters.len()),
         wave,
         observed_generation: Some(object.generation),
         conditions: object.status.conditions.clone(),
@@ -37,21 +35,29 @@ pub fn next(
     status
 }
 
+fn count(number: usize) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
 fn rolled_out(object: &TemplateView, tally: &Tally) -> Condition {
     let Tally { namespaces, updated, failed, unreachable, .. } = tally;
+    let is_stopped = tally.is_stopped();
     let away = match unreachable {
         0 => String::new(),
         away => format!("; {away} are in clusters that do not answer"),
     };
-    let message = format!("{updated} of {namespaces} namespaces have the newest state{away}");
-    if !failed.is_empty() {
-        let more = failed.len().saturating_sub(TOLD_MAX);
-        let rest = if more > 0 { format!("; and {more} more") } else { String::new() };
-        let told = failed.iter().take(TOLD_MAX).cloned().collect::<Vec<_>>().join("; ");
-        let message = format!("{message}; no further wave begins after these have failed: {told}{rest}");
-        return Condition::new(ROLLED_OUT, FALSE, reason::STOPPED, message);
-    }
+    let failures = match failed.len() {
+        0 => String::new(),
+        failed if is_stopped => {
+            format!("; no further wave begins: {failed} have failed, as each of them says")
+        }
+        failed => {
+            format!("; {failed} have failed, as each of them says, and keep others of their tenant waiting")
+        }
+    };
+    let message = format!("{updated} of {namespaces} namespaces have the newest state{away}{failures}");
     match updated == namespaces {
+        _ if is_stopped => Condition::new(ROLLED_OUT, FALSE, reason::STOPPED, message),
         true => Condition::new(ROLLED_OUT, TRUE, reason::ROLLED_OUT, ""),
         false if object.spec.rollout.paused => Condition::new(ROLLED_OUT, FALSE, reason::PAUSED, message),
         false => Condition::new(ROLLED_OUT, FALSE, reason::ROLLING_OUT, message),

@@ -7,9 +7,11 @@ use crate::fixtures::server::CLUSTER;
 use crate::fixtures::world::{BINDINGS, NAMESPACE, OBJECT, World};
 use crate::kinds::{Heard, ObjectKey as _, RootKey, ViewChange};
 use crate::member::template_objects::{TemplateObject, TemplateObjectKind};
+use crate::member_cluster::kind::MemberClusterView;
 use crate::namespace_template::kind::{NamespaceTemplate, TemplateView};
 use crate::outcome::{Drift, DriftLabels, PassOutcome};
 use crate::queue::Next;
+use business_types::Condition;
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -174,7 +176,7 @@ async fn what_the_template_names_no_more_goes() {
     assert_eq!(condition(&world, OBJECT, "TemplateApplied").1, "WaitingForWave");
     assert!(world.server.find(LIMITS).is_some(), "it is not its turn");
     template_pass(&world).await;
-    assert_eq!(world.stored(TEMPLATE)["status"]["wave"]["namespaces"], json!(["p/n"]));
+    assert_eq!(world.stored(TEMPLATE)["status"]["wave"]["namespaces"], json!(["u"]));
     world.pass().await.unwrap();
     for gone in [LIMITS, POLICY, BINDING] {
         assert!(world.server.find(gone).is_none(), "{gone}");
@@ -194,7 +196,7 @@ async fn a_paused_rollout_waits_and_status_says_how_far_it_is() {
     template_pass(&world).await;
     let status = world.stored(TEMPLATE)["status"].clone();
     assert_eq!(
-        (&status["namespaces"], &status["updated"], &status["clusters"]["c1"]),
+        (&status["namespaces"], &status["updated"], &status["clusters"]),
         (&json!(1), &json!(1), &json!(1))
     );
     assert_eq!(condition(&world, TEMPLATE, "Ready").0, "True");
@@ -229,8 +231,93 @@ async fn a_rollout_stops_where_it_fails() {
     template_pass(&world).await;
     let (status, reason, message) = condition(&world, TEMPLATE, "RolledOut");
     assert_eq!((status.as_str(), reason.as_str()), ("False", "Stopped"));
-    assert!(message.contains("p/n: cluster c1: NetworkPolicy business-template-deny"), "{message}");
+    assert!(message.contains("0 of 1 namespaces") && message.contains("1 have failed"), "{message}");
     assert_eq!(world.stored(TEMPLATE)["status"]["failed"], 1);
+    let (_, _, message) = condition(&world, OBJECT, "TemplateApplied");
+    assert!(
+        message.contains("cluster c1: NetworkPolicy business-template-deny: refused with 403"),
+        "{message}"
+    );
+}
+
+/// What anybody may set to zero is no fault of the template.
+#[tokio::test]
+async fn a_quota_that_leaves_no_room_stops_no_rollout() {
+    let world = in_use().await;
+    let why = "networkpolicies.networking.k8s.io is forbidden: exceeded quota: web, requested: 1, used: 0, limited: 0";
+    world.server.refuse_because(POLICY, why);
+    let mut spec = full();
+    spec["networkPolicies"][0]["spec"] = json!({ "policyTypes": ["Egress"] });
+    has_template(&world, &spec);
+    template_pass(&world).await;
+    assert_eq!(world.pass().await.unwrap(), PassOutcome::Refused, "it is tried again");
+    let (status, reason, message) = condition(&world, OBJECT, "TemplateApplied");
+    assert_eq!((status.as_str(), reason.as_str()), ("False", "QuotaExceeded"));
+    assert!(message.contains("NetworkPolicy business-template-deny: refused with 403"), "{message}");
+    template_pass(&world).await;
+    assert_eq!(condition(&world, TEMPLATE, "RolledOut").0, "True");
+    assert_eq!(world.stored(TEMPLATE)["status"]["failed"], 0);
+    // Something else is wrong, too.
+    world.server.refuse(BINDING);
+    spec["roleBindings"][0]["subjects"][0]["name"] = json!("others");
+    has_template(&world, &spec);
+    template_pass(&world).await;
+    world.pass().await.unwrap();
+    assert_eq!(condition(&world, OBJECT, "TemplateApplied").1, "Refused");
+    template_pass(&world).await;
+    assert_eq!(condition(&world, TEMPLATE, "RolledOut").1, "Stopped");
+}
+
+/// Every tenant reads a template.
+#[tokio::test(start_paused = true)]
+async fn what_a_template_says_of_itself_names_nobody() {
+    let world = World::new();
+    world.knows_project(&json!({
+        "metadata": { "name": "acme-shop", "uid": "project-1" },
+        "spec": { "tenantID": "acme", "template": "standard" }, "status": {},
+    }));
+    let mut object = pending(&[("pods", "3")]);
+    object.key = crate::kinds::ProjectKey::new(Some("acme-shop"), "acme-front");
+    object.uid = "uid-1".into();
+    object.spec.tenant_id = "acme".into();
+    object.spec.cluster_name = "acme-east".into();
+    object.status.phase = business_types::NamespacePhase::Available;
+    let mut other = object.clone();
+    other.key.name = "acme-back".into();
+    other.uid = "uid-2".into();
+    has_template(&world, &full());
+    let state = world.cx.objects.namespace_templates.current(&RootKey::new(None, "standard")).unwrap().state;
+    other.status.template = Some(state);
+    let told =
+        Condition::new("TemplateApplied", "False", "Refused", "cluster acme-east: refused with 403: acme");
+    other.status.conditions.push(told);
+    other.spec.tenant_id = "acme-too".into();
+    let east = json!({
+        "metadata": { "uid": "m" },
+        "spec": {},
+        "status": { "conditions": [{ "type": "Reachable", "status": "True" }] },
+    });
+    let east = world.server.put("/apis/business.tkestack.io/v1/memberclusters/acme-east", &east);
+    let east: DynamicObject = serde_json::from_value(east).unwrap();
+    world.cx.objects.member_clusters.seen(MemberClusterView::decode(east).unwrap(), Heard::ByEvent);
+    world.cx.objects.namespaces.seen(object, Heard::ByEvent);
+    world.cx.objects.namespaces.seen(other, Heard::ByEvent);
+    let says = || world.stored(TEMPLATE)["status"].clone();
+    template_pass(&world).await;
+    let status = says();
+    assert_eq!(
+        (&status["namespaces"], &status["clusters"], &status["failed"]),
+        (&json!(2), &json!(1), &json!(1))
+    );
+    assert_eq!(status["wave"]["namespaces"], json!(["uid-1"]));
+    assert!(!status.to_string().contains("acme"), "{status}");
+    world.server.edit(TEMPLATE, &json!({ "metadata": { "deletionTimestamp": "2026-01-01T00:00:00Z" } }));
+    sees_template(&world);
+    tokio::time::advance(Duration::from_secs(1)).await;
+    template_pass(&world).await;
+    let (_, reason, message) = condition(&world, TEMPLATE, "Ready");
+    assert_eq!(reason, "InUse");
+    assert!(message.contains("1 projects name it") && !says().to_string().contains("acme"), "{message}");
 }
 
 #[tokio::test]

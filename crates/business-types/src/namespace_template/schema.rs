@@ -178,8 +178,9 @@ fn role_binding() -> Schema {
 
 fn rollout() -> Schema {
     Schema::object(
-        "How a change goes through the namespaces: in waves, each when the one before is done, until one fails. New \
-         namespaces are given the newest at once.",
+        "How a change goes through the namespaces: in waves, each when the one before is done. What fails or is not done in \
+         the namespaces of one tenant holds up his others alone; in those of two, everybody. New namespaces are given the \
+         newest at once.",
         Some("io.tkestack.business.v1.Rollout"),
         [
             (
@@ -201,14 +202,7 @@ fn status() -> Schema {
             ("namespaces", Schema::integer("Namespaces whose template it is, as a count.").optional()),
             ("updated", Schema::integer("Those in which its newest state is in place, as a count.").optional()),
             ("failed", Schema::integer("Those that have not taken its newest state, as a count.").optional()),
-            (
-                "clusters",
-                Schema::map(
-                    "Namespaces whose template it is, by member cluster.",
-                    Schema::integer("How many, as a count."),
-                )
-                .optional(),
-            ),
+            ("clusters", Schema::integer("Member clusters that those lie in, as a count.").optional()),
             (
                 "wave",
                 Schema::object(
@@ -218,7 +212,7 @@ fn status() -> Schema {
                         ("digest", Schema::string("The digest of the state.").optional()),
                         (
                             "namespaces",
-                            Schema::list("Whose turn it is.", ListType::Atomic, Schema::string("PROJECT/NAME."))
+                            Schema::list("Whose turn it is.", ListType::Atomic, Schema::string("The uid of one."))
                                 .optional(),
                         ),
                     ],
@@ -232,7 +226,7 @@ fn status() -> Schema {
             (
                 "conditions",
                 Schema::conditions(
-                    "Aspects of its state: Ready, and RolledOut (the message says how far it is and what has failed).",
+                    "Aspects of its state: Ready, and RolledOut (the message says how far it is and how many have failed).",
                 )
                 .optional(),
             ),

@@ -448,7 +448,7 @@ fn told<T>(site: &Site, what: &str, result: Result<T, Error>) -> Result<Result<T
         Ok(done) => Ok(Ok(done)),
         Err(Error::Member(CallFailure::Refused { code, message })) => {
             let message = format!("cluster {}: {what}: refused with {code}: {message}", site.member.name);
-            Ok(Err(Undone { message, retry: true, limits: false }))
+            Ok(Err(Undone::refused(message)))
         }
         Err(error) => Err(error),
     }
@@ -456,7 +456,7 @@ fn told<T>(site: &Site, what: &str, result: Result<T, Error>) -> Result<Result<T
 
 impl PullPass {
     fn undone(message: &str, retry: bool) -> Self {
-        let undone = Undone { message: message.to_owned(), retry, limits: false };
+        let undone = Undone { message: message.to_owned(), retry, limits: false, others: true };
         Self { trouble: PullTrouble::Undone(undone), ..Self::default() }
     }
 
@@ -476,8 +476,7 @@ impl PullTrouble {
     pub fn and(self, other: Self) -> Self {
         match (self, other) {
             (Self::Undone(mut undone), Self::Undone(more)) => {
-                undone.add(&more.message);
-                undone.retry |= more.retry;
+                undone.add(&more);
                 Self::Undone(undone)
             }
             (Self::None, other) => other,
@@ -499,7 +498,7 @@ impl TemplateState {
             }
             (Self::Undone { state, undone: first }, PullTrouble::Undone(more)) => {
                 let mut undone = first;
-                undone.add(&more.message);
+                undone.add(&more);
                 Self::Undone { state, undone }
             }
             (Self::Invalid { state, .. }, PullTrouble::Undone(undone)) => Self::Undone { state, undone },

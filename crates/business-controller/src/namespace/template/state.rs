@@ -37,6 +37,32 @@ pub struct Undone {
     pub retry: bool,
     /// Limits are among it: pods without requests are not admitted, or have no limits.
     pub limits: bool,
+    /// Something else than the namespace's own quota keeps it from being there.
+    pub others: bool,
+}
+
+impl Undone {
+    /// What a cluster does not take.
+    pub fn refused(message: String) -> Self {
+        let others = !is_by_quota(&message);
+        Self { message, retry: true, limits: false, others }
+    }
+
+    /// More of the same.
+    pub fn add(&mut self, more: &Self) {
+        if !self.message.is_empty() {
+            self.message.push_str("; ");
+        }
+        self.message.push_str(&more.message);
+        self.retry = true;
+        self.limits |= more.limits;
+        self.others |= more.others;
+    }
+}
+
+/// Whether a `ResourceQuota` has refused it: Kubernetes says so in these words. Whoever else says them keeps nobody waiting.
+fn is_by_quota(message: &str) -> bool {
+    message.contains("refused with 403: ") && message.contains("exceeded quota")
 }
 
 impl TemplateState {
