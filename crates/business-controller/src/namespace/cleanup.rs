@@ -167,6 +167,9 @@ async fn delete(
     match removal::remove(object, site, there, origin).await {
         Ok(Removal::Begun) => Ok(Some(PassOutcome::WaitingFor(PATIENCE))),
         Ok(Removal::Outdated) => Ok(None),
+        Err(Error::Member(CallFailure::Refused { .. })) if is_abandoned(object) => {
+            abandon(cx, object).await.map(Some)
+        }
         Err(Error::Member(CallFailure::Refused { code, message })) => {
             let (cluster, message) = (&*site.member.name, &*message);
             let message = DeletionRefusal { cluster, there, origin, code, message }.text();
@@ -186,6 +189,9 @@ fn is_overdue(cx: &Context, object: &NamespaceView) -> bool {
 }
 
 async fn wait(cx: &Context, object: &NamespaceView, remaining: &[String]) -> Result<PassOutcome, Error> {
+    if is_abandoned(object) {
+        return abandon(cx, object).await;
+    }
     let mut message = format!(
         "namespace {} of cluster {} is not gone yet",
         object.spec.namespace, object.spec.cluster_name
@@ -221,8 +227,14 @@ async fn release(
     };
     let refused = match withdrawn {
         Ok(Withdrawal::Done) => None,
+        Ok(Withdrawal::Unseen | Withdrawal::Refused(_)) if is_abandoned(object) => {
+            return abandon(cx, object).await;
+        }
         Ok(Withdrawal::Unseen) => return Ok(PassOutcome::WaitingFor(super::SOON)),
         Ok(Withdrawal::Refused(message)) => Some(message),
+        Err(Error::Member(CallFailure::Refused { .. })) if is_abandoned(object) => {
+            return abandon(cx, object).await;
+        }
         Err(Error::Member(CallFailure::Refused { code, message })) => {
             Some(format!("cluster {} keeps what is ours with {code}: {message}", site.member.name))
         }
@@ -244,6 +256,7 @@ async fn release(
             status::write(cx, object, &situation.into()).await?;
             return Ok(PassOutcome::WaitingFor(PATIENCE));
         }
+        NamespaceVerdict::Refuse(_) if is_abandoned(object) => return abandon(cx, object).await,
         NamespaceVerdict::Refuse(refusal) => {
             let situation = Situation::Deleting { reason: refusal.reason, message: refusal.message };
             status::write(cx, object, &situation.into()).await?;
@@ -255,7 +268,12 @@ async fn release(
         | NamespaceVerdict::TakeOver { .. }
         | NamespaceVerdict::DeleteReplaced { .. } => return Err(Error::Unsettled),
     };
-    let applied = apply::apply(cx, site, object, &plan, Some(&Dressing::default())).await?;
+    let applied = match apply::apply(cx, site, object, &plan, Some(&Dressing::default())).await {
+        Err(Error::Member(CallFailure::Refused { .. })) if is_abandoned(object) => {
+            return abandon(cx, object).await;
+        }
+        applied => applied?,
+    };
     let Some(Applied { namespace_uid, .. }) = applied else { return Ok(PassOutcome::Skipped) };
     let message = format!(
         "namespace {} of cluster {} was adopted and stays; what is charged is held until it is unused",
@@ -285,7 +303,7 @@ async fn finalize(cx: &Context, object: &NamespaceView) -> Result<PassOutcome, E
     Ok(PassOutcome::Applied)
 }
 
-/// Whether an operator has given up what may be left in a cluster that does not answer.
+/// Whether an operator has given up what may be left in a cluster that does not answer, or that keeps it.
 pub fn is_abandoned(object: &NamespaceView) -> bool {
     object.annotations.get(names::ABANDON_ANNOTATION).is_some_and(|why| !why.is_empty())
 }
