@@ -97,6 +97,11 @@ impl Rotate {
         let renewed: Vec<&Renewed> = std::iter::once(&controller).chain(&signer).collect();
         let agents =
             if is_tunnelled(&controller.before)? { self.agents(&host, &member).await? } else { None };
+        // The controller comes through them: with a token that has ended they are not there.
+        if let Some(agents) = &agents {
+            note("2/5 waiting until the tunnel's agents use theirs");
+            agents.take_it(self.timeout).await?;
+        }
         note(format_args!("3/5 keeping them in {path}"));
         let mut data = Map::new();
         for one in &renewed {
@@ -107,10 +112,6 @@ impl Rotate {
         note("4/5 waiting until the controller uses them");
         if let Err(failure) = self.in_use(&host, &fingerprint(&controller.new.token)).await {
             return Err(self.taken_back(&host, &path, &written, &renewed, failure).await);
-        }
-        if let Some(agents) = &agents {
-            note("4/5 waiting until the tunnel's agents use theirs");
-            agents.take_it(self.timeout).await?;
         }
         let ends = agents.iter().map(|agents| &agents.new.ends.at).fold(&controller.new.ends.at, Ord::min);
         if self.keep_old {
