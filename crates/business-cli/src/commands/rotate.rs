@@ -97,10 +97,15 @@ impl Rotate {
         let renewed: Vec<&Renewed> = std::iter::once(&controller).chain(&signer).collect();
         let agents =
             if is_tunnelled(&controller.before)? { self.agents(&host, &member).await? } else { None };
-        // The controller comes through them: with a token that has ended they are not there.
+        let mut are_ours = true;
+        // The controller comes through them: with a token that has ended they are not there, and with one that was stolen
+        // somebody may stand in their way.
         if let Some(agents) = &agents {
             note("2/5 waiting until the tunnel's agents use theirs");
             agents.take_it(self.timeout).await?;
+            if !self.keep_old {
+                are_ours = agents.revoke_old().await?;
+            }
         }
         note(format_args!("3/5 keeping them in {path}"));
         let mut data = Map::new();
@@ -122,7 +127,6 @@ impl Rotate {
             return Ok(Outcome::Done);
         }
         note("5/5 revoking the old ones");
-        let mut are_ours = true;
         for one in &renewed {
             let revoked = one.account.tokens(&member).revoke_before(&one.new).await?;
             match &one.old_token {
@@ -131,9 +135,6 @@ impl Rotate {
                 }
                 _ => are_ours = false,
             }
-        }
-        if let Some(agents) = &agents {
-            are_ours &= agents.revoke_old().await?;
         }
         let old = if are_ours {
             "the old ones are refused"

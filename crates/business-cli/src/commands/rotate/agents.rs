@@ -73,6 +73,9 @@ impl<'a> Agents<'a> {
     /// Whether the token that they had is good no more.
     pub(super) async fn revoke_old(&self) -> Result<bool, Failure> {
         let revoked = self.tokens.revoke_before(&self.new).await?;
+        if !revoked.is_empty() {
+            note(tunnel::CONNECTIONS_LAST);
+        }
         let before = BASE64_STANDARD.decode(&self.before).unwrap_or_default();
         let old = bound_to(&String::from_utf8_lossy(&before));
         Ok(old.is_some_and(|secret| revoked.contains(&secret)))
