@@ -94,6 +94,15 @@ pub struct Listed {
     pub version: String,
     /// What is said of it.
     pub entry: Described,
+    /// When the token of the agents ends through which it is reached. Seconds since 1970.
+    pub agents_end: Option<i64>,
+}
+
+impl Listed {
+    /// Which credential it holds, as far as it can be told. It is good for no longer than the agents are.
+    fn credential(&self) -> Option<Credential> {
+        Credential::of(&self.config).map(|credential| credential.at_most(self.agents_end))
+    }
 }
 
 /// Follows a source, and of what it lists the clusters of our shares.
@@ -267,6 +276,7 @@ impl Directory {
         for one in clusters {
             match self.listed.get_mut(&one.name) {
                 Some(held) if held.fingerprint == one.fingerprint => {
+                    held.credential = one.credential();
                     held.entry = one.entry;
                     (held.successor, held.refused) = (None, None);
                     if !one.version.is_empty() {
@@ -281,7 +291,7 @@ impl Directory {
 
     fn add(&mut self, one: Listed) {
         self.drop_member(&one.name);
-        let credential = Credential::of(&one.config);
+        let credential = one.credential();
         let client = match self.dialer.client(one.config) {
             Ok(client) => client,
             Err(error) => {

@@ -112,7 +112,11 @@ impl Rotate {
         for one in &renewed {
             data.insert(one.account.key.to_owned(), json!(BASE64_STANDARD.encode(one.kubeconfig()?)));
         }
-        let written = host.merge_patch(&path, &patch(&secret, &data)).await;
+        let mut annotations = Map::new();
+        if let Some(agents) = &agents {
+            annotations.insert(names::CLUSTER_AGENTS_END_ANNOTATION.to_owned(), json!(agents.new.ends.at));
+        }
+        let written = host.merge_patch(&path, &patch(&secret, &annotations, &data)).await;
         let written = written.map_err(|failure| failure.advised(403, MEMBERS_ROLE))?;
         note("4/5 waiting until the controller uses them");
         if let Err(failure) = self.in_use(&host, &fingerprint(&controller.new.token)).await {
@@ -190,7 +194,7 @@ impl Rotate {
         let before = renewed
             .iter()
             .map(|one| (one.account.key.to_owned(), json!(BASE64_STANDARD.encode(&one.before))));
-        match host.merge_patch(path, &patch(written, &before.collect())).await {
+        match host.merge_patch(path, &patch(written, &Map::new(), &before.collect())).await {
             Ok(_) => {
                 note("the old credentials are in the Secret again");
                 failure.advised_late(TAKEN_BACK)
@@ -248,8 +252,9 @@ fn renewable(secret: &Value, account: Account) -> Result<Option<String>, Failure
 }
 
 /// Nobody has written in between.
-fn patch(read: &Value, data: &Map<String, Value>) -> Value {
-    json!({"metadata": {"resourceVersion": text(read, "/metadata/resourceVersion")}, "data": data})
+fn patch(read: &Value, annotations: &Map<String, Value>, data: &Map<String, Value>) -> Value {
+    let revision = text(read, "/metadata/resourceVersion");
+    json!({"metadata": {"resourceVersion": revision, "annotations": annotations}, "data": data})
 }
 
 /// As the controller tells it.

@@ -3,11 +3,12 @@
 use super::described::Described;
 use super::kubeconfig::listed_from_elsewhere;
 use super::{DirectorySource, Listed, Listing};
+use crate::dial::is_tunnelled;
 use crate::error::{CallFailure, Error};
 use business_types::ClusterCredentials;
 use business_types::names::{
-    CLUSTER_DISPLAY_NAME_ANNOTATION, CLUSTER_KUBECONFIG_KEY, CLUSTER_LABEL, CLUSTER_TENANTS_ANNOTATION,
-    CLUSTER_TYPE_ANNOTATION,
+    CLUSTER_AGENTS_END_ANNOTATION, CLUSTER_DISPLAY_NAME_ANNOTATION, CLUSTER_KUBECONFIG_KEY, CLUSTER_LABEL,
+    CLUSTER_TENANTS_ANNOTATION, CLUSTER_TYPE_ANNOTATION,
 };
 use futures_util::future::{BoxFuture, FutureExt as _};
 use k8s_openapi::api::core::v1::Secret;
@@ -80,5 +81,8 @@ async fn one(name: &str, secret: Secret) -> Result<Listed, Error> {
         let tenants = tenants.split(',').map(str::trim).filter(|tenant| !tenant.is_empty());
         entry.tenants = tenants.map(str::to_owned).collect();
     }
-    listed_from_elsewhere(name, Kubeconfig::from_yaml(text)?, entry).await
+    let listed = listed_from_elsewhere(name, Kubeconfig::from_yaml(text)?, entry).await?;
+    let agents_end = annotations.get(CLUSTER_AGENTS_END_ANNOTATION).filter(|_| is_tunnelled(&listed.config));
+    let agents_end = agents_end.and_then(|ends| meta::time::parse(ends).ok());
+    Ok(Listed { agents_end, ..listed })
 }

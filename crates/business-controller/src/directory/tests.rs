@@ -133,6 +133,7 @@ impl Cluster {
             fingerprint: format!("{token}@{}", self.port),
             version: String::new(),
             entry: Described::imported(),
+            agents_end: None,
         }
     }
 }
