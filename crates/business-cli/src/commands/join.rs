@@ -108,6 +108,9 @@ pub(crate) struct Join {
 
 impl Join {
     pub(crate) async fn run(&self, connection: &ConnectionFlags) -> Result<Outcome, Failure> {
+        if let Some(why) = preflight::unfit(&self.cluster) {
+            return Err(why.into());
+        }
         let dry_run = self.dry_run.asks_server()?;
         let Both { host, member } = self.both.open(connection).await?;
         let before = Before::read(&host, &member, self).await?;
