@@ -220,30 +220,17 @@ async fn release(
     if let Err(wait) = site.settled {
         return Ok(PassOutcome::WaitingFor(wait));
     }
-    let place = AccessPlace { cx, object, reached: &site.reached() };
-    let withdrawn = match access::withdraw(place).await {
-        Ok(()) => template::withdraw(cx, object, site).await,
-        Err(error) => Err(error),
-    };
-    let refused = match withdrawn {
-        Ok(Withdrawal::Done) => None,
-        Ok(Withdrawal::Unseen | Withdrawal::Refused(_)) if is_abandoned(object) => {
+    match withdraw(cx, object, site).await? {
+        Withdrawal::Done => {}
+        Withdrawal::Unseen | Withdrawal::Refused(_) if is_abandoned(object) => {
             return abandon(cx, object).await;
         }
-        Ok(Withdrawal::Unseen) => return Ok(PassOutcome::WaitingFor(super::SOON)),
-        Ok(Withdrawal::Refused(message)) => Some(message),
-        Err(Error::Member(CallFailure::Refused { .. })) if is_abandoned(object) => {
-            return abandon(cx, object).await;
+        Withdrawal::Unseen => return Ok(PassOutcome::WaitingFor(super::SOON)),
+        Withdrawal::Refused(message) => {
+            let situation = Situation::Deleting { reason: reason::REFUSED, message };
+            status::write(cx, object, &situation.into()).await?;
+            return Ok(PassOutcome::Refused);
         }
-        Err(Error::Member(CallFailure::Refused { code, message })) => {
-            Some(format!("cluster {} keeps what is ours with {code}: {message}", site.member.name))
-        }
-        Err(error) => return Err(error),
-    };
-    if let Some(message) = refused {
-        let situation = Situation::Deleting { reason: reason::REFUSED, message };
-        status::write(cx, object, &situation.into()).await?;
-        return Ok(PassOutcome::Refused);
     }
     let project_uid = &site.project.uid;
     let wanted = WantedNamespace { object, project_uid, is_newest: true, forbidden: &[], dressing: None };
@@ -285,6 +272,22 @@ async fn release(
     let written = status::write(cx, object, &finding).await?;
     cx.events.report(object, RELEASED, message);
     finalize(cx, written.as_ref().unwrap_or(object)).await
+}
+
+/// Takes away who may use the namespace, and what its template put there.
+async fn withdraw(cx: &Context, object: &NamespaceView, site: &Site) -> Result<Withdrawal, Error> {
+    let place = AccessPlace { cx, object, reached: &site.reached() };
+    let withdrawn = match access::withdraw(place).await {
+        Ok(()) => template::withdraw(cx, object, site).await,
+        Err(error) => Err(error),
+    };
+    match withdrawn {
+        Err(Error::Member(CallFailure::Refused { code, message })) => {
+            let cluster = &site.member.name;
+            Ok(Withdrawal::Refused(format!("cluster {cluster} keeps what is ours with {code}: {message}")))
+        }
+        withdrawn => withdrawn,
+    }
 }
 
 async fn finalize(cx: &Context, object: &NamespaceView) -> Result<PassOutcome, Error> {
