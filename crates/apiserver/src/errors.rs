@@ -42,7 +42,7 @@ pub(crate) fn status_of(error: &Error, about: &GroupResource, name: &str) -> Sta
             let cause = StatusCause { reason: TENANT_FULL.to_owned(), message, field };
             Status::forbidden(about, name, &error.to_string()).with_causes(vec![cause])
         }
-        Error::Held => Status::unavailable(error.to_string(), HELD_RETRY_SECONDS),
+        Error::Held | Error::Importing => Status::unavailable(error.to_string(), HELD_RETRY_SECONDS),
         Error::Expired { .. } => Status::expired(LIST_EXPIRED),
         Error::ContinueExpired { continue_token } => {
             let mut status = Status::expired(CONTINUE_EXPIRED);
@@ -99,6 +99,7 @@ mod tests {
             (Error::Conflict, 409, "Conflict", 0, ""),
             (full, 403, "Forbidden", 0, ""),
             (Error::Held, 503, "ServiceUnavailable", 10, ""),
+            (Error::Importing, 503, "ServiceUnavailable", 10, ""),
             (Error::Expired { asked, current }, 410, "Expired", 0, ""),
             (Error::ContinueExpired { continue_token: token() }, 410, "Expired", 0, "t"),
             (Error::TooFarAhead { asked, current }, 504, "Timeout", 1, ""),

@@ -89,8 +89,9 @@ async fn command(store: &Store, settings: &Import, kinds: KindTable) -> Result<I
     }
     let progress = apply::progress(store, &access).await?;
     apply::check(&plan, progress, settings.into_existing)?;
-    apply::apply(store, &access, &plan, progress).await?;
-    Ok(ImportReport { to_be_decided: false, ..told(&plan, Stage::Applied, settings.output) })
+    let wrote = apply::apply(store, &access, &plan, progress).await?;
+    let stage = if wrote { Stage::Applied } else { Stage::Unchanged };
+    Ok(ImportReport { to_be_decided: false, ..told(&plan, stage, settings.output) })
 }
 
 fn told(plan: &Plan, stage: Stage, output: Output) -> ImportReport {

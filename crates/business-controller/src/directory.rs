@@ -574,14 +574,15 @@ impl Directory {
     }
 
     fn count(&self) {
-        let (mut reachable, mut unreachable, mut waiting) = (0_usize, 0_usize, 0_usize);
+        let (mut reachable, mut unreachable, mut waiting, mut second) = (0_usize, 0_usize, 0_usize, 0_usize);
         let is_fleets = self.is_fleets();
         // Each is counted by one replica.
         let is_ours = |held: &&HeldCluster| held.followed.is_some() || held.uid.is_none() && is_fleets;
-        for held in self.listed.values().filter(is_ours) {
+        for (name, held) in self.listed.iter().filter(|(_, held)| is_ours(held)) {
             match held.reach() {
                 Reach::Reachable => reachable += 1,
                 Reach::Unreachable { .. } => unreachable += 1,
+                Reach::Connecting if self.refused.contains_key(name) => second += 1,
                 Reach::Connecting => waiting += 1,
             }
         }
@@ -596,7 +597,7 @@ impl Directory {
             ("reachable", reachable),
             ("unreachable", unreachable),
             ("connecting", waiting),
-            ("unusable", if is_fleets { unusable } else { 0 }),
+            ("unusable", if is_fleets { unusable + second } else { 0 }),
             ("unlisted", unlisted),
         ];
         for (state, count) in states {

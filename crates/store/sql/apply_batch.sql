@@ -38,7 +38,7 @@ DECLARE
     amount_max CONSTANT numeric := 9223372036854775807000000000;
     entries CONSTANT int := cardinality(e_op);
     ancestors_max CONSTANT int := 1000;
-    is_held boolean; fits boolean; written int := 0; steps int := 0;
+    is_held boolean; is_importing boolean; fits boolean; written int := 0; steps int := 0;
     s_found boolean[]; s_tenant text[]; s_parent_kind smallint[]; s_parent text[];
     s_deleting boolean[]; s_locked boolean[]; s_gone boolean[];
     l_listed boolean[]; l_mandatory boolean[]; l_limits bigint[]; l_children bigint[]; l_hard numeric[];
@@ -59,7 +59,8 @@ BEGIN
     -- THE COUNTER. Its row lock makes commit order revision order. In READ COMMITTED whoever had to wait for it has the
     -- condition checked again on the newest version of the row (EvalPlanQual): a larger value passes as well.
     UPDATE rev SET v = rev.v + entries WHERE rev.v >= (SELECT max(r.v) FROM rev r)
-    RETURNING rev.v - entries, rev.held INTO STRICT base, is_held;
+    RETURNING rev.v - entries, rev.held, rev.held AND rev.held_reason = 'an import is under way'
+    INTO STRICT base, is_held, is_importing;
     -- Each statement from here on has a snapshot of its own, so that it sees what the writer before has committed.
     detail := array_fill(NULL::text, ARRAY[entries]);
 
@@ -103,7 +104,7 @@ BEGIN
     END IF;
 
     -- ALL WRITES TOGETHER: scopes that take them, rows that have room for the sums, places that are free.
-    fits := p_together AND NOT (is_held AND p_grows);
+    fits := p_together AND NOT (is_held AND p_grows) AND NOT is_importing;
     IF fits AND cardinality(s_name) > 0 THEN
         SELECT bool_and(s_payer[k.i] IS NULL
                         OR (s_found[k.i] AND coalesce(s_tenant[k.i], s_payer[k.i]) = s_payer[k.i]
@@ -174,6 +175,12 @@ BEGIN
                 WHERE o.kind = e_kind[k.i] AND o.namespace = e_namespace[k.i] COLLATE "C" AND o.name = e_name[k.i] COLLATE "C"
                 LIMIT 1) o ON true
             ORDER BY k.i) x;
+        IF is_importing THEN
+            -- What is to lie in a scope may come with the next batch of the import.
+            SELECT array_agg(CASE WHEN outcome[k.i] = 0 AND e_op[k.i] = 'd' AND e_kind[k.i] = ANY (p_stands) THEN 7::smallint
+                                  ELSE outcome[k.i] END ORDER BY k.i)
+            INTO outcome FROM generate_series(1, entries) AS k(i);
+        END IF;
         IF 'm' = ANY (e_op) THEN
             -- Whether the object is as it was read comes before whether its new place is free.
             SELECT array_agg(CASE WHEN e_op[k.i] = 'm' THEN greatest(outcome[k.i - 1], outcome[k.i]) ELSE outcome[k.i] END

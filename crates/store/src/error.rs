@@ -1,7 +1,7 @@
 use crate::model::Revision;
 use quota::Violation;
 
-/// Every way the store can fail. Retry is worth it for `Unavailable`, `Held` and `Busy`.
+/// Every way the store can fail. Retry is worth it for `Unavailable`, `Held`, `Importing` and `Busy`.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Nothing (visible to the caller) at the key.
@@ -37,6 +37,11 @@ pub enum Error {
     /// After a divergence of history, growth waits for the audit.
     #[error("growth is held until the audit has compared the member clusters")]
     Held,
+    /// An import is under way, or was killed.
+    #[error(
+        "an import is under way: it ends when `business-api import --apply` is through; call it again if it was killed"
+    )]
+    Importing,
     /// The revision, or the continue token's, was compacted. `current` is for the message.
     #[error("revision {asked} is compacted, current is {current}")]
     Expired {

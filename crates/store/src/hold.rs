@@ -13,6 +13,9 @@ use sqlx::{AssertSqlSafe, PgConnection};
 use std::collections::BTreeMap;
 use uuid::Uuid;
 
+/// What `hold_amounts` says while an import is under way.
+const UNDER_IMPORT: &str = "SB004";
+
 /// Amounts of a scope without an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hold {
@@ -54,6 +57,11 @@ impl GrowthHold {
     /// Whether it waits for the audit that follows a divergence of history or an import. Otherwise an operator holds it.
     pub fn waits_for_audit(&self) -> bool {
         self.reason == DIVERGED || self.reason == IMPORTED
+    }
+
+    /// Whether it is that of an import, which ends it.
+    pub fn is_import(&self) -> bool {
+        self.reason == IMPORTING
     }
 
     /// Whether it is the same one, seen again.
@@ -148,20 +156,22 @@ impl Store {
     }
 
     /// Ends an operator's hold on growth; where there is none, whatever holds it. What waits for an audit behind an operator's
-    /// reason goes on waiting: that is told.
+    /// reason goes on waiting: that is told. [`Error::Importing`] while an import is under way: nobody knows yet what is charged.
     pub async fn go_on(&self, access: &Access) -> Result<Option<String>, Error> {
         operator(access)?;
         let query = "UPDATE rev SET held = held AND (held_reason LIKE '%; ' || $1 OR held_reason LIKE '%; ' || $2), \
                held_reason = CASE WHEN held AND held_reason LIKE '%; ' || $1 THEN $1 \
                                   WHEN held AND held_reason LIKE '%; ' || $2 THEN $2 ELSE '' END \
-             WHERE id = 1 RETURNING held_reason";
+             WHERE id = 1 AND NOT (held AND held_reason = $3) RETURNING held_reason";
         let left: Option<String> = sqlx::query_scalar(query)
             .bind(DIVERGED)
             .bind(IMPORTED)
+            .bind(IMPORTING)
             .fetch_optional(&mut self.operate().await?)
             .await
             .map_err(|error| unavailable(&error))?;
-        let left = left.filter(|reason| !reason.is_empty());
+        let left = left.ok_or(Error::Importing)?;
+        let left = (!left.is_empty()).then_some(left);
         tracing::warn!(actor = access.actor(), left, "growth is held by no operator any more");
         Ok(left)
     }
@@ -205,7 +215,7 @@ impl Store {
 
     /// Charges what no object stands for to a scope, even above the scope's limits. Doing it again with other amounts
     /// charges those instead. [`Error::NotFound`] when there is no such scope, [`Error::AlreadyExists`] when its uid is
-    /// held in another scope, domain or place, or is an object's.
+    /// held in another scope, domain or place, or is an object's, [`Error::Importing`] while an import is under way.
     pub async fn hold(&self, access: &Access, hold: &Hold) -> Result<(), Error> {
         operator(access)?;
         let (mut domains, mut keys, mut amounts) = (vec![""], vec![""], vec!["0".to_owned()]);
@@ -240,6 +250,7 @@ impl Store {
             .await
             .map_err(|error| match sqlstate(&error).as_deref() {
                 Some("23505") => Error::AlreadyExists { deleting: false },
+                Some(UNDER_IMPORT) => Error::Importing,
                 _ => unavailable(&error),
             })?;
         if found { Ok(()) } else { Err(Error::NotFound) }

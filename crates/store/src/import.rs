@@ -11,7 +11,7 @@ use sqlx::AssertSqlSafe;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-/// Why growth is held while objects are imported.
+/// Why growth is held while objects are imported. `apply_batch` and `hold_amounts` know it, too.
 pub const IMPORTING: &str = "an import is under way";
 /// Why growth is held afterwards, until an audit has compared the member clusters with the objects.
 pub const IMPORTED: &str = "objects were imported";

@@ -58,6 +58,9 @@ pub(super) async fn told(
     hold: GrowthHold,
     differences: &[Difference],
 ) -> Result<String, Error> {
+    if hold.is_import() {
+        return Ok(Error::Importing.to_string());
+    }
     if !hold.waits_for_audit() {
         return Ok(format!("{}; it waits for business-api audit --go-on", hold.reason));
     }

@@ -43,6 +43,11 @@ pub async fn progress(store: &Store, access: &Access) -> Result<ImportProgress> 
 /// Whether a plan may be applied. The error says why not.
 pub fn check(plan: &Plan, progress: ImportProgress, into_existing: bool) -> Result<()> {
     let present: usize = plan.counts.values().map(|count| count.present).sum();
+    let read: usize = plan.counts.values().map(|count| count.read).sum();
+    ensure!(
+        present > 0 || !plan.objects.is_empty(),
+        "none of the {read} records of the source comes: without --apply it is told why"
+    );
     if into_existing || (plan.others == 0 && (present == 0 || progress == ImportProgress::Begun)) {
         return Ok(());
     }
@@ -55,15 +60,16 @@ pub fn check(plan: &Plan, progress: ImportProgress, into_existing: bool) -> Resu
         plan.others
     );
     bail!(
-        "this was imported before, and {} of its objects are not there any more: --into-existing brings them back",
+        "this was imported before, and {} of its objects are not there: they have gone since, or somebody has let growth go on \
+         before it was whole. --into-existing brings them",
         plan.objects.len()
     )
 }
 
-/// Writes what is not there yet.
-pub async fn apply(store: &Store, access: &Access, plan: &Plan, progress: ImportProgress) -> Result<()> {
+/// Writes what is not there yet. False when everything is, and nothing was begun.
+pub async fn apply(store: &Store, access: &Access, plan: &Plan, progress: ImportProgress) -> Result<bool> {
     if plan.objects.is_empty() && progress != ImportProgress::Begun {
-        return Ok(());
+        return Ok(false);
     }
     if !store.begin_import(access).await.context("hold growth")? {
         let why = store.growth_held(access).await.context("read whether growth is held")?.unwrap_or_default();
@@ -81,7 +87,8 @@ pub async fn apply(store: &Store, access: &Access, plan: &Plan, progress: Import
         done += batch.len();
         show(done, plan.objects.len());
     }
-    store.finish_import(access).await.context("end the import")
+    store.finish_import(access).await.context("end the import")?;
+    Ok(true)
 }
 
 /// Removes a platform, which costs nothing, in the state that the plan has seen of it or a later one.

@@ -194,8 +194,24 @@ fn rank(rival: &Candidate, holder: Option<&Uuid>) -> impl Ord + use<> {
     (holder != Some(&rival.uid), phase, created, rival.named.clone())
 }
 
-/// A namespace that is locked for a move that did not end is unlocked.
+/// A namespace that is locked for a move that did not end is unlocked. Of one that is locked for another reason nobody knows it.
 pub fn undo_emigrations(draft: &mut Draft, emigrations: &Emigrations) {
+    let is_locked =
+        |candidate: &&Candidate| candidate.is(NAMESPACES) && candidate.object.text(PHASE) == "Locked";
+    let unknown: Vec<Named> = draft
+        .candidates
+        .iter()
+        .filter(is_locked)
+        .map(|candidate| candidate.named.clone())
+        .filter(|named| !emigrations.0.contains_key(named))
+        .collect();
+    for named in unknown {
+        let why = format!(
+            "it is Locked, and no move of it is on record: it stays so until an operator sets its status.phase. TKE may have \
+             taken the labels off the cluster's namespace; then it waits for {ADOPT_ANNOTATION}=true"
+        );
+        draft.find(Rule::Status, &named, why);
+    }
     let moving: Vec<(usize, String)> = draft
         .candidates
         .iter()

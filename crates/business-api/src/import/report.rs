@@ -23,12 +23,14 @@ pub enum Stage {
     Planned,
     /// Everything is written.
     Applied,
+    /// Everything was there before.
+    Unchanged,
 }
 
 /// For people.
 pub fn text(plan: &Plan, stage: Stage) -> String {
     let mut out = String::new();
-    let verb = if stage == Stage::Applied { "imported" } else { "to import" };
+    let verb = if stage == Stage::Planned { "to import" } else { "imported" };
     for (resource, count) in &plan.counts {
         let left = count.read.saturating_sub(count.new).saturating_sub(count.present);
         line(
@@ -71,6 +73,7 @@ pub fn text(plan: &Plan, stage: Stage) -> String {
         Stage::Applied => {
             "Growth is held until the controller has compared every member cluster with the objects."
         }
+        Stage::Unchanged => "Everything that comes was there already, and nothing was written.",
         Stage::Planned if plan.is_to_be_decided() => "Nothing was written; --apply does so.",
         Stage::Planned => "Nothing is to be decided, and nothing was written; --apply does so.",
     };
@@ -106,7 +109,7 @@ pub fn json_text(plan: &Plan, stage: Stage) -> String {
         })
         .collect();
     json!({
-        "applied": stage == Stage::Applied,
+        "applied": stage != Stage::Planned,
         "toBeDecided": plan.is_to_be_decided(),
         "counts": counts,
         "tenants": plan.tenants,

@@ -17,10 +17,10 @@ const STANDARD_INPUT: &str = "/dev/stdin";
 /// A record, or why it is none.
 pub type Read = Result<SourceRecord, Unreadable>;
 
-/// Reads everything.
+/// Reads everything. Nothing at all is an error: whoever names another prefix than TKE's finds out.
 pub async fn read(source: &ImportSource) -> Result<Vec<Read>> {
     let prefix = source.prefix.trim_end_matches('/');
-    match &source.dump {
+    let records = match &source.dump {
         Some(path) => {
             let path = if path == Path::new("-") { Path::new(STANDARD_INPUT) } else { path };
             let file =
@@ -28,7 +28,9 @@ pub async fn read(source: &ImportSource) -> Result<Vec<Read>> {
             lines(file, prefix).await.with_context(|| format!("read {}", path.display()))
         }
         None => etcd::read(source, prefix).await.context("read etcd"),
-    }
+    }?;
+    ensure!(!records.is_empty(), "nothing lies below {prefix}/");
+    Ok(records)
 }
 
 async fn lines(file: impl AsyncRead + Unpin, prefix: &str) -> Result<Vec<Read>> {

@@ -1,9 +1,13 @@
 //! The rules, one by one.
 
+use super::apply::{self, ImportProgress};
 use super::candidate::MendRules;
 use super::finding::{Effect, Rule};
 use super::plan::{Plan, plan};
 use super::record::{Named, SourceRecord, Unreadable};
+use super::report::{Stage, text};
+use super::source;
+use crate::config::ImportSource;
 use crate::kinds::KINDS;
 use serde_json::{Value, json};
 use store::import::{Imported, Present};
@@ -371,7 +375,10 @@ fn a_move_that_stopped_is_undone_before_its_new_object_is_there_and_ended_after(
         assert_eq!((plan.is_to_be_decided(), plan.objects.len()), (false, 3 + usize::from(comes)), "{phase}");
     }
     let by_hand = planned([project("p", "", 9, none()), locked()]);
-    assert_eq!((rules(&by_hand).len(), &body(&by_hand, "c1-web")["status"]["phase"]), (0, &json!("Locked")));
+    assert!(only(&by_hand, Rule::Status, "namespaces p/c1-web").contains("no move of it is on record"));
+    assert_eq!(body(&by_hand, "c1-web")["status"]["phase"], "Locked");
+    let consent = &body(&by_hand, "c1-web")["metadata"]["annotations"]["business.tkestack.io/adopt"];
+    assert_eq!(consent, &Value::Null, "nobody has given it");
 }
 
 #[test]
@@ -452,6 +459,36 @@ fn what_is_in_the_database_already_is_passed_over_and_what_is_taken_is_left_out(
         project("q", "", 9, json!({"metadata": {"uid": uid_of("p")}})),
     ]);
     only(&twins, Rule::Taken, "projects q");
+}
+
+#[tokio::test]
+async fn a_source_without_anything_that_comes_is_an_error() {
+    let nothing = ImportSource {
+        dump: Some("/dev/null".into()),
+        etcd_servers: Vec::new(),
+        etcd_cafile: None,
+        etcd_certfile: None,
+        etcd_keyfile: None,
+        prefix: "/tke/other/".to_owned(),
+    };
+    let refused = source::read(&nothing).await.unwrap_err().to_string();
+    assert_eq!(refused, "nothing lies below /tke/other/");
+    let lost = planned([namespace("gone", "web", 3, none())]);
+    for progress in [ImportProgress::None, ImportProgress::Begun, ImportProgress::Ended] {
+        let refused = apply::check(&lost, progress, true).unwrap_err().to_string();
+        assert!(refused.starts_with("none of the 1 records"), "{refused}");
+    }
+}
+
+#[test]
+fn what_wrote_nothing_does_not_say_that_growth_is_held() {
+    let records = || [project("p", "", 9, none())];
+    let all: Vec<Present> = planned(records()).objects.iter().map(present).collect();
+    let again = beside(records(), &all);
+    apply::check(&again, ImportProgress::None, false).unwrap();
+    let told = text(&again, Stage::Unchanged);
+    assert!(told.contains("nothing was written") && !told.contains("Growth"), "{told}");
+    assert!(text(&again, Stage::Applied).contains("Growth is held"));
 }
 
 #[test]

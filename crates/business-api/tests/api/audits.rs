@@ -183,6 +183,21 @@ async fn growth_that_an_operator_holds_waits_for_him() {
     admin.post(&namespaces("p"), namespace("a", json!({"pods": "1"}))).await.expect(201);
 }
 
+#[tokio::test]
+async fn an_import_that_was_not_ended_is_called_again_and_nobody_lets_growth_go_on_before() {
+    let world = World::new().await;
+    sql(&world, "UPDATE rev SET held = true, held_reason = 'an import is under way' WHERE id = 1").await;
+    let told = audit(&world, "").await.text;
+    assert!(told.contains("growth is held: an import is under way: it ends when"), "{told}");
+    let line = format!("business-api audit --go-on --database-url {}", world.database.url);
+    let Command::Audit(settings) = Cli::parse_from(line.split_whitespace()).command else {
+        panic!("not audit")
+    };
+    let refused = format!("{:#}", business_api::audit::run(&settings).await.unwrap_err());
+    assert!(refused.contains("`business-api import --apply`"), "{refused}");
+    assert!(audit(&world, "").await.text.contains("an import is under way"));
+}
+
 /// Of a copy of the files nobody can tell: what a stale controller has compared with the state before counts for nothing.
 #[tokio::test]
 async fn after_a_restore_that_was_told_growth_waits_for_a_comparison_with_what_is_there_now() {

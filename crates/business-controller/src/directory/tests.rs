@@ -413,6 +413,23 @@ async fn nobody_is_unknown_by_answers_to_what_was_asked_before_the_fleet_was_our
     assert_eq!(is_unknown, [false, true]);
 }
 
+#[tokio::test]
+async fn a_second_name_counts_as_unusable_and_not_as_one_that_may_answer_yet() {
+    let world = World::new();
+    world.knows_cluster(&json!({ "metadata": { "uid": "m" }, "spec": {}, "status": { "uid": UID } }));
+    let told = Told { listed: Arc::new(Mutex::new(Err(String::new()))), loads: Arc::default(), period: LOOK };
+    let mut directory = Directory::new(Arc::clone(&world.cx), Box::new(told), Dialer::default());
+    directory.add(Listed { name: "c2".to_owned(), ..Cluster::start(UID).await.listed(&token(0)) });
+    let counted = |directory: &Directory| {
+        directory.count();
+        ["connecting", "unusable"]
+            .map(|state| world.cx.metrics.members.get_or_create(&StateLabels { state }).get())
+    };
+    assert_eq!(counted(&directory), [1, 0]);
+    directory.recognize("c2".to_owned(), UID).await.unwrap();
+    assert_eq!(counted(&directory), [0, 1]);
+}
+
 /// What was read before of its record may be older than what it was registered as.
 #[tokio::test]
 async fn a_cluster_is_no_second_name_for_itself() {

@@ -32,6 +32,7 @@ pub(super) fn of(write: &Write, answer: &BatchAnswer, first: usize) -> Result<Re
             Err(Error::Refused(violations?))
         }
         6 => Err(Error::Held),
+        7 => Err(Error::Importing),
         other => Err(Error::Corrupt(format!("outcome {other}"))),
     }
 }

@@ -1,8 +1,11 @@
-use crate::kit::{Bodies, Kit, Object, refused};
+use crate::kit::{Bodies, Kit, Object, amounts, refused, scope};
 use std::slice::from_ref;
-use store::Error;
+use store::hold::Hold;
 use store::import::{IMPORTED, Imported};
+use store::quota::{Claim, HoldState};
 use store::repair::Repair;
+use store::{Error, Revision};
+use uuid::Uuid;
 
 fn imported(object: &Object) -> Imported {
     Imported { key: object.key(), uid: object.uid, state: object.state() }
@@ -70,10 +73,56 @@ async fn the_audit_of_an_import_lets_nothing_grow_in_the_midst_of_the_next() {
         !kit.store.hold_growth(&kit.access, "maintenance").await.unwrap(),
         "it is held already, until it is whole"
     );
+    let ended = kit.store.go_on(&kit.access).await;
+    assert!(matches!(ended, Err(Error::Importing)), "{ended:?}");
     let p = imported(&Object::project("p", "", "c1: cpu=4"));
     kit.store.import(&kit.access, from_ref(&p)).await.unwrap();
     assert!(matches!(kit.create(Object::namespace("p", "web", "c1: cpu=1")).await, Err(Error::Held)));
     kit.check().await;
+}
+
+/// What TKE was deleting comes with its project first, and whoever ends it looks at what has come so far.
+#[tokio::test]
+async fn a_scope_stays_until_everything_that_was_imported_into_it_is_there() {
+    let kit = begun().await;
+    let mut p = Object::project("p", "", "c1: cpu=4");
+    p.deleting = true;
+    kit.store.import(&kit.access, &[imported(&p)]).await.unwrap();
+    let revision = "SELECT rv FROM objects WHERE name = 'p'";
+    let revision: i64 = sqlx::query_scalar(revision).fetch_one(&mut kit.sql().await).await.unwrap();
+    p.revision = Revision(revision.try_into().unwrap());
+    let early = kit.delete(&p).await;
+    assert!(matches!(early, Err(Error::Importing)), "{early:?}");
+    let note = kit.create(Object::note("a note")).await.unwrap();
+    kit.delete(&note).await.unwrap();
+    let mut web = Object::namespace("p", "web", "c1: cpu=1");
+    web.deleting = true;
+    kit.store.import(&kit.access, &[imported(&web)]).await.unwrap();
+    kit.store.finish_import(&kit.access).await.unwrap();
+    assert_eq!(refused(kit.delete(&p).await).len(), 1, "something lies in it");
+    kit.check().await;
+}
+
+/// What was sealed for an object that is to come again is an orphan until it is there.
+#[tokio::test]
+async fn nothing_is_held_for_a_place_whose_object_may_come_with_the_next_batch() {
+    let kit = begun().await;
+    let (p, web) = (Object::project("p", "", "c1: cpu=4"), Object::namespace("p", "web", "c1: cpu=1"));
+    kit.store.import(&kit.access, &[imported(&p)]).await.unwrap();
+    let lost = Hold {
+        uid: Uuid::new_v4(),
+        scope: scope("p"),
+        claim: Some(Claim { domain: "c1".to_owned(), place: "web".to_owned() }),
+        amounts: amounts("c1: cpu=1"),
+        state: HoldState::Orphaned,
+        reason: "found".to_owned(),
+    };
+    let early = kit.store.hold(&kit.access, &lost).await;
+    assert!(matches!(early, Err(Error::Importing)), "{early:?}");
+    kit.store.import(&kit.access, &[imported(&web)]).await.unwrap();
+    kit.check().await;
+    kit.store.finish_import(&kit.access).await.unwrap();
+    kit.store.hold(&kit.access, &lost).await.unwrap();
 }
 
 #[tokio::test]
