@@ -48,7 +48,7 @@ impl Dialer {
         config.connect_timeout = Some(CONNECT_DEADLINE);
         config.default_retry = false;
         limit_silence(&mut config);
-        let through = config.proxy_url.clone().filter(|proxy| proxy.scheme_str() == Some(TUNNEL_SCHEME));
+        let through = config.proxy_url.clone().filter(|_| is_tunnelled(&config));
         let bounds = Bounds::default();
         let Some(agent) = through else {
             return Ok(ClientBuilder::try_from(config)?.with_layer(&bounds).build());
@@ -72,6 +72,11 @@ impl Dialer {
             .service(http);
         Ok(ClientBuilder::new(service, config.default_namespace).with_layer(&bounds).build())
     }
+}
+
+/// Whether a cluster is reached through the tunnel.
+pub fn is_tunnelled(config: &kube::Config) -> bool {
+    config.proxy_url.as_ref().and_then(Uri::scheme_str) == Some(TUNNEL_SCHEME)
 }
 
 /// Lists and the starts of watches have no deadline of their own. The time counts from the last request on: of a

@@ -94,6 +94,15 @@ pub struct Listed {
     pub version: String,
     /// What is said of it.
     pub entry: Described,
+    /// When the token of the agents ends through which it is reached. Seconds since 1970.
+    pub agents_end: Option<i64>,
+}
+
+impl Listed {
+    /// Which credential it holds, as far as it can be told. It is good for no longer than the agents are.
+    fn credential(&self) -> Option<Credential> {
+        Credential::of(&self.config).map(|credential| credential.at_most(self.agents_end))
+    }
 }
 
 /// Follows a source, and of what it lists the clusters of our shares.
@@ -267,6 +276,7 @@ impl Directory {
         for one in clusters {
             match self.listed.get_mut(&one.name) {
                 Some(held) if held.fingerprint == one.fingerprint => {
+                    held.credential = one.credential();
                     held.entry = one.entry;
                     (held.successor, held.refused) = (None, None);
                     if !one.version.is_empty() {
@@ -281,7 +291,7 @@ impl Directory {
 
     fn add(&mut self, one: Listed) {
         self.drop_member(&one.name);
-        let credential = Credential::of(&one.config);
+        let credential = one.credential();
         let client = match self.dialer.client(one.config) {
             Ok(client) => client,
             Err(error) => {
@@ -492,7 +502,8 @@ impl Directory {
             if is_ours && (is_new || held.asked.is_none_or(|at| at.elapsed() >= period)) {
                 held.asked = Some(Instant::now());
                 let api = MemberApi::for_questions(held.client.clone(), self.cx.fleet());
-                questions.push(question(name.clone(), api, known));
+                let asked = Asked { name: name.clone(), fingerprint: held.fingerprint.clone() };
+                questions.push(question(asked, api, known));
             }
         }
         if fleet.is_some() || !questions.is_empty() {
@@ -504,20 +515,19 @@ impl Directory {
     async fn recognize_all(&mut self, answered: ClusterAnswers) {
         let ClusterAnswers { fleet, mut answers } = answered;
         // In the order of names: of two names for one cluster it is always the same that is refused.
-        answers.sort_by(|a, b| a.name.cmp(&b.name));
+        answers.sort_by(|a, b| a.asked.name.cmp(&b.asked.name));
         let stay = self.cx.shares.enter(Share::Fleet);
-        for answer in answers {
-            if let (Some(version), Some(held)) = (answer.version, self.listed.get_mut(&answer.name)) {
+        for ClusterAnswer { asked: Asked { name, fingerprint }, uid, version } in answers {
+            // Meanwhile something else may be listed.
+            let asked = self.listed.get_mut(&name).filter(|held| held.fingerprint == fingerprint);
+            let Some(held) = asked else { continue };
+            if let Some(version) = version {
                 held.version = version;
             }
-            if let (Some(uid), Some(_)) = (answer.uid, &stay)
-                && let Err(error) = self.recognize(answer.name.clone(), &uid).await
+            if let (Some(uid), Some(_)) = (uid, &stay)
+                && let Err(error) = self.recognize(name.clone(), &uid).await
             {
-                tracing::warn!(
-                    cluster = answer.name,
-                    error = error.text(),
-                    "cannot register a member cluster"
-                );
+                tracing::warn!(cluster = name, error = error.text(), "cannot register a member cluster");
             }
         }
         // What was asked before the share was ours left out whoever has no record.
@@ -615,27 +625,34 @@ struct ClusterAnswers {
     answers: Vec<ClusterAnswer>,
 }
 
+/// Which cluster was asked: a name, and how it was reached.
+#[derive(Debug)]
+struct Asked {
+    name: String,
+    fingerprint: String,
+}
+
 /// What a cluster says of itself.
 #[derive(Debug)]
 struct ClusterAnswer {
-    name: String,
+    asked: Asked,
     uid: Option<String>,
     version: Option<String>,
 }
 
-async fn question(name: String, api: MemberApi, known: bool) -> ClusterAnswer {
+async fn question(asked: Asked, api: MemberApi, known: bool) -> ClusterAnswer {
     let mut uid = None;
     if !known {
         match api.cluster_uid().await {
             Ok(found) => uid = Some(found),
             Err(failure) => {
-                tracing::warn!(cluster = name, error = %failure, "member cluster does not say who it is");
-                return ClusterAnswer { name, uid: None, version: None };
+                tracing::warn!(cluster = asked.name, error = %failure, "member cluster does not say who it is");
+                return ClusterAnswer { asked, uid: None, version: None };
             }
         }
     }
     let version = api.version().await.ok();
-    ClusterAnswer { name, uid, version }
+    ClusterAnswer { asked, uid, version }
 }
 
 #[cfg(test)]

@@ -188,6 +188,8 @@ pub const CLUSTER_TYPE_ANNOTATION: &str = "business.tkestack.io/cluster-type";
 pub const CLUSTER_TENANTS_ANNOTATION: &str = "business.tkestack.io/tenants";
 /// Annotation of such a Secret: the URL at which people reach the cluster.
 pub const CLUSTER_ENDPOINT_ANNOTATION: &str = "business.tkestack.io/endpoint";
+/// Annotation of such a Secret: when the token of the agents ends through which the cluster is reached.
+pub const CLUSTER_AGENTS_END_ANNOTATION: &str = "business.tkestack.io/agents-end";
 /// Key of such a Secret: the controller's kubeconfig.
 pub const CLUSTER_KUBECONFIG_KEY: &str = "kubeconfig";
 /// Key of such a Secret: the kubeconfig of who may have certificates signed.

@@ -108,10 +108,13 @@ pub(crate) struct Join {
 
 impl Join {
     pub(crate) async fn run(&self, connection: &ConnectionFlags) -> Result<Outcome, Failure> {
+        if let Some(why) = preflight::unfit(&self.cluster) {
+            return Err(why.into());
+        }
         let dry_run = self.dry_run.asks_server()?;
         let Both { host, member } = self.both.open(connection).await?;
         let before = Before::read(&host, &member, self).await?;
-        let terms = Terms::of(self, self.dialling()?, &before, &member.server())?;
+        let mut terms = Terms::of(self, self.dialling()?, &before, &member.server())?;
         terms.tell(&member.server());
         let choice = Choice { shared: terms.shared, capacity: self.capacity };
         let mut objects = manifests::chosen(choice)?;
@@ -142,6 +145,7 @@ impl Join {
             let secret = tunnel::secret(&token, dialling.authority.as_deref());
             member.apply(&tunnel::secret_path(), &secret).await?;
             self.tell("for the tunnel, the host cluster", &token.ends);
+            terms.annotations.insert(names::CLUSTER_AGENTS_END_ANNOTATION.to_owned(), json!(token.ends.at));
         }
         let reach = terms.way.reach(&member, &self.cluster).await?;
         let (name, namespace) = (&terms.secret_name, &self.members_namespace);

@@ -202,6 +202,7 @@ impl Leave {
         }
         if !tunnel::tokens(api, &self.members_namespace, &self.cluster).revoke_all().await?.is_empty() {
             note("its agents' tokens for the tunnel are good no more");
+            note(tunnel::CONNECTIONS_LAST);
         }
         // The last before the record: once it is gone, a record that names it stops a call that is repeated.
         if kept.is_some() {

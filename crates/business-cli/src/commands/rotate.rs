@@ -97,20 +97,30 @@ impl Rotate {
         let renewed: Vec<&Renewed> = std::iter::once(&controller).chain(&signer).collect();
         let agents =
             if is_tunnelled(&controller.before)? { self.agents(&host, &member).await? } else { None };
+        let mut are_ours = true;
+        // The controller comes through them: with a token that has ended they are not there, and with one that was stolen
+        // somebody may stand in their way.
+        if let Some(agents) = &agents {
+            note("2/5 waiting until the tunnel's agents use theirs");
+            agents.take_it(self.timeout).await?;
+            if !self.keep_old {
+                are_ours = agents.revoke_old().await?;
+            }
+        }
         note(format_args!("3/5 keeping them in {path}"));
         let mut data = Map::new();
         for one in &renewed {
             data.insert(one.account.key.to_owned(), json!(BASE64_STANDARD.encode(one.kubeconfig()?)));
         }
-        let written = host.merge_patch(&path, &patch(&secret, &data)).await;
+        let mut annotations = Map::new();
+        if let Some(agents) = &agents {
+            annotations.insert(names::CLUSTER_AGENTS_END_ANNOTATION.to_owned(), json!(agents.new.ends.at));
+        }
+        let written = host.merge_patch(&path, &patch(&secret, &annotations, &data)).await;
         let written = written.map_err(|failure| failure.advised(403, MEMBERS_ROLE))?;
         note("4/5 waiting until the controller uses them");
         if let Err(failure) = self.in_use(&host, &fingerprint(&controller.new.token)).await {
             return Err(self.taken_back(&host, &path, &written, &renewed, failure).await);
-        }
-        if let Some(agents) = &agents {
-            note("4/5 waiting until the tunnel's agents use theirs");
-            agents.take_it(self.timeout).await?;
         }
         let ends = agents.iter().map(|agents| &agents.new.ends.at).fold(&controller.new.ends.at, Ord::min);
         if self.keep_old {
@@ -121,7 +131,6 @@ impl Rotate {
             return Ok(Outcome::Done);
         }
         note("5/5 revoking the old ones");
-        let mut are_ours = true;
         for one in &renewed {
             let revoked = one.account.tokens(&member).revoke_before(&one.new).await?;
             match &one.old_token {
@@ -130,9 +139,6 @@ impl Rotate {
                 }
                 _ => are_ours = false,
             }
-        }
-        if let Some(agents) = &agents {
-            are_ours &= agents.revoke_old().await?;
         }
         let old = if are_ours {
             "the old ones are refused"
@@ -188,7 +194,7 @@ impl Rotate {
         let before = renewed
             .iter()
             .map(|one| (one.account.key.to_owned(), json!(BASE64_STANDARD.encode(&one.before))));
-        match host.merge_patch(path, &patch(written, &before.collect())).await {
+        match host.merge_patch(path, &patch(written, &Map::new(), &before.collect())).await {
             Ok(_) => {
                 note("the old credentials are in the Secret again");
                 failure.advised_late(TAKEN_BACK)
@@ -246,8 +252,9 @@ fn renewable(secret: &Value, account: Account) -> Result<Option<String>, Failure
 }
 
 /// Nobody has written in between.
-fn patch(read: &Value, data: &Map<String, Value>) -> Value {
-    json!({"metadata": {"resourceVersion": text(read, "/metadata/resourceVersion")}, "data": data})
+fn patch(read: &Value, annotations: &Map<String, Value>, data: &Map<String, Value>) -> Value {
+    let revision = text(read, "/metadata/resourceVersion");
+    json!({"metadata": {"resourceVersion": revision, "annotations": annotations}, "data": data})
 }
 
 /// As the controller tells it.

@@ -54,6 +54,12 @@ impl Credential {
         Some(Self { fingerprint: fingerprint(&pem.contents), begins: Some(begins), ends: Some(ends) })
     }
 
+    /// The same, if it is good no longer than until then.
+    pub fn at_most(mut self, ends: Option<i64>) -> Self {
+        self.ends = self.ends.into_iter().chain(ends).min();
+        self
+    }
+
     /// As it is at this time.
     pub fn sight(&self, now: i64) -> CredentialSight {
         let renewal = self.ends.map(|ends| {
@@ -99,6 +105,12 @@ mod tests {
             CredentialAge::Valid,
             "a month before, not more"
         );
+        let sooner = credential.at_most(Some(3000));
+        assert_eq!(
+            (sooner.sight(2499).age, sooner.sight(2500).age),
+            (CredentialAge::Valid, CredentialAge::Expiring)
+        );
+        assert_eq!(sooner.at_most(Some(9000)).at_most(None).sight(3000).age, CredentialAge::Expired);
         let endless = Credential::of(&token("{}")).unwrap();
         assert_eq!((endless.sight(i64::MAX).age, endless.sight(0).expires), (CredentialAge::Valid, None));
     }

@@ -119,7 +119,8 @@ pub async fn listed_as(
     if entry.display_name.is_empty() {
         name.clone_into(&mut entry.display_name);
     }
-    Ok(Listed { name: name.to_owned(), config, fingerprint, version: String::new(), entry })
+    let name = name.to_owned();
+    Ok(Listed { name, config, fingerprint, version: String::new(), entry, agents_end: None })
 }
 
 /// Changes when the context, its cluster, its user, or a certificate or key in a file of theirs does.

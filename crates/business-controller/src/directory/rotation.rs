@@ -1,7 +1,6 @@
 //! New credentials of a cluster that is followed. They are tried beside those in use, which go on until the new ones
 //! have shown that they lead to the same cluster and allow what the old ones allow. New ones that do not are told.
 
-use super::credential::Credential;
 use super::{ASK_PERIOD, Directory, Listed};
 use crate::error::CallFailure;
 use crate::events::Topic;
@@ -153,8 +152,8 @@ impl Directory {
             return;
         };
         followed.member.switch(client.clone());
+        held.credential = listed.credential();
         (held.client, held.fingerprint, held.refused) = (client, listed.fingerprint, None);
-        held.credential = Credential::of(&listed.config);
         if !listed.version.is_empty() {
             held.version = listed.version;
         }

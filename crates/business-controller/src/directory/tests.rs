@@ -133,6 +133,7 @@ impl Cluster {
             fingerprint: format!("{token}@{}", self.port),
             version: String::new(),
             entry: Described::imported(),
+            agents_end: None,
         }
     }
 }
@@ -443,5 +444,27 @@ async fn a_cluster_is_no_second_name_for_itself() {
     directory.listed.get_mut("c1").unwrap().uid = Some(UID.to_owned());
     directory.recall().await.unwrap();
     assert_eq!(directory.refused, BTreeMap::new());
+    assert_eq!(directory.listed["c1"].uid.as_deref(), Some(UID));
+}
+
+#[tokio::test]
+async fn an_answer_to_a_question_at_another_address_registers_nobody() {
+    let world = World::new();
+    let told = Told { listed: Arc::new(Mutex::new(Err(String::new()))), loads: Arc::default(), period: LOOK };
+    let mut directory = Directory::new(Arc::clone(&world.cx), Box::new(told), Dialer::default());
+    let (wrong, right) = (Cluster::start("another").await, Cluster::start(UID).await);
+    let answer = |from: &Cluster, uid: &str| {
+        let asked = Asked { name: "c1".to_owned(), fingerprint: from.listed(&token(0)).fingerprint };
+        let answer = ClusterAnswer { asked, uid: Some(uid.to_owned()), version: Some(uid.to_owned()) };
+        ClusterAnswers { fleet: None, answers: vec![answer] }
+    };
+    directory.add(wrong.listed(&token(0)));
+    let late = answer(&wrong, "another");
+    // The Secret was put right before it came.
+    directory.add(right.listed(&token(0)));
+    directory.recognize_all(late).await;
+    assert_eq!((&directory.listed["c1"].uid, directory.listed["c1"].version.as_str()), (&None, ""));
+    assert_eq!(world.server.find(CLUSTER), None);
+    directory.recognize_all(answer(&right, UID)).await;
     assert_eq!(directory.listed["c1"].uid.as_deref(), Some(UID));
 }

@@ -6,6 +6,7 @@ use crate::business::Business;
 use crate::dial::Dialer;
 use crate::directory::described::Described;
 use crate::directory::kubeconfig::{listed_as, listed_from_elsewhere};
+use crate::directory::secrets::several;
 use crate::error::chain;
 use crate::kinds::{ObjectKey as _, RootKey};
 use crate::member_cluster::kind::{BusinessMemberCluster, MemberClusterView};
@@ -156,9 +157,12 @@ async fn from_secret(
     cluster: &str,
     written: Option<ClusterEndpoint>,
 ) -> Result<(kube::Config, ClusterEndpoint), IssueRefusal> {
-    let params = ListParams::default().labels(&format!("{CLUSTER_LABEL}={cluster}")).limit(1);
-    let found = within(api.list(&params)).await?.items.into_iter().next();
-    let secret = found.ok_or_else(|| cannot_sign(cluster))?;
+    let params = ListParams::default().labels(&format!("{CLUSTER_LABEL}={cluster}")).limit(2);
+    let mut found = within(api.list(&params)).await?.items;
+    if let Some(why) = several(cluster, &found) {
+        return Err(IssueRefusal::CannotSign(format!("cluster {cluster} issues no certificates: {why}")));
+    }
+    let secret = found.pop().ok_or_else(|| cannot_sign(cluster))?;
     let data = secret.data.unwrap_or_default();
     let text = |key: &str| {
         let bytes = data.get(key).map(|bytes| std::str::from_utf8(&bytes.0));

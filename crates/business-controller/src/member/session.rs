@@ -47,6 +47,9 @@ const FIGURES_PERIOD: Duration = Duration::from_secs(1);
 /// Objects a page of a list.
 const PAGE: u32 = 500;
 
+/// A list that is longer than so many objects, a thousand pages, does not get on: it may have no end.
+const LIST_MAX: usize = 500_000;
+
 /// Without them nothing is known of a cluster.
 const NEEDED: [&str; 2] = ["namespaces", "resourcequotas"];
 
@@ -164,8 +167,12 @@ impl<'a> ListProgress<'a> {
             Ok(Event::InitApply(_)) => {
                 self.now = self.now.saturating_add(1);
                 if self.now > self.most {
+                    if self.now <= LIST_MAX {
+                        self.of.has_grown();
+                    } else if self.most == LIST_MAX {
+                        self.of.failed(format!("a list has more than {LIST_MAX} objects, and no end yet"));
+                    }
                     self.most = self.now;
-                    self.of.has_grown();
                 }
             }
             _ => {}
@@ -567,6 +574,29 @@ mod tests {
         }
         assert!(timeout(LIST_PATIENCE, probing).await.is_ok());
         assert!(matches!(member.reach(), Reach::Unreachable { .. }));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_list_without_end_is_not_waited_for() {
+        let world = World::new();
+        let member = member(&world);
+        let progress = Progress::new();
+        let list = &mut ListProgress::new(&progress);
+        let probing = keep_probing(&world.cx, &member, &progress, LIST_PATIENCE);
+        pin_mut!(probing);
+        while list.now <= LIST_MAX {
+            page(list);
+        }
+        for _ in 0..2 {
+            assert!(timeout(LIST_PATIENCE / 2, &mut probing).await.is_err(), "it may end");
+            page(list);
+        }
+        assert_eq!(timeout(LIST_PATIENCE / 2, probing).await, Ok(Anew::Lost));
+        let reach = member.reach();
+        assert!(
+            matches!(&reach, Reach::Unreachable { reason, .. } if reason.contains("no end")),
+            "{reach:?}"
+        );
     }
 
     #[tokio::test(start_paused = true)]

@@ -167,6 +167,9 @@ async fn delete(
     match removal::remove(object, site, there, origin).await {
         Ok(Removal::Begun) => Ok(Some(PassOutcome::WaitingFor(PATIENCE))),
         Ok(Removal::Outdated) => Ok(None),
+        Err(Error::Member(CallFailure::Refused { .. })) if is_abandoned(object) => {
+            abandon(cx, object).await.map(Some)
+        }
         Err(Error::Member(CallFailure::Refused { code, message })) => {
             let (cluster, message) = (&*site.member.name, &*message);
             let message = DeletionRefusal { cluster, there, origin, code, message }.text();
@@ -186,6 +189,9 @@ fn is_overdue(cx: &Context, object: &NamespaceView) -> bool {
 }
 
 async fn wait(cx: &Context, object: &NamespaceView, remaining: &[String]) -> Result<PassOutcome, Error> {
+    if is_abandoned(object) {
+        return abandon(cx, object).await;
+    }
     let mut message = format!(
         "namespace {} of cluster {} is not gone yet",
         object.spec.namespace, object.spec.cluster_name
@@ -214,24 +220,17 @@ async fn release(
     if let Err(wait) = site.settled {
         return Ok(PassOutcome::WaitingFor(wait));
     }
-    let place = AccessPlace { cx, object, reached: &site.reached() };
-    let withdrawn = match access::withdraw(place).await {
-        Ok(()) => template::withdraw(cx, object, site).await,
-        Err(error) => Err(error),
-    };
-    let refused = match withdrawn {
-        Ok(Withdrawal::Done) => None,
-        Ok(Withdrawal::Unseen) => return Ok(PassOutcome::WaitingFor(super::SOON)),
-        Ok(Withdrawal::Refused(message)) => Some(message),
-        Err(Error::Member(CallFailure::Refused { code, message })) => {
-            Some(format!("cluster {} keeps what is ours with {code}: {message}", site.member.name))
+    match withdraw(cx, object, site).await? {
+        Withdrawal::Done => {}
+        Withdrawal::Unseen | Withdrawal::Refused(_) if is_abandoned(object) => {
+            return abandon(cx, object).await;
         }
-        Err(error) => return Err(error),
-    };
-    if let Some(message) = refused {
-        let situation = Situation::Deleting { reason: reason::REFUSED, message };
-        status::write(cx, object, &situation.into()).await?;
-        return Ok(PassOutcome::Refused);
+        Withdrawal::Unseen => return Ok(PassOutcome::WaitingFor(super::SOON)),
+        Withdrawal::Refused(message) => {
+            let situation = Situation::Deleting { reason: reason::REFUSED, message };
+            status::write(cx, object, &situation.into()).await?;
+            return Ok(PassOutcome::Refused);
+        }
     }
     let project_uid = &site.project.uid;
     let wanted = WantedNamespace { object, project_uid, is_newest: true, forbidden: &[], dressing: None };
@@ -244,6 +243,7 @@ async fn release(
             status::write(cx, object, &situation.into()).await?;
             return Ok(PassOutcome::WaitingFor(PATIENCE));
         }
+        NamespaceVerdict::Refuse(_) if is_abandoned(object) => return abandon(cx, object).await,
         NamespaceVerdict::Refuse(refusal) => {
             let situation = Situation::Deleting { reason: refusal.reason, message: refusal.message };
             status::write(cx, object, &situation.into()).await?;
@@ -255,7 +255,12 @@ async fn release(
         | NamespaceVerdict::TakeOver { .. }
         | NamespaceVerdict::DeleteReplaced { .. } => return Err(Error::Unsettled),
     };
-    let applied = apply::apply(cx, site, object, &plan, Some(&Dressing::default())).await?;
+    let applied = match apply::apply(cx, site, object, &plan, Some(&Dressing::default())).await {
+        Err(Error::Member(CallFailure::Refused { .. })) if is_abandoned(object) => {
+            return abandon(cx, object).await;
+        }
+        applied => applied?,
+    };
     let Some(Applied { namespace_uid, .. }) = applied else { return Ok(PassOutcome::Skipped) };
     let message = format!(
         "namespace {} of cluster {} was adopted and stays; what is charged is held until it is unused",
@@ -267,6 +272,22 @@ async fn release(
     let written = status::write(cx, object, &finding).await?;
     cx.events.report(object, RELEASED, message);
     finalize(cx, written.as_ref().unwrap_or(object)).await
+}
+
+/// Takes away who may use the namespace, and what its template put there.
+async fn withdraw(cx: &Context, object: &NamespaceView, site: &Site) -> Result<Withdrawal, Error> {
+    let place = AccessPlace { cx, object, reached: &site.reached() };
+    let withdrawn = match access::withdraw(place).await {
+        Ok(()) => template::withdraw(cx, object, site).await,
+        Err(error) => Err(error),
+    };
+    match withdrawn {
+        Err(Error::Member(CallFailure::Refused { code, message })) => {
+            let cluster = &site.member.name;
+            Ok(Withdrawal::Refused(format!("cluster {cluster} keeps what is ours with {code}: {message}")))
+        }
+        withdrawn => withdrawn,
+    }
 }
 
 async fn finalize(cx: &Context, object: &NamespaceView) -> Result<PassOutcome, Error> {
@@ -285,7 +306,7 @@ async fn finalize(cx: &Context, object: &NamespaceView) -> Result<PassOutcome, E
     Ok(PassOutcome::Applied)
 }
 
-/// Whether an operator has given up what may be left in a cluster that does not answer.
+/// Whether an operator has given up what may be left in a cluster that does not answer, or that keeps it.
 pub fn is_abandoned(object: &NamespaceView) -> bool {
     object.annotations.get(names::ABANDON_ANNOTATION).is_some_and(|why| !why.is_empty())
 }

@@ -398,6 +398,46 @@ async fn a_cluster_that_does_not_answer_gets_no_calls_and_keeps_the_charge() {
     assert_eq!(world.server.held().len(), 1);
 }
 
+/// An operator gives it up: the object goes, what is there stays, and the server holds the charge.
+async fn gives_up(world: &World, why: &str) {
+    let kept = world.stored(NAMESPACE)["metadata"]["uid"].clone();
+    world.holds(&world.seen().annotated(business_types::names::ABANDON_ANNOTATION, "it does not go"));
+    assert_eq!(world.pass().await.unwrap(), PassOutcome::Applied, "{why}");
+    assert_eq!(world.server.find(OBJECT), None, "{why}");
+    assert_eq!(world.stored(NAMESPACE)["metadata"]["uid"], kept, "{why}");
+    assert_eq!(world.server.held().len(), 1, "{why}");
+}
+
+#[tokio::test]
+async fn what_a_cluster_that_answers_does_not_let_go_is_given_up() {
+    let world = ending_unwatched().await;
+    world.server.linger();
+    assert!(matches!(world.pass().await.unwrap(), PassOutcome::WaitingFor(_)));
+    world.watches();
+    gives_up(&world, "it is being deleted for ever").await;
+
+    let world = ending_unwatched().await;
+    world.server.refuse(&format!("DELETE {NAMESPACE}"));
+    assert_eq!(world.pass().await.unwrap(), PassOutcome::Refused);
+    gives_up(&world, "it may not be deleted").await;
+
+    for refused in [format!("DELETE {BINDINGS}"), format!("PATCH {NAMESPACE}")] {
+        let world = World::new();
+        let metadata = json!({ "uid": "theirs", "annotations": { "business.tkestack.io/adopt": "p/n" } });
+        world.server.put(NAMESPACE, &json!({ "metadata": metadata }));
+        world.holds(&pending(&[("pods", "3")]));
+        world.pass().await.unwrap();
+        assert_eq!(world.pass().await.unwrap(), PassOutcome::Applied);
+        world.enforces("2");
+        world.pass().await.unwrap();
+        world.server.refuse(&refused);
+        world.holds(&world.seen().ending());
+        let outcome = world.pass().await;
+        assert!(!matches!(outcome, Ok(PassOutcome::Applied)), "{refused}: {outcome:?}");
+        gives_up(&world, &refused).await;
+    }
+}
+
 #[tokio::test]
 async fn an_object_that_came_back_from_a_backup_lowers_the_quota_when_the_excess_is_held() {
     let world = World::new();

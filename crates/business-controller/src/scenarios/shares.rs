@@ -190,6 +190,7 @@ impl DirectorySource for OneCluster {
             fingerprint: "one".to_owned(),
             version: "v1".to_owned(),
             entry: Described::imported(),
+            agents_end: None,
         };
         async { Ok(Listing { clusters: vec![one], ..Listing::default() }) }.boxed()
     }

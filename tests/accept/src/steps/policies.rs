@@ -84,6 +84,14 @@ fn owner_changes_nothing_of_ours(instance: &Instance, cluster: &str) -> Result<(
     contains(&owner.refused(&["create", "-f", "-"], Some(&limits.to_string()))?, &[OURS])?;
 
     let emergency = instance.break_glass(cluster);
+    let there = owner.json(&["get", "namespace", "kube-system"])?;
+    let given = json!({
+        "apiVersion": "v1", "kind": "Namespace", "name": "kube-system", "uid": there.pointer("/metadata/uid"),
+    });
+    let given = json!({"metadata": {"ownerReferences": [given]}}).to_string();
+    let taken = r#"{"metadata":{"ownerReferences":null}}"#;
+    emergency.run(&["patch", "namespace", PLACE, "--type=merge", "-p", &given])?;
+    owner.run(&["patch", "namespace", PLACE, "--type=merge", "-p", taken])?;
     let binding = ["rolebinding", "business:edit", "-n", PLACE];
     let alice = |object: &Value| object.pointer("/subjects/0/name") == Some(&json!("business:default:alice"));
     emergency.run(&["patch", "rolebinding", "business:edit", "-n", PLACE, "--type=merge", "-p", eve])?;

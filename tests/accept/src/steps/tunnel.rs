@@ -163,7 +163,13 @@ fn token_is_renewed(instance: &Instance, directory: &Directory, cluster: &str) -
         ensure!(output.status.success(), "{said}");
         Ok(Look::Yes(said))
     })?;
-    contains(&said, &["the old ones are refused", "waiting until the tunnel's agents use theirs"])?;
+    contains(
+        &said,
+        &["the old ones are refused", "waiting until the tunnel's agents use theirs", "rollout restart"],
+    )?;
+    let kept =
+        instance.kubectl.json(&["get", "secret", &rotation::secret(cluster), "-n", MEMBERS_NAMESPACE])?;
+    ensure!(kept.pointer("/metadata/annotations/business.tkestack.io~1agents-end").is_some(), "no end");
     ensure!(is_let_in(instance, &agents_token(instance, cluster)?)?, "the new token");
     wait::until("the agents' old token is refused", SOON, || {
         Ok(if is_let_in(instance, &old)? { Look::NotYet("it is taken".to_owned()) } else { Look::Yes(()) })

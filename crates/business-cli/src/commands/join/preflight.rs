@@ -4,11 +4,16 @@ use crate::api::{Api, segment};
 use crate::failure::{Failure, Obstacle};
 use crate::objects::{self, MemberCluster};
 use business_types::names;
+use business_types::registry::REGISTRY_DOMAIN;
+use meta::validation::NameRule;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
 /// The first version whose admission policies are stable.
 const MINOR_MIN: u32 = 30;
+
+/// Bytes of a label's value.
+const LABEL_BYTES_MAX: usize = 63;
 
 /// What to do where the member cluster does not allow what is needed.
 const RULE_MEMBER: &str =
@@ -43,6 +48,19 @@ impl std::fmt::Display for NeededRight {
             .filter(|(_, part)| !part.is_empty())
             .try_for_each(|(before, part)| write!(f, "{before}{part}"))
     }
+}
+
+/// Why a cluster cannot be called that: its name is that of an object, and a label of its Secret.
+pub(super) fn unfit(name: &str) -> Option<Obstacle> {
+    let wrong = if name == REGISTRY_DOMAIN {
+        Some("budgets of the registry are called so".to_owned())
+    } else if name.len() > LABEL_BYTES_MAX {
+        Some(format!("it has {} letters, and a label has at most {LABEL_BYTES_MAX}", name.len()))
+    } else {
+        NameRule::Subdomain.check(name).into_iter().next()
+    };
+    let next = "choose another name: small letters, digits, '-' and '.'";
+    wrong.map(|why| Obstacle::new(format!("no cluster can be called {name:?}: {why}"), next))
 }
 
 /// Fails with everything that stands in the way. The cluster's uid.
@@ -190,6 +208,16 @@ mod tests {
         assert_eq!(told(false), ["create secrets", "patch secrets"]);
         let token = "create serviceaccounts/token of business-tunnel";
         assert_eq!(told(true), ["create secrets", "patch secrets", token]);
+    }
+
+    #[test]
+    fn a_name_that_no_cluster_can_have_is_refused_at_once() {
+        for name in ["", "registry", "East", "a_b", "a/b", "-a", &"a".repeat(64)] {
+            assert!(unfit(name).is_some(), "{name}");
+        }
+        for name in ["east", "1.east-2", &"a".repeat(63)] {
+            assert_eq!(unfit(name).map(|why| why.what), None);
+        }
     }
 
     #[test]

@@ -11,6 +11,10 @@ use std::str::FromStr;
 const AGENT: &str = include_str!("../../../../../deploy/member-tunnel/agent.yaml");
 /// Account, audience, Deployment and Secret of the agents.
 pub(crate) const NAME: &str = "business-tunnel";
+/// What is said where tokens of agents were revoked: a server asks whose a token is when a connection begins, and not again.
+pub(crate) const CONNECTIONS_LAST: &str = "connections that those tokens have let in last until the tunnel's servers begin anew: \
+                                           where one may be a stranger's, kubectl -n tke-business rollout restart \
+                                           deployment/business-controller";
 /// Label of a Secret that a token of agents is bound to: the cluster that they are in.
 const CLUSTER_LABEL: &str = "business.tkestack.io/tunnel-of";
 /// Port of the tunnel's Service.

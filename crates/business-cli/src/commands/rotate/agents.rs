@@ -14,9 +14,9 @@ use std::time::Duration;
 const TOKEN_ANNOTATION: &str = "business.tkestack.io/token";
 
 /// What to do where they have not begun anew.
-const NOT_BEGUN: &str = "nothing is revoked, and the controller has its new credentials: `kubectl -n tke-business get pods` in \
-                         the member says what the agents wait for; then call this again, with a longer --timeout if they were \
-                         slow";
+const NOT_BEGUN: &str = "nothing is revoked, and the controller has its credentials as they were: `kubectl -n tke-business get \
+                         pods` in the member says what the agents wait for; then call this again, with a longer --timeout if \
+                         they were slow";
 
 /// The tunnel's agents in the member cluster, and a new token for them.
 pub(super) struct Agents<'a> {
@@ -73,6 +73,9 @@ impl<'a> Agents<'a> {
     /// Whether the token that they had is good no more.
     pub(super) async fn revoke_old(&self) -> Result<bool, Failure> {
         let revoked = self.tokens.revoke_before(&self.new).await?;
+        if !revoked.is_empty() {
+            note(tunnel::CONNECTIONS_LAST);
+        }
         let before = BASE64_STANDARD.decode(&self.before).unwrap_or_default();
         let old = bound_to(&String::from_utf8_lossy(&before));
         Ok(old.is_some_and(|secret| revoked.contains(&secret)))
