@@ -112,7 +112,7 @@ async fn step<K: RegistryKind>(
     }
     // What is not found counts only from the time on when nothing more can come.
     let late = left(object, backend.late_pushes(), now);
-    match (backend.remove(place, record).await?, late) {
+    match (backend.remove(place, record, late.is_none()).await?, late) {
         (Removal::Begun(what), _) => {
             Ok(Some(Waits { reason: reason::CONTENT_REMAINING, message: what, again: AGAIN }))
         }

@@ -415,6 +415,121 @@ async fn more_than_can_be_measured_is_removed_bit_by_bit() {
     scene.world.server.clock.advance(1000 * SECOND);
     scene.pass().await.unwrap();
     assert!(!scene.is_gone() && scene.registry.count("t/web/") == 0);
+    assert!(matches!(scene.pass().await, Err(Error::Registry(_))));
+    assert!(!scene.is_gone(), "behind what is read of the list there may be more");
+    scene.registry.overflows(false);
+    scene.pass().await.unwrap();
+    assert!(scene.is_gone());
+}
+
+#[tokio::test]
+async fn a_removal_asks_no_more_for_what_is_gone() {
+    let scene = Scene::new().await;
+    scene.pass().await.unwrap();
+    for image in 0..40 {
+        scene.registry.push("t/web/a", &format!("v{image:02}"), 100 + image);
+    }
+    scene.is_deleted();
+    scene.world.server.clock.advance(1000 * SECOND);
+    drop(scene.registry.calls());
+    let mut calls = Vec::new();
+    while !scene.is_gone() {
+        scene.pass().await.unwrap();
+        calls.push(scene.registry.calls().len());
+    }
+    assert_eq!(scene.registry.count("t/web/"), 0);
+    assert!(calls.len() > 3 && calls.iter().all(|count| *count <= calls[1]), "{calls:?}");
+}
+
+#[tokio::test]
+async fn what_was_seen_before_is_removed_behind_much_that_is_gone() {
+    let scene = Scene::new().await;
+    scene.pass().await.unwrap();
+    let tags: Vec<String> = (0..20).map(|image| format!("v{image:02}")).collect();
+    let pushed = tags.iter().enumerate().map(|(image, tag)| scene.registry.push("t/web/a", tag, 100 + image));
+    let mut digests: Vec<String> = pushed.collect();
+    scene.pass().await.unwrap();
+    for tag in &tags {
+        scene.registry.untag("t/web/a", tag);
+    }
+    digests.sort();
+    for digest in &digests[..19] {
+        scene.registry.loses("t/web/a", digest);
+    }
+    scene.is_deleted();
+    scene.world.server.clock.advance(1000 * SECOND);
+    while !scene.is_gone() {
+        scene.pass().await.unwrap();
+    }
+    assert_eq!(scene.registry.count("t/web/"), 0);
+}
+
+#[tokio::test]
+async fn what_has_a_tag_is_removed_behind_many_tags_of_nothing() {
+    let scene = Scene::new().await;
+    scene.pass().await.unwrap();
+    for image in 0..12 {
+        let digest = scene.registry.push("t/web/a", &format!("v{image:02}"), 100 + image);
+        if image < 11 {
+            scene.registry.loses("t/web/a", &digest);
+        }
+    }
+    scene.is_deleted();
+    scene.world.server.clock.advance(1000 * SECOND);
+    while !scene.is_gone() {
+        scene.pass().await.unwrap();
+    }
+    assert_eq!(scene.registry.count("t/web/"), 0);
+}
+
+/// An empty repository `t/web/a`, and `t/web/b`, whose only manifest has this digest.
+fn has_two_repositories(registry: &FakeRegistry) -> String {
+    let digest = registry.push("t/web/a", "v1", 5);
+    registry.untag("t/web/a", "v1");
+    registry.loses("t/web/a", &digest);
+    registry.push("t/web/b", "v1", 6)
+}
+
+/// A pass is cut when it deletes the first manifest.
+async fn is_cut(scene: &Scene) {
+    scene.registry.token_server(TokenServer::Holds);
+    tokio::select! {
+        ended = scene.pass() => panic!("it was not cut: {ended:?}"),
+        () = scene.registry.is_asked_for_a_token() => {}
+    }
+    scene.registry.token_server(TokenServer::Answers);
+}
+
+#[tokio::test]
+async fn a_removal_that_is_cut_goes_on_with_the_same_repository() {
+    let scene = Scene::new().await;
+    scene.pass().await.unwrap();
+    has_two_repositories(&scene.registry);
+    scene.is_deleted();
+    scene.world.server.clock.advance(1000 * SECOND);
+    is_cut(&scene).await;
+    drop(scene.registry.calls());
+    scene.pass().await.unwrap();
+    assert!(!scene.is_gone() && scene.registry.count("t/web/") == 0);
+    let is_of_the_first = |call: &String| call.contains("/t/web/a/");
+    assert!(!scene.registry.calls().iter().any(is_of_the_first));
+    scene.pass().await.unwrap();
+    assert!(scene.is_gone() && scene.registry.calls().iter().any(is_of_the_first));
+}
+
+#[tokio::test]
+async fn what_is_pushed_behind_a_removal_that_was_cut_is_removed_as_well() {
+    let scene = Scene::new().await;
+    scene.pass().await.unwrap();
+    let digest = has_two_repositories(&scene.registry);
+    scene.is_deleted();
+    is_cut(&scene).await;
+    scene.registry.push("t/web/a", "late", 7);
+    scene.registry.untag("t/web/b", "v1");
+    scene.registry.loses("t/web/b", &digest);
+    scene.world.server.clock.advance(140 * SECOND);
+    scene.pass().await.unwrap();
+    assert!(!scene.is_gone() && scene.registry.count("t/web/") == 0);
     scene.pass().await.unwrap();
     assert!(scene.is_gone());
 }
