@@ -6,11 +6,13 @@ use crate::fixtures::server::Server;
 use crate::fixtures::world::World;
 use crate::kinds::{Heard, ObjectKey as _, ProjectKey, View};
 use crate::outcome::PassOutcome;
-use crate::registry::backend::Backend;
+use crate::registry::backend::{Backend, Measured, Provided, RegistryPlace, RegistryState, Removal};
 use crate::registry::kind::BusinessImageNamespace as Images;
 use crate::registry::oci::OciRegistry;
 use crate::registry::oci::calls::{Http, Site};
+use business_types::registry::{RegistryBackend, RegistryRecord};
 use business_types::{RegistrySpec, names};
+use futures_util::future::{BoxFuture, FutureExt as _};
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -532,6 +534,74 @@ async fn what_is_pushed_behind_a_removal_that_was_cut_is_removed_as_well() {
     assert!(!scene.is_gone() && scene.registry.count("t/web/") == 0);
     scene.pass().await.unwrap();
     assert!(scene.is_gone());
+}
+
+/// A registry whose removal never ends.
+#[derive(Debug)]
+struct Endless;
+
+impl Backend for Endless {
+    fn sort(&self) -> RegistryBackend {
+        RegistryBackend::Oci
+    }
+
+    fn provide<'a>(&'a self, _: &'a RegistryPlace, _: bool) -> BoxFuture<'a, Result<Provided, Error>> {
+        std::future::ready(Ok(Provided::Refused(String::new()))).boxed()
+    }
+
+    fn recover<'a>(
+        &'a self,
+        _: &'a RegistryPlace,
+        _: bool,
+    ) -> BoxFuture<'a, Result<Option<RegistryRecord>, Error>> {
+        std::future::ready(Ok(None)).boxed()
+    }
+
+    fn inspect<'a>(
+        &'a self,
+        _: &'a RegistryPlace,
+        _: &'a RegistryRecord,
+    ) -> BoxFuture<'a, Result<RegistryState, Error>> {
+        std::future::ready(Ok(RegistryState::There { locked: false })).boxed()
+    }
+
+    fn measure<'a>(&'a self, _: &'a RegistryPlace) -> BoxFuture<'a, Result<Option<Measured>, Error>> {
+        std::future::ready(Ok(None)).boxed()
+    }
+
+    fn remove<'a>(
+        &'a self,
+        _: &'a RegistryPlace,
+        _: &'a RegistryRecord,
+        _: bool,
+    ) -> BoxFuture<'a, Result<Removal, Error>> {
+        std::future::pending().boxed()
+    }
+
+    fn writes_have_ended(&self) -> Result<(), Duration> {
+        Ok(())
+    }
+
+    fn late_pushes(&self) -> Duration {
+        Duration::ZERO
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_removal_that_takes_too_long_for_a_pass_says_so() {
+    let world =
+        World::with_registry(&Server::default(), |_fence| Some(Box::new(Endless) as Box<dyn Backend>));
+    let scene = Scene { world, registry: FakeRegistry::start().await, credentials: PathBuf::new() };
+    let record = json!({"backend": "OCI", "provenance": "Made"});
+    scene.holds(&json!({"phase": "Available", "observedGeneration": 1, "registry": record}), None);
+    scene.is_deleted();
+    let renews = async {
+        tokio::time::sleep(Duration::from_secs(99)).await;
+        scene.world.renews(Instant::now());
+    };
+    let (ended, ()) = tokio::join!(tokio::time::timeout(Duration::from_mins(2), scene.pass()), renews);
+    assert!(matches!(ended, Ok(Ok(PassOutcome::WaitingFor(_)))), "{ended:?}");
+    assert_eq!(scene.condition("Terminating"), says("True", "ContentRemaining"));
 }
 
 #[tokio::test]
