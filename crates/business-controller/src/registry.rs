@@ -42,8 +42,8 @@ const GROUP: &str = business_types::registry::REGISTRY_DOMAIN;
 /// How often to look at what a registry does not measure: whether it is there, and locked.
 const UNMEASURED_PERIOD: Duration = Duration::from_mins(1);
 
-/// A measurement that takes longer ends, before its pass does.
-const MEASURE_MAX: Duration = Duration::from_secs(100);
+/// A measurement or a removal that takes longer ends, before its pass does.
+const WORK_MAX: Duration = Duration::from_secs(100);
 /// How often to try what cannot be measured, which costs the registry most.
 const BEYOND_MEASURE_PERIOD: Duration = Duration::from_mins(5);
 
@@ -238,14 +238,14 @@ async fn measure(
     scans: &Scans,
     key: &ProjectKey,
 ) -> Result<Measurement, Error> {
-    match tokio::time::timeout(MEASURE_MAX, backend.measure(place)).await {
+    match tokio::time::timeout(WORK_MAX, backend.measure(place)).await {
         Ok(Ok(told)) => Ok(told.map_or(Measurement::NotTold, Measurement::Of)),
         Ok(Err(Error::Registry(CallFailure::Refused { code: TOO_MUCH, message }))) => {
             Ok(Measurement::Beyond(format!("what is kept cannot be measured: {message}")))
         }
         Ok(Err(error)) => Err(error),
         Err(_elapsed) if scans.was_late(key) => {
-            let seconds = MEASURE_MAX.as_secs();
+            let seconds = WORK_MAX.as_secs();
             Ok(Measurement::Beyond(format!("what is kept cannot be measured within {seconds} s")))
         }
         Err(_elapsed) => Ok(Measurement::NotDue),

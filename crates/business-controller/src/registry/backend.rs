@@ -117,11 +117,13 @@ pub trait Backend: Debug + Send + Sync {
     /// `None` where the registry does not tell. Refused with [`TOO_MUCH`] where there is more than can be measured.
     fn measure<'a>(&'a self, place: &'a RegistryPlace) -> BoxFuture<'a, Result<Option<Measured>, Error>>;
 
-    /// Removes what is on record, and nothing else.
+    /// Removes what is on record, and nothing else. Where it is cut it goes on the next time. `is_closed`: nothing can be pushed any
+    /// more; what was not found before that does not count then.
     fn remove<'a>(
         &'a self,
         place: &'a RegistryPlace,
         record: &'a RegistryRecord,
+        is_closed: bool,
     ) -> BoxFuture<'a, Result<Removal, Error>>;
 
     /// Whether nothing that was sent can come any more that is not seen yet. Else the time to wait.

@@ -2,7 +2,7 @@
 
 use super::backend::{Backend, RegistryPlace, Removal};
 use super::kind::{Registered, RegisteredView};
-use super::{OfContent, place, status};
+use super::{OfContent, WORK_MAX, place, status};
 use crate::context::Context;
 use crate::error::Error;
 use crate::events::Topic;
@@ -112,7 +112,12 @@ async fn step<K: RegistryKind>(
     }
     // What is not found counts only from the time on when nothing more can come.
     let late = left(object, backend.late_pushes(), now);
-    match (backend.remove(place, record).await?, late) {
+    let removal = backend.remove(place, record, late.is_none());
+    let Ok(removed) = tokio::time::timeout(WORK_MAX, removal).await else {
+        let message = format!("its removal takes longer than {} s, and goes on", WORK_MAX.as_secs());
+        return Ok(Some(Waits { reason: reason::CONTENT_REMAINING, message, again: AGAIN }));
+    };
+    match (removed?, late) {
         (Removal::Begun(what), _) => {
             Ok(Some(Waits { reason: reason::CONTENT_REMAINING, message: what, again: AGAIN }))
         }

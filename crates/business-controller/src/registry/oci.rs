@@ -60,30 +60,35 @@ impl OciRegistry {
         })
     }
 
-    async fn remove(&self, place: &RegistryPlace) -> Result<Removal, Error> {
-        let repositories = inventory::repositories(&self.http, &self.known, place).await?;
+    async fn remove(&self, place: &RegistryPlace, is_closed: bool) -> Result<Removal, Error> {
+        let prefix = place.prefix();
+        let (repositories, are_all) = inventory::repositories(&self.http, &self.known, place).await?;
+        let behind = self.known.goes_on(place, is_closed);
         let (mut emptied, mut removed): (usize, usize) = (0, 0);
         // One after the other: of too many to be looked through at once some go each time.
-        for repository in &repositories {
+        for repository in repositories.iter().filter(|name| **name > behind) {
             let digests = inventory::digests(&self.http, &self.known, place, repository).await?;
-            if digests.is_empty() {
-                continue;
+            if !digests.is_empty() {
+                let calls: Vec<_> = digests.iter().map(|digest| self.delete(repository, digest)).collect();
+                stream::iter(calls).buffer_unordered(PARALLEL).try_collect::<()>().await?;
+                emptied = emptied.saturating_add(1);
+                removed = removed.saturating_add(digests.len());
             }
-            let calls: Vec<_> = digests.iter().map(|digest| self.delete(repository, digest)).collect();
-            stream::iter(calls).buffer_unordered(PARALLEL).try_collect::<()>().await?;
-            emptied = emptied.saturating_add(1);
-            removed = removed.saturating_add(digests.len());
+            self.known.has_come_to(place, is_closed, repository);
         }
-        if removed > 0 {
+        if self.known.ends_round(place) {
             return Ok(Removal::Begun(format!(
                 "{removed} manifests of {emptied} repositories were removed; it is looked whether any is left"
             )));
+        }
+        if !are_all {
+            return Err(inventory::too_many_repositories(&prefix));
         }
         // Somebody else may answer so by now to whatever he is asked.
         if !repositories.is_empty() {
             inventory::confirm(&self.http).await?;
         }
-        self.known.forget(&place.prefix());
+        self.known.forget(&prefix);
         Ok(Removal::Gone)
     }
 
@@ -155,8 +160,9 @@ impl Backend for OciRegistry {
         &'a self,
         place: &'a RegistryPlace,
         _record: &'a RegistryRecord,
+        is_closed: bool,
     ) -> BoxFuture<'a, Result<Removal, Error>> {
-        Self::remove(self, place).boxed()
+        Self::remove(self, place, is_closed).boxed()
     }
 
     fn writes_have_ended(&self) -> Result<(), Duration> {

@@ -236,6 +236,7 @@ impl Backend for TkeRegistry {
         &'a self,
         place: &'a RegistryPlace,
         record: &'a RegistryRecord,
+        _is_closed: bool,
     ) -> BoxFuture<'a, Result<Removal, Error>> {
         Self::remove(self, place, record).boxed()
     }

@@ -152,9 +152,9 @@ async fn content_is_measured_and_removed_in_a_real_registry() {
 
     let begun = Instant::now();
     fence.acquired(Instant::now(), true);
-    assert!(matches!(registry.remove(&place, &record).await.unwrap(), Removal::Begun(_)));
+    assert!(matches!(registry.remove(&place, &record, true).await.unwrap(), Removal::Begun(_)));
     println!("removed in {:?}", begun.elapsed());
-    assert_eq!(registry.remove(&place, &record).await.unwrap(), Removal::Gone);
+    assert_eq!(registry.remove(&place, &record, true).await.unwrap(), Removal::Gone);
     let neighbour = registry.measure(&RegistryPlace { name: "web-x".to_owned(), ..place }).await.unwrap();
     assert!(neighbour.is_some_and(|kept| kept.bytes > 0), "the neighbours are untouched");
 }

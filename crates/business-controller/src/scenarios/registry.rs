@@ -6,11 +6,13 @@ use crate::fixtures::server::Server;
 use crate::fixtures::world::World;
 use crate::kinds::{Heard, ObjectKey as _, ProjectKey, View};
 use crate::outcome::PassOutcome;
-use crate::registry::backend::Backend;
+use crate::registry::backend::{Backend, Measured, Provided, RegistryPlace, RegistryState, Removal};
 use crate::registry::kind::BusinessImageNamespace as Images;
 use crate::registry::oci::OciRegistry;
 use crate::registry::oci::calls::{Http, Site};
+use business_types::registry::{RegistryBackend, RegistryRecord};
 use business_types::{RegistrySpec, names};
+use futures_util::future::{BoxFuture, FutureExt as _};
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -415,8 +417,191 @@ async fn more_than_can_be_measured_is_removed_bit_by_bit() {
     scene.world.server.clock.advance(1000 * SECOND);
     scene.pass().await.unwrap();
     assert!(!scene.is_gone() && scene.registry.count("t/web/") == 0);
+    assert!(matches!(scene.pass().await, Err(Error::Registry(_))));
+    assert!(!scene.is_gone(), "behind what is read of the list there may be more");
+    scene.registry.overflows(false);
     scene.pass().await.unwrap();
     assert!(scene.is_gone());
+}
+
+#[tokio::test]
+async fn a_removal_asks_no_more_for_what_is_gone() {
+    let scene = Scene::new().await;
+    scene.pass().await.unwrap();
+    for image in 0..40 {
+        scene.registry.push("t/web/a", &format!("v{image:02}"), 100 + image);
+    }
+    scene.is_deleted();
+    scene.world.server.clock.advance(1000 * SECOND);
+    drop(scene.registry.calls());
+    let mut calls = Vec::new();
+    while !scene.is_gone() {
+        scene.pass().await.unwrap();
+        calls.push(scene.registry.calls().len());
+    }
+    assert_eq!(scene.registry.count("t/web/"), 0);
+    assert!(calls.len() > 3 && calls.iter().all(|count| *count <= calls[1]), "{calls:?}");
+}
+
+#[tokio::test]
+async fn what_was_seen_before_is_removed_behind_much_that_is_gone() {
+    let scene = Scene::new().await;
+    scene.pass().await.unwrap();
+    let tags: Vec<String> = (0..20).map(|image| format!("v{image:02}")).collect();
+    let pushed = tags.iter().enumerate().map(|(image, tag)| scene.registry.push("t/web/a", tag, 100 + image));
+    let mut digests: Vec<String> = pushed.collect();
+    scene.pass().await.unwrap();
+    for tag in &tags {
+        scene.registry.untag("t/web/a", tag);
+    }
+    digests.sort();
+    for digest in &digests[..19] {
+        scene.registry.loses("t/web/a", digest);
+    }
+    scene.is_deleted();
+    scene.world.server.clock.advance(1000 * SECOND);
+    while !scene.is_gone() {
+        scene.pass().await.unwrap();
+    }
+    assert_eq!(scene.registry.count("t/web/"), 0);
+}
+
+#[tokio::test]
+async fn what_has_a_tag_is_removed_behind_many_tags_of_nothing() {
+    let scene = Scene::new().await;
+    scene.pass().await.unwrap();
+    for image in 0..12 {
+        let digest = scene.registry.push("t/web/a", &format!("v{image:02}"), 100 + image);
+        if image < 11 {
+            scene.registry.loses("t/web/a", &digest);
+        }
+    }
+    scene.is_deleted();
+    scene.world.server.clock.advance(1000 * SECOND);
+    while !scene.is_gone() {
+        scene.pass().await.unwrap();
+    }
+    assert_eq!(scene.registry.count("t/web/"), 0);
+}
+
+/// An empty repository `t/web/a`, and `t/web/b`, whose only manifest has this digest.
+fn has_two_repositories(registry: &FakeRegistry) -> String {
+    let digest = registry.push("t/web/a", "v1", 5);
+    registry.untag("t/web/a", "v1");
+    registry.loses("t/web/a", &digest);
+    registry.push("t/web/b", "v1", 6)
+}
+
+/// A pass is cut when it deletes the first manifest.
+async fn is_cut(scene: &Scene) {
+    scene.registry.token_server(TokenServer::Holds);
+    tokio::select! {
+        ended = scene.pass() => panic!("it was not cut: {ended:?}"),
+        () = scene.registry.is_asked_for_a_token() => {}
+    }
+    scene.registry.token_server(TokenServer::Answers);
+}
+
+#[tokio::test]
+async fn a_removal_that_is_cut_goes_on_with_the_same_repository() {
+    let scene = Scene::new().await;
+    scene.pass().await.unwrap();
+    has_two_repositories(&scene.registry);
+    scene.is_deleted();
+    scene.world.server.clock.advance(1000 * SECOND);
+    is_cut(&scene).await;
+    drop(scene.registry.calls());
+    scene.pass().await.unwrap();
+    assert!(!scene.is_gone() && scene.registry.count("t/web/") == 0);
+    let is_of_the_first = |call: &String| call.contains("/t/web/a/");
+    assert!(!scene.registry.calls().iter().any(is_of_the_first));
+    scene.pass().await.unwrap();
+    assert!(scene.is_gone() && scene.registry.calls().iter().any(is_of_the_first));
+}
+
+#[tokio::test]
+async fn what_is_pushed_behind_a_removal_that_was_cut_is_removed_as_well() {
+    let scene = Scene::new().await;
+    scene.pass().await.unwrap();
+    let digest = has_two_repositories(&scene.registry);
+    scene.is_deleted();
+    is_cut(&scene).await;
+    scene.registry.push("t/web/a", "late", 7);
+    scene.registry.untag("t/web/b", "v1");
+    scene.registry.loses("t/web/b", &digest);
+    scene.world.server.clock.advance(140 * SECOND);
+    scene.pass().await.unwrap();
+    assert!(!scene.is_gone() && scene.registry.count("t/web/") == 0);
+    scene.pass().await.unwrap();
+    assert!(scene.is_gone());
+}
+
+/// A registry whose removal never ends.
+#[derive(Debug)]
+struct Endless;
+
+impl Backend for Endless {
+    fn sort(&self) -> RegistryBackend {
+        RegistryBackend::Oci
+    }
+
+    fn provide<'a>(&'a self, _: &'a RegistryPlace, _: bool) -> BoxFuture<'a, Result<Provided, Error>> {
+        std::future::ready(Ok(Provided::Refused(String::new()))).boxed()
+    }
+
+    fn recover<'a>(
+        &'a self,
+        _: &'a RegistryPlace,
+        _: bool,
+    ) -> BoxFuture<'a, Result<Option<RegistryRecord>, Error>> {
+        std::future::ready(Ok(None)).boxed()
+    }
+
+    fn inspect<'a>(
+        &'a self,
+        _: &'a RegistryPlace,
+        _: &'a RegistryRecord,
+    ) -> BoxFuture<'a, Result<RegistryState, Error>> {
+        std::future::ready(Ok(RegistryState::There { locked: false })).boxed()
+    }
+
+    fn measure<'a>(&'a self, _: &'a RegistryPlace) -> BoxFuture<'a, Result<Option<Measured>, Error>> {
+        std::future::ready(Ok(None)).boxed()
+    }
+
+    fn remove<'a>(
+        &'a self,
+        _: &'a RegistryPlace,
+        _: &'a RegistryRecord,
+        _: bool,
+    ) -> BoxFuture<'a, Result<Removal, Error>> {
+        std::future::pending().boxed()
+    }
+
+    fn writes_have_ended(&self) -> Result<(), Duration> {
+        Ok(())
+    }
+
+    fn late_pushes(&self) -> Duration {
+        Duration::ZERO
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_removal_that_takes_too_long_for_a_pass_says_so() {
+    let world =
+        World::with_registry(&Server::default(), |_fence| Some(Box::new(Endless) as Box<dyn Backend>));
+    let scene = Scene { world, registry: FakeRegistry::start().await, credentials: PathBuf::new() };
+    let record = json!({"backend": "OCI", "provenance": "Made"});
+    scene.holds(&json!({"phase": "Available", "observedGeneration": 1, "registry": record}), None);
+    scene.is_deleted();
+    let renews = async {
+        tokio::time::sleep(Duration::from_secs(99)).await;
+        scene.world.renews(Instant::now());
+    };
+    let (ended, ()) = tokio::join!(tokio::time::timeout(Duration::from_mins(2), scene.pass()), renews);
+    assert!(matches!(ended, Ok(Ok(PassOutcome::WaitingFor(_)))), "{ended:?}");
+    assert_eq!(scene.condition("Terminating"), says("True", "ContentRemaining"));
 }
 
 #[tokio::test]

@@ -17,9 +17,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 const PAGE: usize = 500;
 /// Pages that are read of one list.
 const PAGES_MAX: usize = 200;
-/// Pages of tags whose manifests are removed at a time, and digests that those name.
-const REMOVED_PAGES: usize = 4;
-const REMOVED_NAMES: usize = 20_000;
+/// Manifests of a repository that are looked at before some of it is removed: of a page of tags, and of what was seen before,
+/// which has to be more than is told of an object. And digests that those name.
+const REMOVED_MANIFESTS: usize = if cfg!(test) { 8 } else { 1_000 };
+const REMOVED_NAMES: usize = 5_000;
 /// Manifests that are looked at below one prefix.
 const MANIFESTS_MAX: usize = 100_000;
 /// Digests whose content, or size, is remembered. Neither ever changes.
@@ -55,12 +56,31 @@ impl Inventory {
 #[derive(Debug, Default)]
 pub struct Known {
     /// By prefix.
-    found: Mutex<HashMap<String, Inventory>>,
+    below: Mutex<HashMap<String, Below>>,
     /// By digest.
     contents: Mutex<HashMap<String, Arc<Manifest>>>,
     /// Bytes of blobs by repository and digest, as the registry says: what a manifest says of them is its author's, and what
     /// another repository has he may not know.
     sizes: Mutex<HashMap<String, u64>>,
+}
+
+/// What is known below a prefix.
+#[derive(Debug, Default)]
+struct Below {
+    /// Digests of manifests by repository. None is empty.
+    repositories: BTreeMap<String, BTreeSet<String>>,
+    round: Option<Round>,
+}
+
+/// A look through all repositories below a prefix, which may take several passes.
+#[derive(Debug)]
+struct Round {
+    /// The object's whose content is removed.
+    uid: String,
+    /// Nothing could be pushed any more when it began.
+    is_closed: bool,
+    /// The last repository that it has come to.
+    behind: String,
 }
 
 /// The content of a manifest.
@@ -73,23 +93,51 @@ struct Manifest {
 impl Known {
     /// Nothing is left below this prefix.
     pub fn forget(&self, prefix: &str) {
-        lock(&self.found).remove(prefix);
+        lock(&self.below).remove(prefix);
+    }
+
+    /// Behind which repository the removal goes on. What was looked at while something could still be pushed is looked at anew.
+    pub fn goes_on(&self, place: &RegistryPlace, is_closed: bool) -> String {
+        let below = lock(&self.below);
+        let round = below.get(&place.prefix()).and_then(|below| below.round.as_ref());
+        let same = round.filter(|round| round.uid == place.uid && round.is_closed == is_closed);
+        same.map(|round| round.behind.clone()).unwrap_or_default()
+    }
+
+    /// The removal has come so far.
+    pub fn has_come_to(&self, place: &RegistryPlace, is_closed: bool, repository: &str) {
+        let round = Round { uid: place.uid.clone(), is_closed, behind: repository.to_owned() };
+        lock(&self.below).entry(place.prefix()).or_default().round = Some(round);
+    }
+
+    /// All repositories were looked at, and the next look begins anew. Whether anything has answered: what does is known until it
+    /// answers no more.
+    pub fn ends_round(&self, place: &RegistryPlace) -> bool {
+        let mut below = lock(&self.below);
+        let Some(below) = below.get_mut(&place.prefix()) else { return false };
+        below.round = None;
+        !below.repositories.is_empty()
     }
 
     fn before(&self, prefix: &str, repository: &str) -> BTreeSet<String> {
-        let found = lock(&self.found);
-        found.get(prefix).and_then(|found| found.repositories.get(repository)).cloned().unwrap_or_default()
+        let below = lock(&self.below);
+        below.get(prefix).and_then(|below| below.repositories.get(repository)).cloned().unwrap_or_default()
     }
 
-    fn sees(&self, prefix: &str, repository: &str, digests: &BTreeSet<String>) {
-        let mut found = lock(&self.found);
-        let found = found.entry(prefix.to_owned()).or_default();
-        found.repositories.entry(repository.to_owned()).or_default().extend(digests.iter().cloned());
+    fn sees(&self, prefix: &str, repository: &str, digests: BTreeSet<String>, gone: &BTreeSet<String>) {
+        let mut below = lock(&self.below);
+        let repositories = &mut below.entry(prefix.to_owned()).or_default().repositories;
+        let mut seen = repositories.remove(repository).unwrap_or_default();
+        seen.retain(|digest| !gone.contains(digest));
+        seen.extend(digests);
+        if !seen.is_empty() {
+            repositories.insert(repository.to_owned(), seen);
+        }
     }
 
     fn repositories_before(&self, prefix: &str) -> Vec<String> {
-        let found = lock(&self.found);
-        found.get(prefix).into_iter().flat_map(|found| found.repositories.keys().cloned()).collect()
+        let below = lock(&self.below);
+        below.get(prefix).into_iter().flat_map(|below| below.repositories.keys().cloned()).collect()
     }
 
     fn content(&self, digest: &str) -> Option<Arc<Manifest>> {
@@ -118,17 +166,18 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// Looks through everything below the prefix of a place.
 pub async fn read(http: &Http, known: &Known, place: &RegistryPlace) -> Result<Inventory, Error> {
     let prefix = &place.prefix();
-    let repositories = repositories(http, known, place).await?;
+    let (repositories, true) = repositories(http, known, place).await? else {
+        return Err(too_many_repositories(prefix));
+    };
     let are_named = !repositories.is_empty();
     let mut found = Inventory::default();
     let mut blobs: HashMap<String, u64> = HashMap::new();
     for repository in repositories {
         let before = before(known, place, &repository);
-        let (tags, true) = list_tags(http, &repository, PAGES_MAX).await? else {
-            return Err(too_much(&format!("{repository} has too many tags")));
-        };
-        let Manifests { manifests, untagged } =
-            manifests_of(http, known, &repository, tags, before, Extent::Whole).await?;
+        let tags = list_tags(http, &repository).await?;
+        let tagged = existing(http, &repository, tags, usize::MAX).await?;
+        let Manifests { manifests, untagged, gone: _ } =
+            manifests_of(http, known, &repository, tagged, before, Extent::Whole).await?;
         found
             .measured
             .untagged
@@ -158,27 +207,30 @@ pub async fn read(http: &Http, known: &Known, place: &RegistryPlace) -> Result<I
         confirm(http).await?;
     }
     found.measured.bytes = blobs.into_values().fold(0, u64::saturating_add);
-    lock(&known.found).insert(prefix.to_owned(), found.clone());
+    let below = Below { repositories: found.repositories.clone(), round: None };
+    lock(&known.below).insert(prefix.to_owned(), below);
     Ok(found)
 }
 
-/// The repositories below the prefix of a place: those that are listed, and those that something else leads to.
+/// The repositories below the prefix of a place: those that are listed, and those that something else leads to. And whether
+/// that is all of them.
 pub async fn repositories(
     http: &Http,
     known: &Known,
     place: &RegistryPlace,
-) -> Result<BTreeSet<String>, Error> {
+) -> Result<(BTreeSet<String>, bool), Error> {
     let prefix = &place.prefix();
     let below = format!("{prefix}/");
-    let mut repositories: BTreeSet<String> = list_repositories(http, prefix).await?.into_iter().collect();
+    let (listed, are_all) = list_repositories(http, prefix).await?;
+    let mut repositories: BTreeSet<String> = listed.into_iter().collect();
     repositories.extend(known.repositories_before(prefix));
     let told = place.untagged.iter().map(ManifestName::repository);
     repositories.extend(told.filter(|name| name.starts_with(&below)).map(str::to_owned));
-    Ok(repositories)
+    Ok((repositories, are_all))
 }
 
-/// The digests of manifests of a repository: of all, unless there are very many. They are remembered: what an index names is
-/// not found without it.
+/// The digests of manifests of a repository: of all, unless there are many. They are remembered until they answer no more: what
+/// an index names is not found without it.
 pub async fn digests(
     http: &Http,
     known: &Known,
@@ -186,13 +238,15 @@ pub async fn digests(
     repository: &str,
 ) -> Result<BTreeSet<String>, Error> {
     let before = before(known, place, repository);
-    let (tags, _are_all) = list_tags(http, repository, REMOVED_PAGES).await?;
-    let digests: BTreeSet<String> = manifests_of(http, known, repository, tags, before, Extent::Part)
-        .await?
-        .manifests
-        .into_keys()
-        .collect();
-    known.sees(&place.prefix(), repository, &digests);
+    let tagged = some_tagged(http, repository).await?;
+    let Manifests { manifests, gone, untagged: _ } =
+        manifests_of(http, known, repository, tagged, before, Extent::Part).await?;
+    // Somebody else may answer so by now to whatever he is asked.
+    if !gone.is_empty() {
+        confirm(http).await?;
+    }
+    let digests: BTreeSet<String> = manifests.into_keys().collect();
+    known.sees(&place.prefix(), repository, digests.clone(), &gone);
     Ok(digests)
 }
 
@@ -213,18 +267,28 @@ fn too_much(message: &str) -> Error {
     Error::Registry(CallFailure::Refused { code: TOO_MUCH, message: message.to_owned() })
 }
 
+pub fn too_many_repositories(prefix: &str) -> Error {
+    too_much(&format!("the registry lists too many repositories around {prefix}"))
+}
+
+fn too_many_tags(repository: &str) -> Error {
+    too_much(&format!("{repository} has too many tags"))
+}
+
 /// The manifests of a repository that answer, by digest.
 struct Manifests {
     manifests: BTreeMap<String, Arc<Manifest>>,
     /// Those that neither a tag nor another manifest leads to.
     untagged: BTreeSet<String>,
+    /// Those that were seen before and do not answer any more.
+    gone: BTreeSet<String>,
 }
 
 /// How much of a repository is looked through.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Extent {
     Whole,
-    /// Some of what has a tag or is told, with all that it names.
+    /// Some of what has a tag or was seen before, with all that it names.
     Part,
 }
 
@@ -233,14 +297,18 @@ async fn manifests_of(
     http: &Http,
     known: &Known,
     repository: &str,
-    tags: Vec<String>,
+    tagged: BTreeSet<String>,
     before: BTreeSet<String>,
     extent: Extent,
 ) -> Result<Manifests, Error> {
-    let tagged = existing(http, repository, tags).await?;
     // What has a tag has answered by it.
-    let others: Vec<String> = before.difference(&tagged).cloned().collect();
-    let others = existing(http, repository, others).await?;
+    let rest = before.difference(&tagged).cloned();
+    let asked: BTreeSet<String> = match extent {
+        Extent::Whole => rest.collect(),
+        Extent::Part => rest.take(REMOVED_MANIFESTS).collect(),
+    };
+    let others = existing(http, repository, asked.clone(), usize::MAX).await?;
+    let gone = asked.difference(&others).cloned().collect();
     let mut wanted: BTreeSet<String> = tagged.union(&others).cloned().collect();
     let mut manifests: BTreeMap<String, Arc<Manifest>> = BTreeMap::new();
     let mut names: usize = 0;
@@ -271,24 +339,25 @@ async fn manifests_of(
         // Where the content is known it may be from another repository: this one is asked whether it has it.
         let (read, unread): (BTreeSet<String>, BTreeSet<String>) =
             next.into_iter().partition(|digest| known.content(digest).is_some());
-        wanted = existing(http, repository, read).await?;
+        wanted = existing(http, repository, read, usize::MAX).await?;
         wanted.extend(unread);
     }
     let named: BTreeSet<&String> = manifests.values().flat_map(|manifest| &manifest.names.children).collect();
     let untagged = others.iter().filter(|digest| !named.contains(digest)).cloned().collect();
-    Ok(Manifests { manifests, untagged })
+    Ok(Manifests { manifests, untagged, gone })
 }
 
-/// The digests of what answers under these tags or digests.
+/// The digests of what answers under these tags or digests, until so many have answered.
 async fn existing(
     http: &Http,
     repository: &str,
     references: impl IntoIterator<Item = String>,
+    max: usize,
 ) -> Result<BTreeSet<String>, Error> {
     let heads: Vec<_> =
         references.into_iter().map(|reference| digest_of(http, repository, reference)).collect();
-    let digests: Vec<Option<String>> = stream::iter(heads).buffer_unordered(PARALLEL).try_collect().await?;
-    Ok(digests.into_iter().flatten().collect())
+    let answers = stream::iter(heads).buffer_unordered(PARALLEL);
+    answers.try_filter_map(|digest| std::future::ready(Ok(digest))).take(max).try_collect().await
 }
 
 /// The digest of what answers under a tag or digest; `None` when nothing does.
@@ -357,9 +426,9 @@ struct Tags {
     tags: Option<Vec<String>>,
 }
 
-/// The names of all repositories below a prefix. Registries sort them by bytes, or by parts: what begins with the prefix
-/// stands together in either order.
-async fn list_repositories(http: &Http, prefix: &str) -> Result<Vec<String>, Error> {
+/// The names of repositories below a prefix, and whether that is all of them. Registries sort them by bytes, or by parts: what
+/// begins with the prefix stands together in either order.
+async fn list_repositories(http: &Http, prefix: &str) -> Result<(Vec<String>, bool), Error> {
     let mut path = format!("/v2/_catalog?n={PAGE}&last={prefix}");
     let (mut found, below) = (Vec::new(), format!("{prefix}/"));
     for _page in 0..PAGES_MAX {
@@ -369,10 +438,10 @@ async fn list_repositories(http: &Http, prefix: &str) -> Result<Vec<String>, Err
         found.extend(names.into_iter().filter(|name| name.starts_with(&below)));
         match next.filter(|_| !is_past) {
             Some(next) => path = next,
-            None => return Ok(found),
+            None => return Ok((found, true)),
         }
     }
-    Err(too_much(&format!("the registry lists too many repositories around {prefix}")))
+    Ok((found, false))
 }
 
 /// A page of the catalogue, and where the next one is. One that is not there is not an empty one.
@@ -386,21 +455,43 @@ async fn catalogue(http: &Http, path: String) -> Result<(Catalog, Option<String>
     })
 }
 
-/// The tags of a repository on so many pages, and whether that is all of them.
-async fn list_tags(http: &Http, repository: &str, pages: usize) -> Result<(Vec<String>, bool), Error> {
-    let mut path = format!("/v2/{repository}/tags/list?n={PAGE}");
+/// All tags of a repository.
+async fn list_tags(http: &Http, repository: &str) -> Result<Vec<String>, Error> {
+    let mut path = tags_of(repository);
     let mut found = Vec::new();
-    for _page in 0..pages {
-        let Some((page, next)) = page::<Tags>(http, path, &pull(repository)).await? else {
-            return Ok((found, true));
-        };
-        found.extend(page.tags.unwrap_or_default());
+    for _page in 0..PAGES_MAX {
+        let (tags, next) = tags(http, repository, path).await?;
+        found.extend(tags);
         match next {
             Some(next) => path = next,
-            None => return Ok((found, true)),
+            None => return Ok(found),
         }
     }
-    Ok((found, false))
+    Err(too_many_tags(repository))
+}
+
+/// The digests of the first page of tags of which any answers.
+async fn some_tagged(http: &Http, repository: &str) -> Result<BTreeSet<String>, Error> {
+    let mut path = tags_of(repository);
+    for _page in 0..PAGES_MAX {
+        let (tags, next) = tags(http, repository, path).await?;
+        let tagged = existing(http, repository, tags, REMOVED_MANIFESTS).await?;
+        match next {
+            Some(next) if tagged.is_empty() => path = next,
+            _ => return Ok(tagged),
+        }
+    }
+    Err(too_many_tags(repository))
+}
+
+fn tags_of(repository: &str) -> String {
+    format!("/v2/{repository}/tags/list?n={PAGE}")
+}
+
+/// A page of tags, and where the next one is.
+async fn tags(http: &Http, repository: &str, path: String) -> Result<(Vec<String>, Option<String>), Error> {
+    let page = page::<Tags>(http, path, &pull(repository)).await?;
+    Ok(page.map(|(page, next)| (page.tags.unwrap_or_default(), next)).unwrap_or_default())
 }
 
 /// A page of a list, and where the next one is; `None` when the registry says that there is no such list.
