@@ -265,8 +265,8 @@ impl Tail {
         {
             self.cache.metrics.divergences.inc();
             tracing::error!(was = ?memory, is = ?server, "nobody knows this server's history: a new epoch begins");
-            let unseen = Revision::default();
-            in_time(divergence::declare_after(&self.cache, connection, unseen, memory.epoch)).await?;
+            let known = self.cache.known();
+            in_time(divergence::declare_after(&self.cache, connection, known, memory.epoch)).await?;
         }
         in_time(server::remember(&self.cache, connection)).await
     }
@@ -450,19 +450,20 @@ impl Tail {
         let newest = head.revision.min(self.cache.horizon());
         self.cache.metrics.revision.set(gauged(revision.0));
         self.cache.progress.send_if_modified(|progress| {
-            let lag = newest.max(progress.shown).0.saturating_sub(revision.0);
-            self.cache.metrics.lag.set(gauged(lag));
             let new = TailProgress {
                 revision,
                 compacted: head.compacted,
                 seen: if self.loaded { progress.seen.max(newest) } else { newest },
-                shown: progress.shown,
+                // What another epoch has shown says nothing of this one.
+                shown: if self.loaded { progress.shown } else { newest },
                 served: served.unwrap_or(progress.served),
                 failed: progress.failed,
                 ready: true,
                 synced: true,
                 trouble: None,
             };
+            let lag = newest.max(new.shown).0.saturating_sub(revision.0);
+            self.cache.metrics.lag.set(gauged(lag));
             let changed = *progress != new;
             *progress = new;
             changed

@@ -88,6 +88,12 @@ impl CacheInner {
         self.primary.as_ref().unwrap_or(&self.pool)
     }
 
+    /// The newest revision that anything is known of here, of whichever epoch.
+    pub(crate) fn known(&self) -> Revision {
+        let progress = self.progress.borrow();
+        progress.seen.max(progress.shown)
+    }
+
     /// How far events may be shown that were read from the database: a standby may have some that no caller was told yet.
     pub(crate) fn horizon(&self) -> Revision {
         if self.primary.is_some() { self.progress.borrow().shown } else { Revision::MAX }
