@@ -22,7 +22,7 @@ pub const READ_WAIT: Duration = Duration::from_secs(3);
 
 #[derive(Debug)]
 pub(crate) struct CacheInner {
-    /// For watches from the past; the tail has a connection of its own.
+    /// Where objects and events come from; the tail has a connection of its own.
     pub(crate) pool: PgPool,
     /// The server that takes the writes, where `pool` leads to a standby of it.
     pub(crate) primary: Option<PgPool>,
@@ -83,7 +83,7 @@ impl CacheInner {
         self.asked.load(Ordering::SeqCst)
     }
 
-    /// Where the history is made, and compacted.
+    /// Where the history is made, compacted, and read by watches from the past.
     pub(crate) fn authority(&self) -> &PgPool {
         self.primary.as_ref().unwrap_or(&self.pool)
     }
