@@ -239,7 +239,7 @@ async fn what_was_compared_after_an_earlier_restore_of_the_same_backup_releases_
          DELETE FROM events WHERE rv > (SELECT v FROM kept); COMMIT";
     sqlx::raw_sql(back_up).execute(&mut database).await.unwrap();
     let mut served = Vec::new();
-    for meanwhile in [restore, ""] {
+    for meanwhile in [restore, "SELECT 1"] {
         audit(&world, "--restored").await;
         let begun: i64 = sqlx::query_scalar("SELECT v FROM rev").fetch_one(&mut database).await.unwrap();
         let begun = u64::try_from(begun).unwrap();

@@ -98,7 +98,7 @@ async fn epochs_that_begin_from_the_same_backup_have_no_revision_in_common() {
     let kit = Kit::new().await;
     let mut sql = kit.database.connect().await.unwrap();
     // The second is far beyond what the clock says: there they need not be in order.
-    for (counter, in_order) in [(5, true), (1 << 60, false)] {
+    for (counter, in_order) in [(5_i64, true), (1 << 60, false)] {
         let mut begun = Vec::new();
         for _ in 0..3 {
             sqlx::query("UPDATE rev SET v = $1, epoch = gen_random_uuid()")
