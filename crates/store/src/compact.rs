@@ -17,7 +17,10 @@ const BATCH: i64 = 1000;
 /// Longest time that one statement may take.
 const STATEMENT_DEADLINE: Duration = Duration::from_secs(30);
 
-const MARK: &str = "UPDATE compaction SET compacted = $1 WHERE id = 1 AND compacted < $1 RETURNING compacted";
+/// A revision that the counter has not come to was a lost history's.
+const MARK: &str = "UPDATE compaction SET compacted = $1 WHERE id = 1 AND compacted < $1 \
+       AND $1 <= (SELECT v FROM rev ORDER BY v DESC LIMIT 1) \
+     RETURNING compacted";
 const OLDEST: &str = "SELECT rv FROM events ORDER BY rv LIMIT 1";
 const DELETE: &str = "DELETE FROM events WHERE rv >= $1 AND rv < $2 \
        AND rv <= (SELECT compacted FROM compaction WHERE id = 1) \
@@ -25,15 +28,21 @@ const DELETE: &str = "DELETE FROM events WHERE rv >= $1 AND rv < $2 \
      RETURNING 1";
 /// A batch whose number lies so far back is asked for by nobody. Its age is told by the revision counter and this
 /// program's own watch, never by a clock that somebody may set.
-const BATCHES: &str = "DELETE FROM batches WHERE base < $1";
+const BATCHES: &str = "DELETE FROM batches WHERE base < $1 \
+       AND $1 <= (SELECT v FROM rev ORDER BY v DESC LIMIT 1)";
 
 /// Compacts until the program ends.
 #[expect(clippy::infinite_loop, reason = "the task is cancelled at the end of the program")]
 pub(crate) async fn run(cache: Arc<CacheInner>) {
     let (mut samples, mut batches) = (Samples::default(), Samples::default());
+    let mut epoch = cache.read().epoch;
     let mut every = tokio::time::interval(cache.config.compact_every);
     loop {
         let now = every.tick().await;
+        let before = std::mem::replace(&mut epoch, cache.read().epoch);
+        if before != epoch {
+            (samples, batches) = (Samples::default(), Samples::default());
+        }
         if let Some(revision) = batches.take(now, cache.newest(), cache.config.batches_kept)
             && let Err(error) = run_one(&cache, BATCHES, &[revision.into()]).await
         {

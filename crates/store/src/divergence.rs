@@ -3,6 +3,7 @@
 //! After a failover to a standby that lost the last commits, or after a restore, revisions are given again,
 //! and the new history may already be longer than the old one was. So the last event known is compared with
 //! the table, and what was answered and has not come yet. One replica then begins a new epoch, far ahead of every revision that anybody may have seen.
+//! That goes for revisions of an epoch that was lost itself, too: nothing in the database tells of it, so the clock does.
 
 use crate::access::Access;
 use crate::audit::operator;
@@ -20,8 +21,8 @@ use sqlx::Row;
 use sqlx::postgres::{PgConnection, PgRow};
 use uuid::Uuid;
 
-/// How far a new epoch jumps: more revisions than a lost history can have had in three years at ten thousand a second, for
-/// who begins it after a restore has not seen that history.
+/// How far a new epoch jumps at least where the counter is beyond what the clock says: more revisions than a lost history can have
+/// had in three years at ten thousand a second, for who begins it after a restore has not seen that history.
 pub const EPOCH_JUMP: i64 = 1 << 40;
 /// Why growth is held when history has diverged.
 pub const DIVERGED: &str = "history has diverged";
@@ -36,14 +37,21 @@ const NEWEST: &str = "SELECT r.v, r.epoch, c.compacted, e.rv, e.uid, e.op::text,
 
 const FIND: &str = "SELECT uid, op::text, body FROM events WHERE rv = $1";
 
-/// Only one replica can move the epoch. History before the move is compacted: its revisions mean nothing. An import that is under
-/// way goes on being held for until it is whole; what an operator holds growth for stays his to end.
-const DECLARE: &str = "WITH moved AS ( \
-       UPDATE rev SET v = greatest(v, $1) + $2, epoch = gen_random_uuid(), held = true, held_reason = CASE \
+/// Only one replica can move the epoch. It begins where the clock of the server says: 2^24 revisions for each second of 2026 and
+/// later are more than any history has given, so two epochs that begin from the same backup have none in common. A counter that is
+/// beyond that jumps, by chance further than it has to.
+/// History before the move is compacted: its revisions mean nothing. An import that is under way goes on being held for until it is
+/// whole; what an operator holds growth for stays his to end.
+const DECLARE: &str = "WITH clock AS ( \
+       SELECT ((extract(epoch FROM clock_timestamp()) - 1767225600) * 16777216)::bigint AS says \
+     ), moved AS ( \
+       UPDATE rev SET v = CASE WHEN clock.says > greatest(v, $1) THEN clock.says \
+           ELSE greatest(v, $1) + $2 + (random() * $2)::bigint END, \
+         epoch = gen_random_uuid(), held = true, held_reason = CASE \
          WHEN NOT held OR held_reason = 'objects were imported' THEN 'history has diverged' \
          WHEN held_reason = 'an import is under way' OR held_reason LIKE '%history has diverged' THEN held_reason \
          ELSE held_reason || '; history has diverged' END \
-       WHERE id = 1 AND epoch = $3 RETURNING v) \
+       FROM clock WHERE id = 1 AND epoch = $3 RETURNING v) \
      UPDATE compaction SET compacted = greatest(compacted, moved.v) FROM moved WHERE compaction.id = 1";
 
 /// Whose history the database holds.
@@ -178,12 +186,11 @@ fn is_event(row: &PgRow, first: usize, body: &str, known: &Event<'_>) -> Result<
 
 /// Ends the history that this replica knows and begins a new epoch, unless another replica was first.
 pub(crate) async fn declare(cache: &CacheInner, connection: &mut PgConnection) -> Result<(), sqlx::Error> {
-    let seen = cache.progress.borrow().seen;
     let epoch = cache.read().epoch;
-    declare_after(cache, connection, seen, epoch).await
+    declare_after(cache, connection, cache.known(), epoch).await
 }
 
-/// Ends the history `epoch`, of which `seen` is the last revision known, and begins a new one.
+/// Ends the history `epoch` and begins a new one, beyond `seen`, the last revision known.
 pub(crate) async fn declare_after(
     cache: &CacheInner,
     connection: &mut PgConnection,

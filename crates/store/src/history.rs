@@ -1,4 +1,5 @@
-//! The past beyond the ring, read from the table of events page by page.
+//! The past beyond the ring, read from the table of events page by page; of the primary, for nobody has compared with it what
+//! another connection finds at a standby.
 
 use crate::cache::filter::Filter;
 use crate::cache::inner::CacheInner;
@@ -44,7 +45,7 @@ async fn page(
 ) -> Result<Option<(VecDeque<WatchItem>, Revision)>, sqlx::Error> {
     let epoch = cache.read().epoch;
     let horizon = cache.horizon();
-    let mut connection = cache.pool.acquire().await?;
+    let mut connection = cache.authority().acquire().await?;
     let rows = sql::rows(&mut connection, cache.config.prepared, EVENTS, &[cursor.into()]).await?;
     drop(connection);
     let head = Head::read(rows.first().ok_or(sqlx::Error::RowNotFound)?)?;

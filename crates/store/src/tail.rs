@@ -62,6 +62,7 @@ pub(crate) async fn run(cache: Arc<CacheInner>) {
         loaded: false,
         owed: None,
         server: None,
+        recovers: false,
         trusted: None,
         goal: None,
         behind: LOOK_PAUSE,
@@ -117,6 +118,8 @@ struct Tail {
     goal: Option<(Revision, Instant)>,
     /// The server whose history this is, where it tells.
     server: Option<Home>,
+    /// It was still recovering when it was asked last: what it has is not all that it will have.
+    recovers: bool,
     /// The writer's connection that was open already when the history was compared last.
     trusted: Option<u64>,
     /// Until the next look at a standby that is behind.
@@ -133,9 +136,13 @@ impl Tail {
     }
 
     async fn follow(&mut self, session: &mut Session) -> Result<(), TailError> {
-        let (mut told, mut compared) = self.meet(session).await?;
+        let mut compared = self.meet(session).await?;
         loop {
             if !self.loaded {
+                // Its history may end as another one: who has not followed it cannot tell afterwards.
+                if self.recovers {
+                    return Err(TailError::Recovering);
+                }
                 self.load(session).await?;
                 compared = Instant::now();
             }
@@ -146,8 +153,8 @@ impl Tail {
                 Next::Reload => self.loaded = false,
                 Next::Wait => {
                     self.wait().await;
-                    if compared.elapsed() >= COMPARE_EVERY && told == Told::Recovering {
-                        (told, compared) = self.meet(session).await?;
+                    if compared.elapsed() >= COMPARE_EVERY && self.recovers {
+                        compared = self.meet(session).await?;
                     } else if compared.elapsed() >= COMPARE_EVERY {
                         compared = self.compare(session, false).await?;
                     }
@@ -157,12 +164,10 @@ impl Tail {
     }
 
     /// Asks the server who it is, and compares histories. One that recovers is asked again: it may become a primary.
-    async fn meet(&mut self, session: &mut Session) -> Result<(Told, Instant), TailError> {
+    async fn meet(&mut self, session: &mut Session) -> Result<Instant, TailError> {
         let told = in_time(server::ask(&self.cache, session.authority())).await?;
-        if told == Told::Recovering && !self.loaded {
-            return Err(TailError::Recovering);
-        }
-        let server = told.clone().server();
+        self.recovers = told == Told::Recovering;
+        let server = told.server();
         let moved = server.is_some() && self.server.is_some() && server != self.server;
         if moved {
             tracing::warn!(was = ?self.server, is = ?server, "another server answers");
@@ -172,7 +177,7 @@ impl Tail {
             self.recognize(session, server).await?;
         }
         self.server = server.or(self.server.take());
-        Ok((told, compared))
+        Ok(compared)
     }
 
     /// Takes over what this replica writes itself, until it is time to look at the database: at once for a
@@ -229,13 +234,17 @@ impl Tail {
         true
     }
 
-    /// Compares the own history with the database's. Ends in the same history, or with nothing loaded.
+    /// Compares the own history with the database's. Ends in the same history, or with nothing loaded. One that recovers may
+    /// come to the same history yet: until it has, it is not followed, and what is known is kept to be compared.
     async fn compare(&mut self, session: &mut Session, moved: bool) -> Result<Instant, TailError> {
         let connection = session.authority();
         let writer = self.cache.handover.connection();
         if self.loaded {
             match in_time(divergence::compare(&self.cache, connection, moved)).await? {
                 HistoryVerdict::Same => self.trusted = Some(writer),
+                HistoryVerdict::Other | HistoryVerdict::Diverged(_) if self.recovers => {
+                    return Err(TailError::Recovering);
+                }
                 HistoryVerdict::Other => self.forget(),
                 HistoryVerdict::Diverged(why) => {
                     self.cache.metrics.divergences.inc();
@@ -256,10 +265,15 @@ impl Tail {
         {
             self.cache.metrics.divergences.inc();
             tracing::error!(was = ?memory, is = ?server, "nobody knows this server's history: a new epoch begins");
-            let unseen = Revision::default();
-            in_time(divergence::declare_after(&self.cache, connection, unseen, memory.epoch)).await?;
+            let known = self.cache.known();
+            in_time(divergence::declare_after(&self.cache, connection, known, memory.epoch)).await?;
         }
-        in_time(server::remember(&self.cache, connection)).await
+        // A database that takes no writes now may be read, where there is nothing to write down.
+        let memory = in_time(server::recall(&self.cache, connection)).await?;
+        if memory.differs(server) || memory.has_gaps() {
+            in_time(server::remember(&self.cache, connection)).await?;
+        }
+        Ok(())
     }
 
     /// What is remembered instead of this server, unless somebody compares histories or begins a new one in time.
@@ -441,19 +455,20 @@ impl Tail {
         let newest = head.revision.min(self.cache.horizon());
         self.cache.metrics.revision.set(gauged(revision.0));
         self.cache.progress.send_if_modified(|progress| {
-            let lag = newest.max(progress.shown).0.saturating_sub(revision.0);
-            self.cache.metrics.lag.set(gauged(lag));
             let new = TailProgress {
                 revision,
                 compacted: head.compacted,
                 seen: if self.loaded { progress.seen.max(newest) } else { newest },
-                shown: progress.shown,
+                // What another epoch has shown says nothing of this one.
+                shown: if self.loaded { progress.shown } else { newest },
                 served: served.unwrap_or(progress.served),
                 failed: progress.failed,
                 ready: true,
                 synced: true,
                 trouble: None,
             };
+            let lag = newest.max(new.shown).0.saturating_sub(revision.0);
+            self.cache.metrics.lag.set(gauged(lag));
             let changed = *progress != new;
             *progress = new;
             changed

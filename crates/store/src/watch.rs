@@ -179,7 +179,7 @@ impl Watch {
         match Box::pin(history::read(&self.cache, &self.filter, cursor)).await {
             Ok(Some((items, end))) => {
                 if end == cursor {
-                    // A standby that is read may have to come as far yet.
+                    // Nothing that is known to be committed follows yet.
                     tokio::time::sleep(self.cache.config.poll).await;
                 }
                 self.phase = Phase::Past { items, cursor: end };

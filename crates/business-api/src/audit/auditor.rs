@@ -150,7 +150,8 @@ impl Auditor {
         self.amounts = Some(amounts);
         let Some(hold) = &self.waiting else { return Ok(()) };
         let in_use = growth::clusters_in_use(&self.store, &self.access, self.books.kinds).await?;
-        let found = growth::GrowthFinding { unheld, differences: &self.differences, in_use: &in_use };
+        let newest = self.store.current_revision().await?;
+        let found = growth::GrowthFinding { newest, unheld, differences: &self.differences, in_use: &in_use };
         if let Some(why) = growth::obstacle(hold, &comparison, found) {
             let why = format!("{}; {why}", hold.reason);
             self.say(Some(why));

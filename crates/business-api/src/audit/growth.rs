@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use store::audit::Difference;
 use store::hold::GrowthHold;
 use store::read::{At, ListQuery};
-use store::{Access, Error, Store};
+use store::{Access, Error, Revision, Store};
 
 /// The field by which objects say in which cluster they live.
 const CLUSTER_FIELD: &str = "spec.clusterName";
@@ -18,6 +18,8 @@ const CLUSTER_FIELD: &str = "spec.clusterName";
 /// What the audit has found here.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct GrowthFinding<'a> {
+    /// Where the store stood after the comparison was read. What is said to have been compared later was so in a history that is lost.
+    pub(super) newest: Revision,
     /// Orphans that could not be charged.
     pub(super) unheld: usize,
     pub(super) differences: &'a [Difference],
@@ -65,10 +67,12 @@ pub(super) async fn told(
         return Ok(format!("{}; it waits for business-api audit --go-on", hold.reason));
     }
     let in_use = clusters_in_use(store, access, kinds).await?;
-    let found = GrowthFinding { unheld: unheld(store, access).await?, differences, in_use: &in_use };
+    let unheld = unheld(store, access).await?;
     let registered = follow::all(MEMBER_CLUSTER);
     let query = ListQuery { selection: registered, at: At::Latest, limit: None, continue_token: None };
-    let comparison = clusters::comparison(&store.list(access, &query).await?.items);
+    let page = store.list(access, &query).await?;
+    let comparison = clusters::comparison(&page.items);
+    let found = GrowthFinding { newest: page.revision, unheld, differences, in_use: &in_use };
     let why = obstacle(&hold, &comparison, found);
     Ok(format!("{}; {}", hold.reason, why.as_deref().unwrap_or("nothing is in its way any more")))
 }
@@ -91,7 +95,7 @@ pub(super) fn obstacle(
     comparison: &Comparison,
     found: GrowthFinding<'_>,
 ) -> Option<String> {
-    let GrowthFinding { unheld, differences, in_use } = found;
+    let GrowthFinding { newest, unheld, differences, in_use } = found;
     if let Some(first) = differences.first() {
         return Some(format!(
             "{} differences between ledger and objects, which business-api audit --repair sets right: {first}",
@@ -99,7 +103,7 @@ pub(super) fn obstacle(
         ));
     }
     let unreported = comparison.unreported.saturating_add(u64::try_from(unheld).unwrap_or(u64::MAX));
-    let is_recent = |at: &u64| *at >= hold.since.0;
+    let is_recent = |at: &u64| (hold.since.0..=newest.0).contains(at);
     if comparison.clusters.is_empty() || !comparison.clusters.values().all(is_recent) {
         return Some("the controller has not compared the member clusters since".to_owned());
     }
@@ -120,8 +124,9 @@ pub(super) fn obstacle(
 mod tests {
     use super::*;
     use std::collections::BTreeMap;
-    use store::Revision;
     use uuid::Uuid;
+
+    const NEWEST: Revision = Revision(60);
 
     #[test]
     fn growth_waits_for_both_sides() {
@@ -131,10 +136,13 @@ mod tests {
         let old = Comparison { clusters: clusters(49), ..Comparison::default() };
         let in_use = BTreeSet::from(["c1".to_owned()]);
         let why = |comparison: &Comparison, unheld| {
-            obstacle(&hold, comparison, GrowthFinding { unheld, differences: &[], in_use: &in_use })
+            let found = GrowthFinding { newest: NEWEST, unheld, differences: &[], in_use: &in_use };
+            obstacle(&hold, comparison, found)
         };
         assert!(why(&Comparison::default(), 0).unwrap().contains("not compared"));
         assert!(why(&old, 0).unwrap().contains("not compared"));
+        let lost = Comparison { clusters: clusters(61), ..Comparison::default() };
+        assert!(why(&lost, 0).unwrap().contains("not compared"), "this history has not come so far");
         let new = Comparison { clusters: clusters(50), ..Comparison::default() };
         assert_eq!(why(&new, 0), None);
         assert!(why(&new, 1).unwrap().starts_with("1 namespaces"));
@@ -151,7 +159,7 @@ mod tests {
             GrowthHold { reason: "history has diverged".to_owned(), epoch: Uuid::nil(), since: Revision(5) };
         let comparison = Comparison { clusters: [("c1".to_owned(), 9)].into(), ..Comparison::default() };
         let in_use = BTreeSet::from(["c1".to_owned(), "delisted".to_owned()]);
-        let found = GrowthFinding { unheld: 0, differences: &[], in_use: &in_use };
+        let found = GrowthFinding { newest: NEWEST, unheld: 0, differences: &[], in_use: &in_use };
         assert!(obstacle(&hold, &comparison, found).unwrap().contains("member cluster delisted"));
     }
 }

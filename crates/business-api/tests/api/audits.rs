@@ -198,6 +198,13 @@ async fn an_import_that_was_not_ended_is_called_again_and_nobody_lets_growth_go_
     assert!(audit(&world, "").await.text.contains("an import is under way"));
 }
 
+/// Of the objects as they are served; 0 where they are not.
+async fn revision(operator: &Client) -> u64 {
+    let list = operator.get("/projects").await;
+    let revision = list.body["metadata"]["resourceVersion"].as_str().and_then(|text| text.parse().ok());
+    revision.unwrap_or_default()
+}
+
 /// Of a copy of the files nobody can tell: what a stale controller has compared with the state before counts for nothing.
 #[tokio::test]
 async fn after_a_restore_that_was_told_growth_waits_for_a_comparison_with_what_is_there_now() {
@@ -205,19 +212,44 @@ async fn after_a_restore_that_was_told_growth_waits_for_a_comparison_with_what_i
     let (admin, operator) = (world.admin("t"), world.operator());
     admin.post("/projects", project("p", json!({"pods": "10"}))).await.expect(201);
     compare(&world).await;
-    let revision = async || -> u64 {
-        let list = operator.get("/projects").await;
-        list.body["metadata"]["resourceVersion"]
-            .as_str()
-            .and_then(|text| text.parse().ok())
-            .unwrap_or_default()
-    };
-    let before = revision().await;
+    let before = revision(&operator).await;
     let told = audit(&world, "--restored").await.text;
     let waits =
         "growth is held: history has diverged; the controller has not compared the member clusters since";
     assert!(told.contains(waits), "{told}");
-    until("the new history is served", async || revision().await >= before + (1 << 40)).await;
+    until("the new history is served", async || revision(&operator).await >= before + (1 << 40)).await;
+    let create = async || admin.post(&namespaces("p"), namespace("a", json!({"pods": "1"}))).await.code;
+    assert_eq!(create().await, 503);
+    compare(&world).await;
+    until("growth goes on", async || create().await == 201).await;
+    world.assert_books_agree().await;
+}
+
+/// Nothing that is put back tells of the history in which it was compared.
+#[tokio::test]
+async fn what_was_compared_after_an_earlier_restore_of_the_same_backup_releases_nothing() {
+    let world = World::new().await;
+    let (admin, operator) = (world.admin("t"), world.operator());
+    admin.post("/projects", project("p", json!({"pods": "10"}))).await.expect(201);
+    compare(&world).await;
+    let mut database = world.database.connect().await.unwrap();
+    let back_up = "CREATE TEMP TABLE kept AS SELECT r.v, r.epoch, c.compacted FROM rev r, compaction c";
+    let restore = "BEGIN; UPDATE rev SET v = kept.v, epoch = kept.epoch, held = false, held_reason = '' FROM kept; \
+         UPDATE compaction SET compacted = kept.compacted FROM kept; \
+         DELETE FROM events WHERE rv > (SELECT v FROM kept); COMMIT";
+    sqlx::raw_sql(back_up).execute(&mut database).await.unwrap();
+    let mut served = Vec::new();
+    for meanwhile in [restore, "SELECT 1"] {
+        audit(&world, "--restored").await;
+        let begun: i64 = sqlx::query_scalar("SELECT v FROM rev").fetch_one(&mut database).await.unwrap();
+        let begun = u64::try_from(begun).unwrap();
+        until("the new history is served", async || revision(&operator).await >= begun).await;
+        served.push(revision(&operator).await);
+        sqlx::raw_sql(meanwhile).execute(&mut database).await.unwrap();
+    }
+    world.compared(&["c1", "c2"], served[0]).await;
+    let told = audit(&world, "").await.text;
+    assert!(told.contains("the controller has not compared the member clusters since"), "{told}");
     let create = async || admin.post(&namespaces("p"), namespace("a", json!({"pods": "1"}))).await.code;
     assert_eq!(create().await, 503);
     compare(&world).await;

@@ -22,7 +22,7 @@ pub enum Listen {
 #[derive(Clone, Debug)]
 pub struct CacheConfig {
     /// The server that takes the writes, where the cache reads from a standby of it: `postgres://…`. It alone says what is
-    /// committed and whose history counts; objects and events come from the standby.
+    /// committed and whose history counts; objects and events come from the standby, but for events beyond the ring.
     pub primary: Option<String>,
     /// LISTEN only makes changes arrive sooner.
     pub listen: Listen,

@@ -22,7 +22,7 @@ pub const READ_WAIT: Duration = Duration::from_secs(3);
 
 #[derive(Debug)]
 pub(crate) struct CacheInner {
-    /// For watches from the past; the tail has a connection of its own.
+    /// Where objects and events come from; the tail has a connection of its own.
     pub(crate) pool: PgPool,
     /// The server that takes the writes, where `pool` leads to a standby of it.
     pub(crate) primary: Option<PgPool>,
@@ -83,9 +83,15 @@ impl CacheInner {
         self.asked.load(Ordering::SeqCst)
     }
 
-    /// Where the history is made, and compacted.
+    /// Where the history is made, compacted, and read by watches from the past.
     pub(crate) fn authority(&self) -> &PgPool {
         self.primary.as_ref().unwrap_or(&self.pool)
+    }
+
+    /// The newest revision that anything is known of here, of whichever epoch.
+    pub(crate) fn known(&self) -> Revision {
+        let progress = self.progress.borrow();
+        progress.seen.max(progress.shown)
     }
 
     /// How far events may be shown that were read from the database: a standby may have some that no caller was told yet.

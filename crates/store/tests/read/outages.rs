@@ -2,9 +2,11 @@
 
 use crate::fixture::*;
 use crate::proxy::{Proxy, host, through};
+use runtime::Tasks;
 use serde_json::json;
+use sqlx::{AssertSqlSafe, Connection as _};
 use std::time::Duration;
-use store::cache::{CacheConfig, Listen};
+use store::cache::{Cache, CacheConfig, Listen};
 use store::read::{At, WatchFrom};
 use store::testing::{Database, database};
 use store::{Error, Key};
@@ -39,6 +41,42 @@ async fn without_the_database_old_answers_are_given_and_new_ones_refused() {
     assert_eq!(cache.get(&access, &key, At::Latest).await.unwrap().revision, second);
     assert_eq!(lines(&mut watch, 1).await, [format!("MODIFIED x/a {second}")]);
     tasks.cancel();
+}
+
+#[tokio::test]
+async fn who_starts_while_the_database_takes_no_writes_serves_reads() {
+    let mut fixture = Fixture::new().await;
+    let first = fixture.hand.put(object("x", "a", "", &json!({}))).await;
+    set_for_all(&mut fixture, "default_transaction_read_only = on").await;
+    let (cache, tasks) = fixture.replica(config()).await;
+    let key = Key::new(THINGS, "x", "a");
+    assert_eq!(cache.get(&everything(), &key, At::Latest).await.unwrap().revision, first);
+    tasks.cancel();
+}
+
+/// The read of everything has a limit of its own, for a server that is silent.
+#[tokio::test]
+async fn a_roles_limit_for_statements_does_not_end_the_first_read() {
+    let mut fixture = Fixture::new().await;
+    set_for_all(&mut fixture, "statement_timeout = '1s'").await;
+    let mut slow = fixture.hand.connection.begin().await.unwrap();
+    sqlx::query("LOCK TABLE objects IN ACCESS EXCLUSIVE MODE").execute(&mut *slow).await.unwrap();
+    let tasks = Tasks::new();
+    let cache = Cache::open(&fixture.database.url, kinds(), config()).unwrap();
+    cache.start(&tasks);
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert_eq!(cache.database_trouble(), None);
+    assert!(!cache.synced(), "it waits");
+    slow.rollback().await.unwrap();
+    tokio::time::timeout(PATIENCE, cache.until_synced()).await.unwrap();
+    tasks.cancel();
+}
+
+/// For every session that begins from now on.
+async fn set_for_all(fixture: &mut Fixture, setting: &str) {
+    let (_, name) = fixture.database.url.rsplit_once('/').unwrap();
+    let alter = AssertSqlSafe(format!("ALTER DATABASE {name} SET {setting}"));
+    sqlx::raw_sql(alter).execute(&mut fixture.hand.connection).await.unwrap();
 }
 
 #[tokio::test]

@@ -187,6 +187,29 @@ async fn compaction_skips_a_stretch_without_events() {
     tasks.cancel();
 }
 
+/// The mark would be beyond the counter, and everything read anew for ever.
+#[tokio::test]
+async fn what_a_lost_history_has_come_to_compacts_nothing() {
+    let mut fixture = Fixture::new().await;
+    fixture.hand.put(object("x", "a", "", &json!({}))).await;
+    let quick = CacheConfig {
+        retention: Duration::from_millis(50),
+        compact_every: Duration::from_millis(20),
+        ..config()
+    };
+    let (compacting, tasks) = fixture.replica(quick).await;
+    let connection = &mut fixture.hand.connection;
+    sqlx::raw_sql("UPDATE rev SET v = v + 1000").execute(&mut *connection).await.unwrap();
+    compacting.current_revision().await.unwrap();
+    let restore = "BEGIN; UPDATE rev SET v = v - 900, epoch = gen_random_uuid(); \
+                   UPDATE compaction SET compacted = 0; COMMIT";
+    sqlx::raw_sql(restore).execute(&mut *connection).await.unwrap();
+    let counter: i64 = sqlx::query_scalar("SELECT v FROM rev").fetch_one(connection).await.unwrap();
+    let counter = Revision(u64::try_from(counter).unwrap());
+    eventually("compaction", async || compacted(&mut fixture).await == counter).await;
+    tasks.cancel();
+}
+
 #[tokio::test]
 async fn a_replica_that_slept_through_a_compaction_starts_anew() {
     let mut fixture = Fixture::new().await;

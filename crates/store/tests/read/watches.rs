@@ -88,6 +88,27 @@ async fn a_watch_after_a_revision_that_the_database_has_not_come_to_ends() {
     assert_eq!(end, WatchEnd::Expired { asked: ahead, current: now });
 }
 
+/// The next history begins before it; what this replica was told of the lost one says nothing of that.
+#[tokio::test]
+async fn a_watch_after_a_revision_of_a_lost_history_ends_although_it_was_shown_here() {
+    let mut fixture = Fixture::new().await;
+    let now = fixture.hand.put(object("x", "a", "", &json!({}))).await;
+    let (lost, begun) = (store::Revision(now.0 + 1000), store::Revision(now.0 + 100));
+    let connection = &mut fixture.hand.connection;
+    sqlx::raw_sql("UPDATE rev SET v = v + 1000").execute(&mut *connection).await.unwrap();
+    assert_eq!(fixture.cache.current_revision().await.unwrap(), lost);
+    fixture.cache.saw(lost);
+    let back = "UPDATE rev SET v = v - 900, epoch = gen_random_uuid()";
+    sqlx::raw_sql(back).execute(connection).await.unwrap();
+    let is_read = async || fixture.cache.current_revision().await.is_ok_and(|at| at == begun);
+    eventually("the new history", is_read).await;
+    let query = watch(all(THINGS), WatchFrom::After(lost));
+    let mut watch = fixture.cache.watch(&everything(), &query).await.unwrap();
+    let end = tokio::time::timeout(PATIENCE, watch.next()).await.unwrap().unwrap_err();
+    assert_eq!(end, WatchEnd::Expired { asked: lost, current: begun });
+    assert_eq!(fixture.cache.status().lag, 0);
+}
+
 #[tokio::test]
 async fn an_object_enters_and_leaves_a_selection() {
     let mut fixture = Fixture::new().await;

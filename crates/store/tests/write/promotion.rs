@@ -256,6 +256,55 @@ async fn who_starts_before_the_recovery_has_ended_holds_growth_too() {
     tasks.join(Duration::from_secs(5)).await.unwrap();
 }
 
+/// The backup is of an earlier epoch. Whoever takes it over while it is replayed knows nothing of what was lost any more.
+#[tokio::test]
+async fn who_ran_while_a_server_of_an_earlier_epoch_recovered_holds_growth() {
+    let mut server = Server::start(&NOT_DURABLE).await.unwrap();
+    let data = folder(&server).await;
+    let kit = Kit::on(server.database().await.unwrap()).await;
+    kit.until("the cache is filled", || kit.store.synced()).await;
+    kit.create(Object::project("p", "", "c1: cpu=4")).await.unwrap();
+    server.stop().unwrap();
+    script(BACK_UP, &data);
+    server.launch().await.unwrap();
+    kit.until("the database takes writes", || kit.store.database_ok()).await;
+    let begun = kit.store.declare_restored(&kit.access).await.unwrap();
+    tokio::time::timeout(Duration::from_secs(20), kit.store.until_filled(begun)).await.unwrap();
+    assert_eq!(kit.store.go_on(&kit.access).await.unwrap(), None);
+    let lost = write(&kit, "lost").await;
+    kit.store.get(&kit.access, &lost.key(), At::Latest).await.unwrap();
+
+    server.stop().unwrap();
+    script(RESTORE, &data);
+    std::fs::write(format!("{data}/standby.signal"), "").unwrap();
+    server.launch().await.unwrap();
+    let deadline = Instant::now() + Duration::from_secs(20);
+    let recovers = async || match kit.store.current_revision().await {
+        Err(Error::Unavailable(why)) => why.contains("recovers"),
+        Ok(_) | Err(_) => false,
+    };
+    let knows_still = async || kit.store.get(&kit.access, &lost.key(), At::Any).await.is_ok();
+    while !recovers().await && knows_still().await {
+        assert!(Instant::now() < deadline, "it has not met the server that recovers");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    become_primary(&server).await;
+
+    let held = until_held(&kit.store, &kit).await;
+    assert!(held.starts_with(store::divergence::DIVERGED), "{held}");
+    let deadline = Instant::now() + Duration::from_secs(20);
+    loop {
+        match kit.create(Object::namespace("p", "more", "c1: cpu=1")).await {
+            Err(Error::Held) => break,
+            Err(error) => assert!(Instant::now() < deadline, "{error}"),
+            Ok(_) => panic!("it was granted"),
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert!(kit.store.seen() > lost.revision, "the lost revisions are never given again");
+    kit.stop().await;
+}
+
 #[tokio::test]
 async fn who_starts_during_a_promotion_that_lost_nothing_waits_for_one_who_can_compare() {
     let mut pair = Pair::new().await;
