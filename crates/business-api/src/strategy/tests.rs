@@ -269,7 +269,7 @@ fn new_names_with_each_write_do_not_add_up_in_the_charge() {
     assert_eq!(refused.code, 403);
     assert!(refused.message.contains("wait until the cluster has confirmed"), "{}", refused.message);
     assert!(ask(&second, 0).is_ok() && ask(&second, 128).is_ok(), "what is charged already");
-    let mut confirmed = second.clone();
+    let mut confirmed = second;
     confirmed.set(&["status", "cachedSpecHard"], list(256));
     assert!(ask(&confirmed, 512).is_ok());
 }

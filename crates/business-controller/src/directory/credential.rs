@@ -55,6 +55,7 @@ impl Credential {
     }
 
     /// The same, if it is good no longer than until then.
+    #[must_use]
     pub fn at_most(mut self, ends: Option<i64>) -> Self {
         self.ends = self.ends.into_iter().chain(ends).min();
         self

@@ -125,8 +125,7 @@ async fn lose(lost: usize, ahead: usize, held_for: &str) -> String {
         assert!(matches!(end, WatchEnd::Expired { .. }), "{end:?}");
     }
     eventually("a new epoch", async || counter(&mut hand.connection).await.1 != epoch).await;
-    let begun = counter(&mut hand.connection).await;
-    let (after, _, held) = begun;
+    let begun @ (after, _, held) = counter(&mut hand.connection).await;
     assert!(held, "growth waits for the audit");
     assert!(after.0 >= before.max(seen).0 + EPOCH_JUMP.unsigned_abs());
     for cache in [&first, &second] {

@@ -119,8 +119,8 @@ async fn a_server_that_says_nothing_is_given_up() {
 async fn before_the_first_state_nothing_is_answered() {
     let nowhere = Proxy::new("127.0.0.1:1").await;
     let url = format!("postgres://postgres@{}/none", nowhere.address);
-    let cache = store::cache::Cache::open(&url, kinds(), config()).unwrap();
-    let tasks = runtime::Tasks::new();
+    let cache = Cache::open(&url, kinds(), config()).unwrap();
+    let tasks = Tasks::new();
     cache.start(&tasks);
     let access = everything();
     for at in [At::Any, At::Latest, At::NotOlderThan(store::Revision(1))] {

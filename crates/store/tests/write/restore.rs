@@ -9,7 +9,7 @@ use store::divergence::{DIVERGED, EPOCH_JUMP};
 use store::read::{At, Selection, WatchEnd, WatchFrom, WatchQuery};
 use store::testing::postgres::NOT_DURABLE;
 use store::testing::{Database, Server};
-use store::{Error, Revision, Store};
+use store::{Error, Store};
 
 /// Runs a script on a folder.
 pub(crate) fn script(text: &str, folder: &str) {
