@@ -293,7 +293,8 @@ mod tests {
         assert_eq!(person.len(), 3);
         assert!(crowd(&lane, None, 200).is_empty());
         drop((everybody, controller, person));
-        assert_eq!((lane.lock().common.all, lane.lock().reserve.all), (0, 0));
+        let rooms = lane.lock();
+        assert_eq!((rooms.common.all, rooms.reserve.all), (0, 0));
     }
 
     #[test]
