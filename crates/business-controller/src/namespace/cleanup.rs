@@ -2,7 +2,7 @@
 //! that nothing is charged any more, and let the object go.
 
 use super::access::{self, AccessPlace};
-use super::apply::{self, Applied};
+use super::apply::{self, Applied, Written};
 use super::kind::NamespaceView;
 use super::removal::{self, DeletionRefusal, Removal};
 use super::report::DELETION_REFUSED;
@@ -261,7 +261,7 @@ async fn release(
         }
         applied => applied?,
     };
-    let Some(Applied { namespace_uid, .. }) = applied else { return Ok(PassOutcome::Skipped) };
+    let Written::InPlace(Applied { namespace_uid, .. }) = applied else { return Ok(PassOutcome::Skipped) };
     let message = format!(
         "namespace {} of cluster {} was adopted and stays; what is charged is held until it is unused",
         object.spec.namespace, object.spec.cluster_name
