@@ -289,10 +289,12 @@ async fn converge(
     }
 }
 
-/// The cluster has been given more than the object says: the audit holds the difference.
+/// The cluster has been given more than the object says: the audit holds the difference. It is asked for when that is new: where it
+/// cannot tell it, its period is soon enough.
 async fn ahead(cx: &Context, object: &NamespaceView, message: String) -> Result<PassOutcome, Error> {
-    status::write(cx, object, &Situation::Ahead { message }.into()).await?;
-    cx.audit_wanted.notify_one();
+    if status::write(cx, object, &Situation::Ahead { message }.into()).await?.is_some() {
+        cx.audit_wanted.notify_one();
+    }
     Ok(PassOutcome::WaitingFor(EXCESS_RECHECK))
 }
 

@@ -238,9 +238,10 @@ async fn release(
     let plan = match validate::quota(wanted, &found, namespace, Origin::Released) {
         NamespaceVerdict::Proceed(plan) => plan,
         NamespaceVerdict::Ahead { message } => {
-            cx.audit_wanted.notify_one();
             let situation = Situation::Deleting { reason: reason::AHEAD, message };
-            status::write(cx, object, &situation.into()).await?;
+            if status::write(cx, object, &situation.into()).await?.is_some() {
+                cx.audit_wanted.notify_one();
+            }
             return Ok(PassOutcome::WaitingFor(PATIENCE));
         }
         NamespaceVerdict::Refuse(_) if is_abandoned(object) => return abandon(cx, object).await,
