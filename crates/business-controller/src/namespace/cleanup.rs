@@ -131,7 +131,7 @@ pub async fn run(cx: &Context, object: &NamespaceView, site: &Site) -> Result<Pa
         // It was looked at after whatever may be under way had ended, or is looked at again then.
         CleanupStep::Gone => {
             if let Err(wait) = site.settled {
-                return Ok(PassOutcome::WaitingFor(wait));
+                return wait_for_writes(cx, object, wait).await;
             }
             // Another cluster behind the address does not have it either.
             site.member.is_the_one().await.map_err(Error::Member)?;
@@ -205,6 +205,19 @@ async fn wait(cx: &Context, object: &NamespaceView, remaining: &[String]) -> Res
     let situation = Situation::Deleting { reason: reason::CONTENT_REMAINING, message };
     status::write(cx, object, &situation.into()).await?;
     Ok(PassOutcome::WaitingFor(super::RECHECK))
+}
+
+/// It is gone, and what is under way may bring it back.
+async fn wait_for_writes(cx: &Context, object: &NamespaceView, wait: Duration) -> Result<PassOutcome, Error> {
+    if is_overdue(cx, object) {
+        let message = format!(
+            "namespace {} of cluster {} is gone; a write to it that may still be under way has to end first",
+            object.spec.namespace, object.spec.cluster_name
+        );
+        let situation = Situation::Deleting { reason: reason::DELETING, message };
+        status::write(cx, object, &situation.into()).await?;
+    }
+    Ok(PassOutcome::WaitingFor(wait))
 }
 
 /// Leaves an adopted namespace where it is, with our quota in it, and says in its seal that it is released. Then the
