@@ -101,7 +101,8 @@ impl Fence {
         self.permit()?;
         self.writes.begin();
         member.begin();
-        Ok(OpenWrite { all: &self.writes, member, namespace: None, answered: false })
+        let deadline = self.times.write_deadline;
+        Ok(OpenWrite { all: &self.writes, member, namespace: None, deadline, answered: false })
     }
 
     /// Whether no write to a member cluster can happen any more that is not seen yet, neither a former holder's nor
@@ -111,10 +112,10 @@ impl Fence {
         member.have_ended(self.times.write_deadline)
     }
 
-    /// The same of one namespace, to which nothing may be under way at all. Else the time to wait.
+    /// The same of one namespace, to which nothing may be under way at all. What goes to others is no matter. Else the time to wait.
     pub fn may_confirm_at(&self, member: &OpenWrites, namespace: &str) -> Result<(), Duration> {
-        // Looked at first: a write that is given up counts as such before it counts as open no more.
-        if member.is_open_to(namespace) { Err(ANSWER_PERIOD) } else { self.may_confirm(member) }
+        self.former_holders_have_ended()?;
+        member.have_ended_at(namespace, self.times.write_deadline)
     }
 
     /// Whether no former holder's write can arrive anywhere any more. Else the time to wait.
@@ -171,10 +172,27 @@ impl Fence {
 #[derive(Debug, Default)]
 pub struct OpenWrites {
     open: AtomicUsize,
-    /// How many of them go to which namespace.
-    namespaces: Mutex<HashMap<String, usize>>,
+    /// Those that go to each namespace.
+    namespaces: Mutex<HashMap<String, WritesTo>>,
     /// When a write last ended without an answer.
     unanswered: Mutex<Option<Instant>>,
+    /// The same of those that name no namespace, and may go to any.
+    unanswered_anywhere: Mutex<Option<Instant>>,
+}
+
+/// Writes to a namespace.
+#[derive(Clone, Copy, Debug, Default)]
+struct WritesTo {
+    open: usize,
+    /// When one last ended without an answer.
+    unanswered: Option<Instant>,
+}
+
+impl WritesTo {
+    /// Whether none is open, and none that was given up may still happen. Else the time to wait.
+    fn have_ended(self, deadline: Duration) -> Result<(), Duration> {
+        if self.open > 0 { Err(ANSWER_PERIOD) } else { until(self.unanswered.map(|at| at + deadline)) }
+    }
 }
 
 impl OpenWrites {
@@ -191,21 +209,40 @@ impl OpenWrites {
 
     fn begin_to(&self, namespace: &str) {
         let mut namespaces = self.namespaces.lock().unwrap_or_else(PoisonError::into_inner);
-        *namespaces.entry(namespace.to_owned()).or_default() += 1;
+        namespaces.entry(namespace.to_owned()).or_default().open += 1;
     }
 
-    fn end_to(&self, namespace: &str) {
+    /// Without an answer it counts as given up at the same moment as it counts as open no more.
+    fn end_to(&self, namespace: &str, answered: bool, deadline: Duration) {
         let mut namespaces = self.namespaces.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(open) = namespaces.get_mut(namespace) {
-            *open -= 1;
-            if *open == 0 {
+        if let Some(writes) = namespaces.get_mut(namespace) {
+            writes.open = writes.open.saturating_sub(1);
+            if !answered {
+                writes.unanswered = Some(Instant::now());
+            } else if writes.have_ended(deadline).is_ok() {
                 namespaces.remove(namespace);
             }
         }
+        if !answered {
+            namespaces.retain(|_, writes| writes.have_ended(deadline).is_err());
+        }
     }
 
-    fn is_open_to(&self, namespace: &str) -> bool {
-        self.namespaces.lock().unwrap_or_else(PoisonError::into_inner).contains_key(namespace)
+    fn end_anywhere(&self, answered: bool) {
+        if !answered {
+            *self.unanswered_anywhere.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        }
+    }
+
+    /// Whether none to this namespace is open, and none that was given up may still happen there. Else the time to wait.
+    fn have_ended_at(&self, namespace: &str, deadline: Duration) -> Result<(), Duration> {
+        let anywhere = *self.unanswered_anywhere.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut namespaces = self.namespaces.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(writes) = namespaces.get(namespace) {
+            writes.have_ended(deadline)?;
+            namespaces.remove(namespace);
+        }
+        until(anywhere.map(|at| at + deadline))
     }
 
     fn none_is_open(&self) -> bool {
@@ -230,6 +267,7 @@ pub struct OpenWrite<'a> {
     all: &'a OpenWrites,
     member: &'a OpenWrites,
     namespace: Option<String>,
+    deadline: Duration,
     answered: bool,
 }
 
@@ -252,8 +290,9 @@ impl Drop for OpenWrite<'_> {
     fn drop(&mut self) {
         // Without an answer it counts as given up before it counts as open no more.
         self.member.end(self.answered);
-        if let Some(namespace) = &self.namespace {
-            self.member.end_to(namespace);
+        match &self.namespace {
+            Some(namespace) => self.member.end_to(namespace, self.answered, self.deadline),
+            None => self.member.end_anywhere(self.answered),
         }
         self.all.end(self.answered);
     }
@@ -270,6 +309,7 @@ pub(crate) fn until(time: Option<Instant>) -> Result<(), Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tokio::time::advance;
 
     fn times() -> Times {
         Times {
@@ -339,8 +379,41 @@ mod tests {
         assert!(fence.may_confirm_at(&member, "web").is_err(), "one is left");
         other.answered();
         assert!(fence.may_confirm_at(&member, "web").is_ok());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_write_that_is_given_up_keeps_its_own_namespace_waiting_and_no_other() {
+        let (fence, member) = (Fence::new(times()), OpenWrites::default());
+        fence.acquired(Instant::now(), true);
+        let (one, other) =
+            (fence.begin_write(&member).unwrap().to("web"), fence.begin_write(&member).unwrap().to("web"));
+        drop(one);
+        assert!(fence.may_confirm_at(&member, "web").is_err(), "one is left");
+        other.answered();
+        assert!(fence.may_confirm_at(&member, "web").is_err(), "the first may still happen");
+        assert!(fence.may_confirm_at(&member, "db").is_ok());
+        assert!(fence.may_confirm(&member).is_err(), "of the whole cluster nothing is confirmed");
+        advance(Duration::from_secs(3)).await;
+        drop(fence.begin_write(&member).unwrap().to("db"));
+        advance(Duration::from_secs(2)).await;
+        assert!(fence.may_confirm_at(&member, "web").is_ok() && fence.may_confirm_at(&member, "db").is_err());
+        advance(Duration::from_secs(3)).await;
+        assert!(fence.may_confirm_at(&member, "db").is_ok() && fence.may_confirm(&member).is_ok());
+        assert!(member.namespaces.lock().unwrap().is_empty(), "nothing is kept");
+        drop(fence.begin_write(&member).unwrap());
+        assert!(fence.may_confirm_at(&member, "web").is_err(), "it may go anywhere");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_given_up_is_forgotten_when_it_can_happen_no_more() {
+        let (fence, member) = (Fence::new(times()), OpenWrites::default());
+        fence.acquired(Instant::now(), true);
+        for number in 0..9 {
+            drop(fence.begin_write(&member).unwrap().to(&number.to_string()));
+        }
+        advance(Duration::from_secs(5)).await;
         drop(fence.begin_write(&member).unwrap().to("web"));
-        assert!(fence.may_confirm_at(&member, "db").is_err(), "it may still happen");
+        assert_eq!(member.namespaces.lock().unwrap().len(), 1);
     }
 
     #[test]

@@ -143,8 +143,12 @@ async fn show(
     {
         return Ok(PassOutcome::WaitingFor(wait));
     }
-    if write_status(cx, object, &object.status, next).await?.is_none() {
+    let Some(written) = write_status(cx, object, &object.status, next).await? else {
         return Ok(PassOutcome::Unchanged);
+    };
+    // Our own write is old when the watch brings it.
+    if answers(object) != answers(&written) {
+        wake_templates(cx);
     }
     let objects = usize::try_from(next.namespaces).unwrap_or_default();
     figures.written(&object.key, PACE.period(objects));

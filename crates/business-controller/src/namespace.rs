@@ -50,8 +50,8 @@ use crate::shares::Share;
 use crate::tenant::wake_tenant;
 use access::AccessPlace;
 use access_state::Access;
-use apply::Applied;
-use business_types::{ClusterNamespaceRecord, NamespacePhase, Provenance};
+use apply::{Applied, Written};
+use business_types::{ClusterNamespaceRecord, NamespacePhase, NamespaceSpec, Provenance};
 use kind::{BusinessNamespace, NamespaceView};
 use removal::{DeletionRefusal, Removal};
 use site::{FoundSite, Nowhere, Site};
@@ -237,6 +237,7 @@ async fn converge(
                     return Ok(PassOutcome::WaitingFor(SOON));
                 }
                 course.wanted.is_newest = true;
+                found = site.live(cx, object).await?;
             }
             NamespaceVerdict::Ahead { message } => return ahead(cx, object, message).await,
             NamespaceVerdict::Adopt { uid } => {
@@ -264,8 +265,9 @@ async fn converge(
                     return Ok(PassOutcome::WaitingFor(wait));
                 }
                 match apply::apply(cx, site, object, &plan, course.wanted.dressing).await {
-                    Ok(None) => return Ok(PassOutcome::Skipped),
-                    Ok(Some(applied)) => {
+                    Ok(Written::Elsewhere) => return Ok(PassOutcome::Skipped),
+                    Ok(Written::MadeAnew { uid }) => return made_anew(cx, object, &plan, uid).await,
+                    Ok(Written::InPlace(applied)) => {
                         if only_repairs {
                             repairs.count(&object.uid);
                         }
@@ -287,10 +289,12 @@ async fn converge(
     }
 }
 
-/// The cluster has been given more than the object says: the audit holds the difference.
+/// The cluster has been given more than the object says: the audit holds the difference. It is asked for when that is new: where it
+/// cannot tell it, its period is soon enough.
 async fn ahead(cx: &Context, object: &NamespaceView, message: String) -> Result<PassOutcome, Error> {
-    status::write(cx, object, &Situation::Ahead { message }.into()).await?;
-    cx.audit_wanted.notify_one();
+    if status::write(cx, object, &Situation::Ahead { message }.into()).await?.is_some() {
+        cx.audit_wanted.notify_one();
+    }
     Ok(PassOutcome::WaitingFor(EXCESS_RECHECK))
 }
 
@@ -429,6 +433,20 @@ async fn put_on_record(
     Ok(PassOutcome::WaitingFor(Duration::ZERO))
 }
 
+/// A namespace was made while another one is on record: this one goes on record before anything else is done that can fail.
+async fn made_anew(
+    cx: &Context,
+    object: &NamespaceView,
+    plan: &Plan,
+    uid: String,
+) -> Result<PassOutcome, Error> {
+    report::done(cx, object, plan);
+    let NamespaceSpec { cluster_name, namespace, .. } = &object.spec;
+    // The object may have gone to another project since the pass has begun.
+    let now = cx.objects.namespaces.at_place(cluster_name, namespace).filter(|now| now.uid == object.uid);
+    put_on_record(cx, now.as_deref().unwrap_or(object), uid, Provenance::Made).await
+}
+
 /// What goes on record of what was found, if it is the object's.
 fn on_record(object: &NamespaceView, found: &FoundSite) -> Option<ClusterNamespaceRecord> {
     let there = found.namespace.as_ref()?;
@@ -449,10 +467,12 @@ async fn wait(
     Ok(PassOutcome::WaitingFor(RECHECK))
 }
 
-/// Whether the object that we decide from is not the newest: the quota was written from a later generation.
+/// Whether the object that we decide from is not the newest: something else is asked for, or on record.
 async fn object_is_behind(cx: &Context, object: &NamespaceView) -> Result<bool, Error> {
     let newest = cx.business.get::<BusinessNamespace>(&object.key).await?;
-    Ok(newest.is_none_or(|newest| newest.uid != object.uid || newest.generation != object.generation))
+    let decides =
+        |view: &NamespaceView| (view.uid.clone(), view.generation, view.status.cluster_namespace.clone());
+    Ok(newest.is_none_or(|newest| decides(&newest) != decides(object)))
 }
 
 /// What was seen to before the namespace was written, and what is to be put into it.

@@ -2,6 +2,8 @@
 
 /// The life of a namespace: each scenario is the exact list of calls that are made.
 mod lives;
+/// What is made anew where a namespace has gone.
+mod anew;
 /// Objects that go to another project.
 mod moves;
 /// Places in a registry.

@@ -19,15 +19,26 @@ pub struct Applied {
     pub quota: Arc<ClusterQuota>,
 }
 
+/// What became of the writes.
+#[derive(Clone, Debug)]
+pub enum Written {
+    /// Everything is in place.
+    InPlace(Applied),
+    /// A namespace with this uid was made while another one is on record. Until this one is, its quota's seal alone tells it from what
+    /// somebody else makes. Whether it has the quota is seen afterwards.
+    MadeAnew { uid: String },
+    /// The object does not lie any more where it was: what is left to do is done from there.
+    Elsewhere,
+}
+
 /// Sends the writes; a namespace that is written gets the labels and annotations of its template. A conflict means that the cluster is not as it was read.
-/// `None` when the object does not lie any more where it was: then what is left to do is done from there.
 pub async fn apply(
     cx: &Context,
     site: &Site,
     object: &NamespaceView,
     plan: &Plan,
     dressing: Option<&Dressing>,
-) -> Result<Option<Applied>, Error> {
+) -> Result<Written, Error> {
     let namespace_uid = match &plan.namespace {
         NamespaceStep::Keep { uid } => uid.clone(),
         NamespaceStep::Create => noted(site, create(cx, site, object, dressing).await?),
@@ -38,11 +49,24 @@ pub async fn apply(
     };
     let quota = match &plan.quota {
         QuotaStep::Keep { seen } => Arc::clone(seen),
+        _ if is_anew(object, plan) => {
+            if is_there(cx, object)
+                && let Err(error) = write_quota(site, object, &plan.quota, &namespace_uid, plan).await
+            {
+                tracing::debug!(error = error.text(), "a namespace that was made anew has no quota yet");
+            }
+            return Ok(Written::MadeAnew { uid: namespace_uid });
+        }
         // Meanwhile it may have gone to another project.
-        _ if !is_there(cx, object) => return Ok(None),
+        _ if !is_there(cx, object) => return Ok(Written::Elsewhere),
         step => write_quota(site, object, step, &namespace_uid, plan).await?,
     };
-    Ok(Some(Applied { namespace_uid, quota }))
+    Ok(Written::InPlace(Applied { namespace_uid, quota }))
+}
+
+/// Whether it makes a namespace while another one is on record.
+fn is_anew(object: &NamespaceView, plan: &Plan) -> bool {
+    plan.namespace == NamespaceStep::Create && object.status.cluster_namespace.is_some()
 }
 
 /// From the first try on, something may have been made for the object, unless the cluster says that it was not.

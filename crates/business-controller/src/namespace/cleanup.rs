@@ -2,7 +2,7 @@
 //! that nothing is charged any more, and let the object go.
 
 use super::access::{self, AccessPlace};
-use super::apply::{self, Applied};
+use super::apply::{self, Applied, Written};
 use super::kind::NamespaceView;
 use super::removal::{self, DeletionRefusal, Removal};
 use super::report::DELETION_REFUSED;
@@ -131,7 +131,7 @@ pub async fn run(cx: &Context, object: &NamespaceView, site: &Site) -> Result<Pa
         // It was looked at after whatever may be under way had ended, or is looked at again then.
         CleanupStep::Gone => {
             if let Err(wait) = site.settled {
-                return Ok(PassOutcome::WaitingFor(wait));
+                return wait_for_writes(cx, object, wait).await;
             }
             // Another cluster behind the address does not have it either.
             site.member.is_the_one().await.map_err(Error::Member)?;
@@ -207,6 +207,19 @@ async fn wait(cx: &Context, object: &NamespaceView, remaining: &[String]) -> Res
     Ok(PassOutcome::WaitingFor(super::RECHECK))
 }
 
+/// It is gone, and what is under way may bring it back.
+async fn wait_for_writes(cx: &Context, object: &NamespaceView, wait: Duration) -> Result<PassOutcome, Error> {
+    if is_overdue(cx, object) {
+        let message = format!(
+            "namespace {} of cluster {} is gone; a write to it that may still be under way has to end first",
+            object.spec.namespace, object.spec.cluster_name
+        );
+        let situation = Situation::Deleting { reason: reason::DELETING, message };
+        status::write(cx, object, &situation.into()).await?;
+    }
+    Ok(PassOutcome::WaitingFor(wait))
+}
+
 /// Leaves an adopted namespace where it is, with our quota in it, and says in its seal that it is released. Then the
 /// object can go: what it is charged becomes a hold in the same write.
 async fn release(
@@ -238,9 +251,10 @@ async fn release(
     let plan = match validate::quota(wanted, &found, namespace, Origin::Released) {
         NamespaceVerdict::Proceed(plan) => plan,
         NamespaceVerdict::Ahead { message } => {
-            cx.audit_wanted.notify_one();
             let situation = Situation::Deleting { reason: reason::AHEAD, message };
-            status::write(cx, object, &situation.into()).await?;
+            if status::write(cx, object, &situation.into()).await?.is_some() {
+                cx.audit_wanted.notify_one();
+            }
             return Ok(PassOutcome::WaitingFor(PATIENCE));
         }
         NamespaceVerdict::Refuse(_) if is_abandoned(object) => return abandon(cx, object).await,
@@ -261,7 +275,7 @@ async fn release(
         }
         applied => applied?,
     };
-    let Some(Applied { namespace_uid, .. }) = applied else { return Ok(PassOutcome::Skipped) };
+    let Written::InPlace(Applied { namespace_uid, .. }) = applied else { return Ok(PassOutcome::Skipped) };
     let message = format!(
         "namespace {} of cluster {} was adopted and stays; what is charged is held until it is unused",
         object.spec.namespace, object.spec.cluster_name

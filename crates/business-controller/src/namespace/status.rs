@@ -9,6 +9,7 @@ use crate::context::Context;
 use crate::error::{CallFailure, Error};
 use crate::kinds::Heard;
 use crate::member::others::OtherAccess;
+use crate::member_cluster::wake_cluster;
 use crate::merge::difference;
 use crate::namespace_template::rollout::is_in_use;
 use crate::project::wake::wake_project;
@@ -41,6 +42,10 @@ pub async fn write(
         let charge = |view: &NamespaceView| view.status.cached_spec_hard.clone();
         if change.old.as_deref().map(charge) != change.new.as_deref().map(charge) {
             wake_project(cx, &object.key.project, Lane::Later);
+        }
+        let used = |view: &NamespaceView| view.status.used.clone();
+        if change.old.as_deref().map(used) != change.new.as_deref().map(used) {
+            wake_cluster(cx, &object.spec.cluster_name, Lane::Later);
         }
         wake_templates_of(cx, change.old.as_deref(), change.new.as_deref());
     }

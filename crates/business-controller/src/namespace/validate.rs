@@ -23,7 +23,7 @@ const CLOCKS_APART_MAX: i64 = 300;
 pub struct WantedNamespace<'a> {
     pub object: &'a NamespaceView,
     pub project_uid: &'a str,
-    /// The API was asked: the object is the newest.
+    /// The API and the cluster were asked: the object is the newest, and so is what was found.
     pub is_newest: bool,
     /// Names that are never ours.
     pub forbidden: &'a [String],
@@ -83,7 +83,7 @@ pub fn standing(object: &NamespaceView, there: &ClusterNamespace, found: &FoundS
         Some((Provenance::Released, true)) => return PlaceOwner::Ours(Origin::Released),
         Some((Provenance::Foreign, true)) => return PlaceOwner::Foreign,
         Some((Provenance::Made | Provenance::Adopted | Provenance::Released, false)) => {
-            return PlaceOwner::Replaced;
+            return bound_to_it(object, found).unwrap_or(PlaceOwner::Replaced);
         }
         // It may have been the object's, and its labels have gone: only what was never made for it is somebody else's.
         Some((Provenance::Imported, _)) => return PlaceOwner::Unclear,
@@ -105,6 +105,21 @@ fn sealed_for(object: &NamespaceView, found: &FoundSite) -> Option<PlaceOwner> {
         Origin::Replaced => PlaceOwner::Replaced,
         origin => PlaceOwner::Ours(origin),
     })
+}
+
+/// Whose it is by seals for the object that are bound to this very namespace, though another one is on record: the record was lost, or
+/// was never written. A seal without its uid proves nothing here: whoever made this one may have copied it.
+fn bound_to_it(object: &NamespaceView, found: &FoundSite) -> Option<PlaceOwner> {
+    let origins = || {
+        let opened = [&found.quota_seal, &found.namespace_seal].into_iter().flatten();
+        let sealed = opened.map(|opened| &opened.sealed);
+        let bound = sealed.filter(|sealed| sealed.object == object.uid && sealed.namespace_uid.is_some());
+        bound.map(|sealed| sealed.origin)
+    };
+    if origins().any(|origin| origin == Origin::Replaced) {
+        return Some(PlaceOwner::Replaced);
+    }
+    origins().next().map(PlaceOwner::Ours)
 }
 
 /// Of an imported object: that this is its namespace goes on record before anything is written to it, and only when what
@@ -205,6 +220,10 @@ pub fn keep(
         // The first sight of a successor is no drift.
         let known = opened.is_some_and(|opened| opened.sealed.origin == origin);
         let first = origin == Origin::Replaced && !known;
+        // The mark stays, and keeps us from deleting what is ours after all: both sides are asked before.
+        if first && !wanted.is_newest {
+            return NamespaceVerdict::Recheck;
+        }
         let moved = wanted.object.is_being_transferred();
         let cause = if moved { Marking::Transfer } else { Marking::Drift };
         mark(if first { Marking::Replacement } else { cause })

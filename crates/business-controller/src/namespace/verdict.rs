@@ -27,7 +27,7 @@ pub enum NamespaceVerdict {
     TakeOver { uid: String, provenance: Provenance },
     /// Exactly this namespace, which stands in the place of ours, goes first: an operator has consented.
     DeleteReplaced { there: Arc<ClusterNamespace> },
-    /// The quota was written from a later generation than ours: we may be behind.
+    /// The quota was written from a later generation than ours, or nothing shows that what stands there is ours: we may be behind.
     Recheck,
     /// The object is the newest, and the cluster may let in more than it is charged: history was lost.
     Ahead { message: String },

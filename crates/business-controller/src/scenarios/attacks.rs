@@ -183,8 +183,9 @@ async fn what_he_made_in_the_place_of_ours_is_deleted_when_both_sides_have_conse
     assert!(matches!(world.pass().await.unwrap(), PassOutcome::WaitingFor(_)));
     assert_eq!(world.server.find(NAMESPACE), None);
     world.watches();
-    assert_eq!(world.pass().await.unwrap(), PassOutcome::Applied);
+    assert_eq!(world.pass().await.unwrap(), PassOutcome::WaitingFor(Duration::ZERO));
     assert_ne!(world.stored(NAMESPACE)["metadata"]["uid"], "his", "ours is made anew");
+    assert_eq!(world.pass().await.unwrap(), PassOutcome::Applied);
     assert_eq!(said(&world, "Replaced"), "");
 }
 

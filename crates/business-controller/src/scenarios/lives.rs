@@ -295,6 +295,10 @@ async fn gone_is_what_was_looked_at_after_every_write_had_ended() {
     world.holds(&world.seen().ending());
     let outcome = world.pass().await.unwrap();
     assert!(matches!(outcome, PassOutcome::WaitingFor(_)), "it may still arrive: {outcome:?}");
+    world.server.clock.advance(31_000_000);
+    assert!(matches!(world.pass().await.unwrap(), PassOutcome::WaitingFor(_)));
+    let said = world.stored(OBJECT)["status"]["conditions"].to_string();
+    assert!(said.contains("may still be under way"), "{said}");
     tokio::time::advance(Duration::from_secs(6)).await;
     assert_eq!(world.server.land(), 0, "its deadline has passed");
     world.renews(Instant::now());

@@ -101,6 +101,21 @@ async fn its_status_says_what_is_seen_and_how_far_it_was_compared() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_is_used_of_it_is_counted_anew_when_a_namespace_says_so() {
+    let world = World::new();
+    world.knows_cluster(&registered(&json!({})));
+    world.holds(&pending(&[("pods", "3")]));
+    world.pass().await.unwrap();
+    world.enforces("2");
+    world.woken();
+    world.pass().await.unwrap();
+    assert!(world.woken().contains(&"c1".to_owned()));
+    world.catches_up();
+    assert_eq!(pass(&world).await, PassOutcome::Applied);
+    assert_eq!(world.stored(CLUSTER)["status"]["consumed"], json!({ "pods": "2" }));
+}
+
+#[tokio::test(start_paused = true)]
 async fn it_says_by_which_names_it_knows_people() {
     let world = World::new();
     assert_eq!(identity_of(&world.cx, "c1"), ClusterIdentity::Certificates);

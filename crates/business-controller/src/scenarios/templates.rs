@@ -6,8 +6,9 @@ use crate::fixtures::pending;
 use crate::fixtures::server::CLUSTER;
 use crate::fixtures::world::{BINDINGS, NAMESPACE, OBJECT, World};
 use crate::kinds::{Heard, ObjectKey as _, RootKey, ViewChange};
+use crate::member::Reach;
 use crate::member::template_objects::{TemplateObject, TemplateObjectKind};
-use crate::member_cluster::kind::MemberClusterView;
+use crate::member_cluster::kind::{BusinessMemberCluster, MemberClusterView};
 use crate::namespace_template::kind::{NamespaceTemplate, TemplateView};
 use crate::outcome::{Drift, DriftLabels, PassOutcome};
 use crate::queue::Next;
@@ -385,6 +386,16 @@ async fn a_template_hears_of_what_was_written_to_the_status_of_its_namespaces() 
     waiting(&world).await;
     world.pass().await.unwrap();
     assert!(waiting(&world).await.contains(&"NamespaceTemplate"), "it counts it");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_template_hears_that_a_cluster_does_not_answer_any_more() {
+    let world = in_use().await;
+    waiting(&world).await;
+    let since = "2026-01-01T00:00:00Z".to_owned();
+    world.member.set_reach(Reach::Unreachable { since, reason: "no answer".into() });
+    BusinessMemberCluster::reconcile(&world.cx, &RootKey::new(None, "c1")).await.unwrap();
+    assert!(waiting(&world).await.contains(&"NamespaceTemplate"), "it waits for nobody there");
 }
 
 #[tokio::test]

@@ -166,14 +166,41 @@ fn a_namespace_of_another_uid_than_is_on_record_is_a_replacement() {
     let object = available();
     let found = object.found().with_namespace(|there| there.uid = "theirs".into());
     let with_old_seals = FoundSite { namespace_seal: None, quota_seal: None, ..found };
-    let plan = plan(&object, &with_old_seals);
+    assert_eq!(verdict(&object, &with_old_seals), NamespaceVerdict::Recheck, "the record may be newer");
+    let NamespaceVerdict::Proceed(plan) = judged(&object, &with_old_seals, true) else { panic!() };
     assert_eq!((cause(&plan), plan.origin), (Marking::Replacement, Origin::Replaced));
     let consent = |uid: &str| object.clone().annotated(names::DELETE_REPLACED_ANNOTATION, uid);
     let there = with_old_seals.namespace.clone().unwrap();
     assert_eq!(verdict(&consent("theirs"), &with_old_seals), NamespaceVerdict::DeleteReplaced { there });
-    assert!(matches!(verdict(&consent("another"), &with_old_seals), NamespaceVerdict::Proceed(_)));
+    assert!(matches!(judged(&consent("another"), &with_old_seals, true), NamespaceVerdict::Proceed(_)));
     let agreed = with_old_seals.with_namespace(|there| there.adopt = Some("p/n".into()));
     assert_eq!(verdict(&object, &agreed), NamespaceVerdict::Adopt { uid: "theirs".into() });
+}
+
+#[test]
+fn what_bears_a_seal_of_ours_with_its_own_uid_is_the_objects_although_another_is_on_record() {
+    let mut object = available();
+    object.status.cluster_namespace.as_mut().unwrap().uid = "before".into();
+    let sealed = |change: fn(&mut Sealed)| {
+        let mut opened = Opened { sealed: object.sealed(Origin::Made), is_current: true };
+        change(&mut opened.sealed);
+        Some(opened)
+    };
+    let standing = |namespace_seal: Option<Opened>, quota_seal: Option<Opened>| {
+        let found = FoundSite { namespace_seal, quota_seal, ..object.found() };
+        standing(&object, found.namespace.as_ref().unwrap(), &found)
+    };
+    let copied = || sealed(|sealed| sealed.namespace_uid = None);
+    let adopted = || sealed(|sealed| sealed.origin = Origin::Adopted);
+    let replaced = || sealed(|sealed| sealed.origin = Origin::Replaced);
+    assert_eq!(standing(copied(), sealed(|_| {})), PlaceOwner::Ours(Origin::Made));
+    assert_eq!(standing(sealed(|_| {}), None), PlaceOwner::Ours(Origin::Made));
+    assert_eq!(standing(adopted(), None), PlaceOwner::Ours(Origin::Adopted));
+    assert_eq!(standing(copied(), None), PlaceOwner::Replaced, "it may be of the one before");
+    assert_eq!(standing(None, None), PlaceOwner::Replaced);
+    assert_eq!(standing(None, sealed(|sealed| sealed.object = "another".into())), PlaceOwner::Replaced);
+    assert_eq!(standing(replaced(), sealed(|_| {})), PlaceOwner::Replaced);
+    assert_eq!(standing(sealed(|_| {}), replaced()), PlaceOwner::Replaced);
 }
 
 #[test]
