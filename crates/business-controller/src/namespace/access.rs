@@ -121,10 +121,15 @@ pub async fn provide(at: AccessPlace<'_>, takes_new: bool) -> Result<Access, Err
     let mut seen = match reached.member.observed.bindings_at(&object.spec.namespace) {
         SeenBindings::Listed(seen) => seen,
         SeenBindings::Unlisted(None) => return Ok(Access::Unknown),
-        SeenBindings::Unlisted(Some(error)) => {
-            let message = format!("the RoleBindings of cluster {cluster} cannot be listed: {error}");
+        SeenBindings::Unlisted(Some(failure)) if failure.is_forbidden => {
+            let message = format!("the RoleBindings of cluster {cluster} cannot be listed: {}", failure.text);
             return Ok(Access::Failed(Denied { reason: reason::REFUSED, message, retry: false }));
         }
+        // What anybody puts into another namespace, which makes the list too large, keeps nobody in here.
+        SeenBindings::Unlisted(Some(_)) => match live(at).await {
+            Ok(now) => now,
+            Err(failure) => return Ok(Access::failed(reason::REFUSED, failure.to_string())),
+        },
     };
     for _ in 0..ROUNDS_MAX {
         // It may have gone to another project, whose people are named from there.

@@ -329,6 +329,21 @@ async fn where_bindings_cannot_be_listed_that_is_said_and_nothing_is_tried() {
 }
 
 #[tokio::test]
+async fn who_has_left_is_out_although_there_are_more_bindings_than_can_be_listed() {
+    let world = used_by(&["alice", "bob"]).await;
+    world.member.observed.reset();
+    let too_much = ListFailure { text: "the pages of lists may be 32 MiB".to_owned(), is_forbidden: false };
+    world.member.observed.bindings_failed(&too_much);
+    world.has_members(&["bob"]);
+    drop(world.pass().await);
+    assert_eq!(world.grantees(Edit).unwrap(), ["business:acme:bob"]);
+    assert_eq!(world.grantees(Admin).unwrap(), ["business:acme:administrators"]);
+    world.has_members(&[]);
+    drop(world.pass().await);
+    assert_eq!(world.grantees(Edit), None);
+}
+
+#[tokio::test]
 async fn in_a_namespace_that_somebody_made_in_the_place_of_ours_nobody_is_named() {
     let world = used_by(&["alice"]).await;
     world.server.remove(NAMESPACE);
