@@ -76,6 +76,29 @@ impl CallFailure {
     }
 }
 
+/// More than a cluster is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{what} of the cluster may be {mib} MiB at most, and more came")]
+pub struct TooMuch {
+    pub what: &'static str,
+    pub mib: usize,
+}
+
+/// Whether a call has failed because more came than is read.
+pub fn is_too_much(error: &(dyn std::error::Error + 'static)) -> bool {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if error.is::<TooMuch>() {
+            return true;
+        }
+        // What an error of a read was made of is not its source.
+        let made_of = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
+        let inner = made_of.map(|inner| -> &(dyn std::error::Error + 'static) { inner });
+        next = inner.or_else(|| error.source());
+    }
+    false
+}
+
 /// Whether Kubernetes itself does not know who asks: 401.
 pub fn is_of_credentials(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 401 && status.reason != UNREADABLE)

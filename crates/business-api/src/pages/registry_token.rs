@@ -87,6 +87,13 @@ enum Asker<'a> {
     Nobody,
 }
 
+impl Asker<'_> {
+    /// By the credential of a namespace.
+    fn is_pod(&self) -> bool {
+        matches!(self, Self::Robot(RobotOf { below: true, .. }))
+    }
+}
+
 /// An object that its asker sees.
 struct SeenObject {
     words: &'static str,
@@ -176,8 +183,10 @@ impl TokenPage {
     /// What may be done with a repository. One that the asker does not see is answered like one that is not there.
     async fn allowed(&self, asker: &Asker<'_>, repository: &Repository) -> Result<Actions, Status> {
         let Some(prefix) = repository.prefix() else { return Ok(Actions::NONE) };
-        // Pods pull also while the database is away.
-        if repository.asked.push || repository.asked.delete {
+        // While the database is away everybody pulls, for pods may have anybody's password. While a standby that is read stands
+        // still, pods pull by what namespaces have, and nobody else does: it may have been taken away from him.
+        let changes = repository.asked.push || repository.asked.delete;
+        if changes || !asker.is_pod() && self.store.database_ok() {
             freshness::known(&self.store)?;
         }
         let Some(seen) = self.look(asker, prefix).await? else { return Ok(Actions::NONE) };

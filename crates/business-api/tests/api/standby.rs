@@ -1,6 +1,7 @@
 //! A replica that reads from a standby learns late of what others write.
 
 use crate::support::{World, namespace, namespaces, project, until};
+use rcgen::KeyPair;
 use serde_json::json;
 use store::testing::Server;
 
@@ -12,7 +13,10 @@ async fn who_was_removed_writes_nothing_through_a_standby_that_stands_still() {
     let read_from = format!("--read-from={}", standby.url(database.url.rsplit_once('/').unwrap().1));
     let direct = World::started(database.clone(), &["--tenant-grant"]).await;
     direct.until_ready().await;
-    let late = World::started(database, &["--tenant-grant", &read_from]).await;
+    let key = std::env::temp_dir().join(format!("registry-key-{}", uuid::Uuid::new_v4()));
+    std::fs::write(&key, KeyPair::generate().unwrap().serialize_pem()).unwrap();
+    let key = format!("--registry-token-key-file={}", key.display());
+    let late = World::started(database, &["--tenant-grant", &read_from, &key]).await;
     late.until_ready().await;
     let mut web = project("web", json!({"pods": "1"}));
     web["spec"]["members"] = json!(["alice"]);
@@ -21,6 +25,9 @@ async fn who_was_removed_writes_nothing_through_a_standby_that_stands_still() {
     let rehearsal = format!("{}?dryRun=All", namespaces("web"));
     let write = async || alice.post(&rehearsal, namespace("app", json!({"pods": "1"}))).await;
     until("she may write", async || write().await.code == 201).await;
+    let pull =
+        async || alice.get("/registry/token?service=registry&scope=repository:acme/shop/app:pull").await;
+    until("she may pull", async || pull().await.code == 200).await;
 
     let mut replay = standby.admin().await.unwrap();
     sqlx::raw_sql("SELECT pg_wal_replay_pause()").execute(&mut replay).await.unwrap();
@@ -29,6 +36,7 @@ async fn who_was_removed_writes_nothing_through_a_standby_that_stands_still() {
     until("what is known is too old", async || write().await.code == 503).await;
     let refused = write().await;
     assert!(refused.message().starts_with("who may do what: "), "{refused:?}");
+    assert_eq!(pull().await.code, 503);
     assert_eq!(alice.get("/projects/web?resourceVersion=0").await.code, 200, "what is read may be old");
     assert_ne!(late.operator().get("/readyz/standby").await.code, 200);
     assert_eq!(direct.operator().get("/readyz/standby").await.code, 200);

@@ -325,6 +325,10 @@ async fn left_inside(api: &Api, project: &str) -> Result<(), Failure> {
     note(
         "RoleBindings and tokens of ServiceAccounts that somebody has made in a namespace stay: its administrator looks there",
     );
+    note(format_args!(
+        "passwords of robots at the registry stay good for whoever knows them: `kubectl -n {project} get registrycredentials` \
+         names them, here and in each project below; a new password ends the one before"
+    ));
     Ok(())
 }
 

@@ -7,9 +7,10 @@ use crate::business::Roll;
 use crate::context::Context;
 use crate::error::{CallFailure, Error};
 use crate::kinds::{ObjectKey as _, ProjectKey, revision};
+use crate::member::observed::SeenBindings;
 use crate::member::{ClusterNamespace, ClusterQuota};
 use crate::namespace::kind::{BusinessNamespace, NamespaceView};
-use crate::namespace::{build, confirm, validate};
+use crate::namespace::{access, build, confirm, template, validate};
 use crate::seal::{Keyring, Origin, Sealed};
 use business_types::{Orphan, OrphanState, Provenance, Stranger};
 use meta::quantity::ResourceList;
@@ -29,6 +30,15 @@ pub enum Judgement {
     Homeless(Orphan),
     /// It carries our marks, and nothing proves them.
     Stranger(Stranger),
+}
+
+impl Judgement {
+    fn is_lost(&self) -> bool {
+        match self {
+            Self::Orphan { orphan, .. } | Self::Homeless(orphan) => orphan.state == OrphanState::Lost,
+            Self::Nothing | Self::Stranger(_) => false,
+        }
+    }
 }
 
 /// What the judgement is made from.
@@ -91,7 +101,14 @@ impl Evidence<'_> {
                 }
             }
             (None, None, Some(owner)) => self.ahead(cx, sighting, &scene, &owner).await,
-            (lost, ..) => self.unowned(cx, sighting, &scene, lost).await,
+            (lost, ..) => {
+                let judgement = self.unowned(cx, sighting, &scene, lost).await?;
+                // Without a seal that holds nothing says that it is ours.
+                if lost.is_some() && judgement.is_lost() {
+                    withdraw(cx, sighting).await;
+                }
+                Ok(judgement)
+            }
         }
     }
 
@@ -249,6 +266,31 @@ impl Scene {
 fn sealed_for(cx: &Context, sighting: &Sighting, sealed: &Sealed) -> Option<Arc<NamespaceView>> {
     let at_place = cx.objects.namespaces.at_place(&sighting.member.name, &sighting.name);
     at_place.filter(|object| object.uid == sealed.object)
+}
+
+/// Nobody looks after who may use a namespace that belongs to no object: whoever had a role would keep it for ever. What stays
+/// is taken by a later audit, and keeps nothing from being told.
+async fn withdraw(cx: &Context, sighting: &Sighting) {
+    let (member, namespace) = (&sighting.member, &sighting.name);
+    // An object that has the place by now keeps its own people there.
+    let is_taken = cx.objects.namespaces.at_place(&member.name, namespace).is_some();
+    if is_taken || cx.fence_of(&member.name).permit().is_err() {
+        return;
+    }
+    let people = match member.observed.bindings_at(namespace) {
+        SeenBindings::Listed(seen) if seen.is_empty() => Ok(()),
+        SeenBindings::Listed(_) | SeenBindings::Unlisted(_) => {
+            access::withdraw(member, namespace, None).await
+        }
+    };
+    if let Err(error) = people.and(template::withdraw_bindings(member, namespace).await) {
+        tracing::warn!(
+            cluster = member.name,
+            namespace,
+            error = error.text(),
+            "some may still use a namespace whose object is lost"
+        );
+    }
 }
 
 /// Our quota and our marks leave a released namespace for which nothing is held any more. `false` when they are still there, and

@@ -1,6 +1,7 @@
 //! How much a member cluster may answer at a time. Its owner may have anything answered in its place, and what is answered is
 //! read as a whole before it is looked at: without a bound one cluster could take the memory that all of them need.
 
+use crate::error::TooMuch;
 use futures_util::future::BoxFuture;
 use http::{Request, Response, StatusCode, Uri};
 use hyper::body::{Body, Bytes, Frame, SizeHint};
@@ -12,28 +13,25 @@ use std::task::{Context, Poll, ready};
 use tower::{BoxError, Layer, Service};
 
 const MIB: usize = 1 << 20;
-/// An answer about one object: the storage of a cluster takes none of more than 1.5 MiB.
-const ANSWER_MAX: usize = 4 * MIB;
-/// An event of a watch is one object, too.
-const EVENT_MAX: usize = 4 * MIB;
+/// An answer about one object, or an event of a watch, which is one, too. The storage of a cluster takes none of more than 1.5 MiB,
+/// and keeps protobuf: a binding of so much has 58,000 subjects, which weigh 10 MiB as JSON.
+const OBJECT_MAX: usize = 12 * MIB;
+/// What has a share of its own. Nothing but the largest objects weighs more.
+const COMMON_MAX: usize = 4 * MIB;
+/// What all that one cluster answers at a time weighs beyond that: two of the largest objects, so that they take little memory together.
+const LARGE_MAX: usize = 2 * (OBJECT_MAX - COMMON_MAX);
 /// The pages of lists of one cluster that are being read at a time, each of 500 objects.
 const PAGES_MAX: usize = 32 * MIB;
 /// What an object within an answer counts beside its text: the least of it becomes so large in memory.
 const OBJECT_WEIGHT: usize = 128;
-
-/// More than a cluster is read.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{what} of the cluster may be {mib} MiB at most, and more came")]
-struct TooMuch {
-    what: &'static str,
-    mib: usize,
-}
 
 /// Puts the bounds on whatever a client of one cluster is answered.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Bounds {
     /// What the pages weigh that are being read.
     pages: Arc<AtomicUsize>,
+    /// What the objects weigh beyond their common part that are being read.
+    large: Arc<AtomicUsize>,
 }
 
 impl Bounds {
@@ -41,12 +39,16 @@ impl Bounds {
         let has = |name: &str| uri.query().unwrap_or_default().split('&').any(|pair| pair.starts_with(name));
         // An error is read as a whole although a watch was asked for.
         if has("watch=") && !status.is_client_error() && !status.is_server_error() {
-            return Meter::Watch { begun: 0 };
+            return Meter::Watch(self.object());
         }
         if has("limit=") {
             return Meter::Page { read: 0, all: Arc::clone(&self.pages) };
         }
-        Meter::Answer { read: 0 }
+        Meter::Answer(self.object())
+    }
+
+    fn object(&self) -> ObjectMeter {
+        ObjectMeter { read: 0, large: 0, all: Arc::clone(&self.large) }
     }
 }
 
@@ -127,9 +129,41 @@ where
 /// What was read of one answer.
 #[derive(Debug)]
 enum Meter {
-    Answer { read: usize },
+    Answer(ObjectMeter),
     Page { read: usize, all: Arc<AtomicUsize> },
-    Watch { begun: usize },
+    Watch(ObjectMeter),
+}
+
+/// What was read of one object.
+#[derive(Debug)]
+struct ObjectMeter {
+    read: usize,
+    /// What of it is beyond the common part, and counts with that of others.
+    large: usize,
+    all: Arc<AtomicUsize>,
+}
+
+impl ObjectMeter {
+    fn is(&mut self, read: usize, what: &'static str) -> Result<(), TooMuch> {
+        let large = read.saturating_sub(COMMON_MAX);
+        let more = large.saturating_sub(self.large);
+        let all = self.all.fetch_add(more, Ordering::Relaxed).saturating_add(more);
+        self.all.fetch_sub(self.large.saturating_sub(large), Ordering::Relaxed);
+        (self.read, self.large) = (read, large);
+        if read > OBJECT_MAX {
+            return Err(TooMuch { what, mib: OBJECT_MAX / MIB });
+        }
+        if more > 0 && all > LARGE_MAX {
+            return Err(TooMuch { what: "what is large in answers", mib: LARGE_MAX / MIB });
+        }
+        Ok(())
+    }
+}
+
+impl Drop for ObjectMeter {
+    fn drop(&mut self) {
+        self.all.fetch_sub(self.large, Ordering::Relaxed);
+    }
 }
 
 impl Meter {
@@ -141,25 +175,25 @@ impl Meter {
     }
 
     fn count(&mut self, data: &[u8]) -> Result<(), TooMuch> {
-        let (total, max, what) = match self {
-            Self::Answer { read } => {
-                *read = read.saturating_add(weight(data));
-                (*read, ANSWER_MAX, "an answer")
-            }
+        match self {
+            Self::Answer(object) => object.is(object.read.saturating_add(weight(data)), "an answer"),
             Self::Page { read, all } => {
                 let more = weight(data);
                 *read = read.saturating_add(more);
-                (all.fetch_add(more, Ordering::Relaxed).saturating_add(more), PAGES_MAX, "the pages of lists")
+                let all = all.fetch_add(more, Ordering::Relaxed).saturating_add(more);
+                if all > PAGES_MAX {
+                    return Err(TooMuch { what: "the pages of lists", mib: PAGES_MAX / MIB });
+                }
+                Ok(())
             }
-            Self::Watch { begun } => {
+            Self::Watch(event) => {
                 let mut rest = data.rsplit(|byte| *byte == b'\n');
                 let last = weight(rest.next().unwrap_or_default());
                 // Whatever was begun before has ended where there is an end in it.
-                *begun = if rest.next().is_some() { last } else { begun.saturating_add(last) };
-                (*begun, EVENT_MAX, "an event of a watch")
+                let begun = if rest.next().is_some() { last } else { event.read.saturating_add(last) };
+                event.is(begun, "an event of a watch")
             }
-        };
-        if total > max { Err(TooMuch { what, mib: max / MIB }) } else { Ok(()) }
+        }
     }
 }
 
@@ -179,7 +213,7 @@ fn weight(data: &[u8]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::{CallFailure, chain};
+    use crate::error::{CallFailure, chain, is_too_much};
     use futures_util::{StreamExt as _, stream};
     use http_body_util::StreamBody;
     use kube::Client;
@@ -207,12 +241,11 @@ mod tests {
         answer.map(|text| text.len()).map_err(|error| CallFailure::from(error).to_string())
     }
 
-    async fn watched(client: &Client) -> Result<usize, String> {
-        let events = client.request_events::<Value>(get("/api/v1/namespaces?&watch=true")).await;
-        let events = events.map_err(|error| chain(&error))?;
+    async fn watched(client: &Client) -> Result<usize, kube::Error> {
+        let events = client.request_events::<Value>(get("/api/v1/namespaces?&watch=true")).await?;
         let (mut events, mut count) = (pin!(events), 0);
         while let Some(event) = events.next().await {
-            event.map_err(|error| chain(&error))?;
+            event?;
             count += 1;
         }
         Ok(count)
@@ -229,11 +262,11 @@ mod tests {
         for status in [200, 403, 500] {
             let without_end = client(status, TEXT, ENDLESS);
             let failure = read(&without_end, OBJECT).await.unwrap_err();
-            assert!(failure.starts_with("no answer") && failure.contains("4 MiB"), "{failure}");
+            assert!(failure.starts_with("no answer") && failure.contains("12 MiB"), "{failure}");
             let failure = read(&without_end, PAGE).await.unwrap_err();
             assert!(failure.contains("the pages of lists of the cluster may be 32 MiB"), "{failure}");
         }
-        assert_eq!(read(&client(200, TEXT, 64), OBJECT).await, Ok(ANSWER_MAX));
+        assert_eq!(read(&client(200, TEXT, 192), OBJECT).await, Ok(OBJECT_MAX));
     }
 
     #[tokio::test]
@@ -262,10 +295,43 @@ mod tests {
     #[tokio::test]
     async fn a_watch_goes_on_for_ever_and_none_of_its_events_does() {
         const EVENT: &[u8] = b"{\"type\":\"ADDED\",\"object\":{}}\n{\"type\":\"ADDED\",\"object\":{}}\n";
-        assert_eq!(watched(&client(200, EVENT, 50_000)).await, Ok(100_000));
+        assert_eq!(watched(&client(200, EVENT, 50_000)).await.ok(), Some(100_000));
         let failure = watched(&client(200, TEXT, ENDLESS)).await.unwrap_err();
-        assert!(failure.contains("an event of a watch of the cluster may be 4 MiB"), "{failure}");
+        let text = chain(&failure);
+        assert!(text.contains("an event of a watch of the cluster may be 12 MiB"), "{text}");
+        assert!(is_too_much(&failure), "{failure:?}");
         let failure = watched(&client(500, EVENT, ENDLESS)).await.unwrap_err();
-        assert!(failure.contains("an answer of the cluster"), "{failure}");
+        assert!(chain(&failure).contains("an answer of the cluster"), "{failure:?}");
+        let failure = watched(&client(200, b"{\"type\":1}\n", 1)).await.unwrap_err();
+        assert!(!is_too_much(&failure), "{failure:?}");
+    }
+
+    /// The storage takes a binding of 1.5 MiB, and it comes as JSON.
+    #[tokio::test]
+    async fn the_largest_object_that_a_storage_takes_is_read() {
+        let subject = br#"{"kind":"User","apiGroup":"rbac.authorization.k8s.io","name":"a"},"#;
+        let subjects = subject.repeat(58_000);
+        let whole =
+            [&br#"{"type":"ADDED","object":{"subjects":["#[..], &subjects[..subjects.len() - 1], b"]}}\n"];
+        let event: &'static [u8] = Box::leak(whole.concat().into_boxed_slice());
+        assert!(weight(event) > COMMON_MAX);
+        assert_eq!(watched(&client(200, event, 3)).await.ok(), Some(3));
+    }
+
+    #[tokio::test]
+    async fn large_objects_count_together_and_others_have_their_own_share() {
+        let bounds = Bounds::default();
+        let uri: Uri = OBJECT.parse().unwrap();
+        let [mut one, mut two, mut three] = [(); 3].map(|()| bounds.of(&uri, StatusCode::OK));
+        let (common, largest) = (vec![b' '; COMMON_MAX], vec![b' '; OBJECT_MAX]);
+        assert_eq!((one.count(&largest), two.count(&largest)), (Ok(()), Ok(())));
+        assert_eq!(three.count(&common), Ok(()));
+        assert!(three.count(b" ").is_err(), "together they are too much");
+        drop(one);
+        assert_eq!(three.count(b" "), Ok(()));
+        let mut event = bounds.of(&"/api/v1/namespaces?watch=true".parse().unwrap(), StatusCode::OK);
+        assert_eq!(event.count(&vec![b' '; 2 * COMMON_MAX]), Ok(()));
+        assert_eq!(event.count(b"\n"), Ok(()));
+        assert_eq!(bounds.large.load(Ordering::Relaxed), OBJECT_MAX - COMMON_MAX + 2, "it has ended");
     }
 }

@@ -217,6 +217,20 @@ impl MemberApi {
         gone_is_fine(self.write::<Value>(namespace, Method::DELETE, &path, &delete_options(uid)).await)
     }
 
+    /// Deletes exactly this binding, whatever it is called. It names nobody before: a finalizer would keep it, and with it
+    /// everybody whom it names. One that is gone is no error.
+    pub async fn withdraw_binding(&self, namespace: &str, name: &str, uid: &str) -> Result<(), Error> {
+        let path = format!("{}/{name}", bindings_path(namespace));
+        let nobody = json!({ "metadata": { "uid": uid }, "subjects": [] });
+        match self.write::<Value>(namespace, Method::PATCH, &path, &nobody).await {
+            // A cluster that does not take this may take the deletion.
+            Ok(_) | Err(Error::Member(CallFailure::Refused { .. })) => {}
+            Err(Error::Member(CallFailure::NotFound)) => return Ok(()),
+            Err(error) => return Err(error),
+        }
+        gone_is_fine(self.write::<Value>(namespace, Method::DELETE, &path, &delete_options(uid)).await)
+    }
+
     /// Makes an object of a template what is asked for, or makes it; what others have put beside it stays. The body carries the
     /// uid and the resourceVersion of what was seen there, if anything was.
     pub async fn apply_template_object(

@@ -426,7 +426,7 @@ struct ObservedInner {
 #[derive(Clone, Debug)]
 pub enum SeenBindings {
     /// They were not listed yet; if that has failed, why.
-    Unlisted(Option<String>),
+    Unlisted(Option<ListFailure>),
     Listed(BTreeMap<AccessRole, Arc<ClusterBinding>>),
 }
 
@@ -539,7 +539,7 @@ impl Observed {
     pub fn bindings_at(&self, namespace: &str) -> SeenBindings {
         let inner = self.read();
         if !inner.bindings.synced {
-            return SeenBindings::Unlisted(inner.bindings_error.as_ref().map(|error| error.text.clone()));
+            return SeenBindings::Unlisted(inner.bindings_error.clone());
         }
         let held = |role| inner.bindings.objects.get(&binding_key(namespace, role)).cloned();
         SeenBindings::Listed(

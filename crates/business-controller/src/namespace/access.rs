@@ -11,8 +11,8 @@ use super::site::Reached;
 use crate::context::Context;
 use crate::error::{CallFailure, Error};
 use crate::kinds::{ObjectKey as _, RootKey};
-use crate::member::ClusterBinding;
 use crate::member::observed::{Grantee, SeenBindings};
+use crate::member::{ClusterBinding, Member};
 use crate::members::identity_of;
 use crate::namespace::is_there;
 use crate::namespace::validate::is_marked;
@@ -121,10 +121,15 @@ pub async fn provide(at: AccessPlace<'_>, takes_new: bool) -> Result<Access, Err
     let mut seen = match reached.member.observed.bindings_at(&object.spec.namespace) {
         SeenBindings::Listed(seen) => seen,
         SeenBindings::Unlisted(None) => return Ok(Access::Unknown),
-        SeenBindings::Unlisted(Some(error)) => {
-            let message = format!("the RoleBindings of cluster {cluster} cannot be listed: {error}");
+        SeenBindings::Unlisted(Some(failure)) if failure.is_forbidden => {
+            let message = format!("the RoleBindings of cluster {cluster} cannot be listed: {}", failure.text);
             return Ok(Access::Failed(Denied { reason: reason::REFUSED, message, retry: false }));
         }
+        // What anybody puts into another namespace, which makes the list too large, keeps nobody in here.
+        SeenBindings::Unlisted(Some(_)) => match live(&reached.member, &object.spec.namespace).await {
+            Ok(now) => now,
+            Err(failure) => return Ok(Access::failed(reason::REFUSED, failure.to_string())),
+        },
     };
     for _ in 0..ROUNDS_MAX {
         // It may have gone to another project, whose people are named from there.
@@ -141,7 +146,7 @@ pub async fn provide(at: AccessPlace<'_>, takes_new: bool) -> Result<Access, Err
                 return Ok(grants.granted(&object.spec.tenant_id));
             }
             Err(Error::Member(CallFailure::Conflict(_) | CallFailure::Exists | CallFailure::NotFound)) => {
-                match live(at).await {
+                match live(&reached.member, &object.spec.namespace).await {
                     Ok(now) => seen = now,
                     Err(failure) => return Ok(Access::failed(reason::REFUSED, failure.to_string())),
                 }
@@ -265,36 +270,43 @@ async fn take_away(
     }
 }
 
-async fn live(at: AccessPlace<'_>) -> Result<BTreeMap<AccessRole, Arc<ClusterBinding>>, CallFailure> {
+async fn live(
+    member: &Member,
+    namespace: &str,
+) -> Result<BTreeMap<AccessRole, Arc<ClusterBinding>>, CallFailure> {
     let mut found = BTreeMap::new();
     for role in AccessRole::ALL {
-        let binding = at.reached.member.api.binding(&at.object.spec.namespace, role).await?;
-        if let Some(binding) = binding {
+        if let Some(binding) = member.api.binding(namespace, role).await? {
             found.insert(role, Arc::new(binding));
         }
     }
     Ok(found)
 }
 
-/// Takes the bindings away from a namespace that stays. Where we may not even see them, we have made none.
-pub async fn withdraw(at: AccessPlace<'_>) -> Result<(), Error> {
-    let AccessPlace { object, reached, .. } = at;
-    let found = match live(at).await {
+/// Takes the bindings away from a namespace that stays: nobody looks after them later. With `of`, those that were made for the
+/// object of this uid. Where we may not even see them, we have made none.
+pub async fn withdraw(member: &Member, namespace: &str, of: Option<&str>) -> Result<(), Error> {
+    let found = match live(member, namespace).await {
         Ok(found) => found,
         Err(CallFailure::Refused { code: 401 | 403, message }) => {
             tracing::warn!(
-                cluster = reached.member.name,
+                cluster = member.name,
                 message,
-                "bindings of a released namespace are not seen"
+                "bindings of a namespace that is given up are not seen"
             );
             return Ok(());
         }
         Err(failure) => return Err(Error::Member(failure)),
     };
+    let mut withdrawn = Ok(());
     for (role, binding) in found {
-        reached.member.api.delete_binding(&object.spec.namespace, role, &binding.uid).await?;
+        if of.is_none_or(|uid| binding.marks.uid.as_deref() == Some(uid)) {
+            // One that stays keeps no other.
+            withdrawn =
+                withdrawn.and(member.api.withdraw_binding(namespace, role.name(), &binding.uid).await);
+        }
     }
-    Ok(())
+    withdrawn
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The end of a namespace: delete the cluster's namespace if we have made it, wait until it is really gone, confirm
 //! that nothing is charged any more, and let the object go.
 
-use super::access::{self, AccessPlace};
+use super::access;
 use super::apply::{self, Applied, Written};
 use super::kind::NamespaceView;
 use super::removal::{self, DeletionRefusal, Removal};
@@ -104,7 +104,7 @@ pub async fn run(cx: &Context, object: &NamespaceView, site: &Site) -> Result<Pa
                 }
             }
             CleanupStep::Wait { remaining } if !is_overdue(cx, object) => {
-                return wait(cx, object, &remaining).await;
+                return wait(cx, object, site, &remaining).await;
             }
             CleanupStep::Wait { .. }
             | CleanupStep::Release
@@ -118,9 +118,9 @@ pub async fn run(cx: &Context, object: &NamespaceView, site: &Site) -> Result<Pa
             let outcome = delete(cx, object, site, &there, origin).await?;
             Ok(outcome.unwrap_or(PassOutcome::WaitingFor(super::SOON)))
         }
-        CleanupStep::Wait { remaining } => wait(cx, object, &remaining).await,
+        CleanupStep::Wait { remaining } => wait(cx, object, site, &remaining).await,
         CleanupStep::Release => release(cx, object, site, found).await,
-        CleanupStep::Blocked { .. } if is_abandoned(object) => abandon(cx, object).await,
+        CleanupStep::Blocked { .. } if is_abandoned(object) => abandon_at(cx, object, site).await,
         CleanupStep::Blocked { reason, message } => {
             let situation = Situation::Deleting { reason, message: message.clone() };
             if status::write(cx, object, &situation.into()).await?.is_some() {
@@ -168,7 +168,7 @@ async fn delete(
         Ok(Removal::Begun) => Ok(Some(PassOutcome::WaitingFor(PATIENCE))),
         Ok(Removal::Outdated) => Ok(None),
         Err(Error::Member(CallFailure::Refused { .. })) if is_abandoned(object) => {
-            abandon(cx, object).await.map(Some)
+            abandon_at(cx, object, site).await.map(Some)
         }
         Err(Error::Member(CallFailure::Refused { code, message })) => {
             let (cluster, message) = (&*site.member.name, &*message);
@@ -188,9 +188,14 @@ fn is_overdue(cx: &Context, object: &NamespaceView) -> bool {
     object.has_been_going(PATIENCE_SECONDS, cx.clock.unix_seconds())
 }
 
-async fn wait(cx: &Context, object: &NamespaceView, remaining: &[String]) -> Result<PassOutcome, Error> {
+async fn wait(
+    cx: &Context,
+    object: &NamespaceView,
+    site: &Site,
+    remaining: &[String],
+) -> Result<PassOutcome, Error> {
     if is_abandoned(object) {
-        return abandon(cx, object).await;
+        return abandon_at(cx, object, site).await;
     }
     let mut message = format!(
         "namespace {} of cluster {} is not gone yet",
@@ -290,8 +295,7 @@ async fn release(
 
 /// Takes away who may use the namespace, and what its template put there.
 async fn withdraw(cx: &Context, object: &NamespaceView, site: &Site) -> Result<Withdrawal, Error> {
-    let place = AccessPlace { cx, object, reached: &site.reached() };
-    let withdrawn = match access::withdraw(place).await {
+    let withdrawn = match access::withdraw(&site.member, &object.spec.namespace, None).await {
         Ok(()) => template::withdraw(cx, object, site).await,
         Err(error) => Err(error),
     };
@@ -302,6 +306,29 @@ async fn withdraw(cx: &Context, object: &NamespaceView, site: &Site) -> Result<W
         }
         withdrawn => withdrawn,
     }
+}
+
+/// Lets an object go whose namespace stays in a cluster that answers. Whoever has a role there would keep it for ever, so
+/// the bindings go, as far as the cluster lets them: nothing of that holds the object up.
+async fn abandon_at(cx: &Context, object: &NamespaceView, site: &Site) -> Result<PassOutcome, Error> {
+    let (member, namespace) = (&site.member, &object.spec.namespace);
+    // What stands there may be another one's.
+    let access = access::withdraw(member, namespace, Some(&object.uid)).await.map_err(|error| error.text());
+    let template = match template::withdraw(cx, object, site).await {
+        Ok(Withdrawal::Done) => Ok(()),
+        Ok(Withdrawal::Unseen) => Err("it is not known yet what templates have put there".to_owned()),
+        Ok(Withdrawal::Refused(why)) => Err(why),
+        Err(error) => Err(error.text()),
+    };
+    for error in [access, template].into_iter().filter_map(Result::err) {
+        tracing::warn!(
+            cluster = member.name,
+            namespace,
+            error,
+            "something of ours may stay in an abandoned namespace"
+        );
+    }
+    abandon(cx, object).await
 }
 
 async fn finalize(cx: &Context, object: &NamespaceView) -> Result<PassOutcome, Error> {

@@ -13,6 +13,7 @@ use super::report;
 use super::site::Site;
 use crate::context::Context;
 use crate::error::{CallFailure, Error};
+use crate::member::Member;
 use crate::member::dressing::Dressing;
 use crate::member::template_objects::{SeenTemplateObjects, TemplateObject, TemplateObjectKind};
 use crate::namespace_template::kind::CurrentTemplate;
@@ -244,11 +245,11 @@ async fn write(
     let observed = &site.member.observed.templates;
     let (wanted, there) = match step {
         TemplateStep::Delete(there) => {
-            delete(site, namespace, there).await?;
+            delete(&site.member, namespace, there).await?;
             return Ok(());
         }
         TemplateStep::Replace(there, wanted) => {
-            delete(site, namespace, there).await?;
+            delete(&site.member, namespace, there).await?;
             (wanted, None)
         }
         TemplateStep::Apply(wanted, there) => (wanted, there.as_ref()),
@@ -263,13 +264,21 @@ async fn write(
     Ok(())
 }
 
-async fn delete(site: &Site, namespace: &str, there: &TemplateObject) -> Result<(), Error> {
-    match site.member.api.delete_template_object(namespace, there).await {
+async fn delete(member: &Member, namespace: &str, there: &TemplateObject) -> Result<(), Error> {
+    let deleted = match there.kind {
+        TemplateObjectKind::RoleBinding => {
+            member.api.withdraw_binding(namespace, &there.name, &there.uid).await
+        }
+        TemplateObjectKind::LimitRange | TemplateObjectKind::NetworkPolicy => {
+            member.api.delete_template_object(namespace, there).await
+        }
+    };
+    match deleted {
         // Another one is in its place by now: the watch tells.
         Ok(()) | Err(Error::Member(CallFailure::Conflict(_))) => {}
         Err(error) => return Err(error),
     }
-    site.member.observed.templates.gone(namespace, there);
+    member.observed.templates.gone(namespace, there);
     Ok(())
 }
 
@@ -297,6 +306,16 @@ pub async fn withdraw(cx: &Context, object: &NamespaceView, site: &Site) -> Resu
         write(object, site, "", &step).await?;
     }
     pull_secret::withdraw(cx, object, site).await
+}
+
+/// Takes all that have a role by templates out of a namespace that belongs to no object any more, as far as it is seen.
+pub async fn withdraw_bindings(member: &Member, namespace: &str) -> Result<(), Error> {
+    let seen = member.observed.templates.of(TemplateObjectKind::RoleBinding).within(namespace);
+    let mut withdrawn = Ok(());
+    for there in seen.unwrap_or_default() {
+        withdrawn = withdrawn.and(delete(member, namespace, &there).await);
+    }
+    withdrawn
 }
 
 #[cfg(test)]

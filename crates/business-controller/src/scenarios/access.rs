@@ -12,7 +12,7 @@ use crate::project::kind::BusinessProject;
 use crate::tenant::kind::{BusinessTenant, TenantView};
 use business_types::access::AccessRole::{Admin, Edit, View};
 use business_types::condition::{self, ACCESS_READY, OTHER_ACCESS};
-use business_types::{AccessEntry, ProjectSpec};
+use business_types::{AccessEntry, ProjectSpec, names};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -329,6 +329,21 @@ async fn where_bindings_cannot_be_listed_that_is_said_and_nothing_is_tried() {
 }
 
 #[tokio::test]
+async fn who_has_left_is_out_although_there_are_more_bindings_than_can_be_listed() {
+    let world = used_by(&["alice", "bob"]).await;
+    world.member.observed.reset();
+    let too_much = ListFailure { text: "the pages of lists may be 32 MiB".to_owned(), is_forbidden: false };
+    world.member.observed.bindings_failed(&too_much);
+    world.has_members(&["bob"]);
+    drop(world.pass().await);
+    assert_eq!(world.grantees(Edit).unwrap(), ["business:acme:bob"]);
+    assert_eq!(world.grantees(Admin).unwrap(), ["business:acme:administrators"]);
+    world.has_members(&[]);
+    drop(world.pass().await);
+    assert_eq!(world.grantees(Edit), None);
+}
+
+#[tokio::test]
 async fn in_a_namespace_that_somebody_made_in_the_place_of_ours_nobody_is_named() {
     let world = used_by(&["alice"]).await;
     world.server.remove(NAMESPACE);
@@ -358,6 +373,47 @@ async fn what_was_adopted_is_bound_and_released_without_our_bindings() {
     assert_eq!(world.pass().await.unwrap(), PassOutcome::Applied);
     assert!(world.server.find(NAMESPACE).is_some());
     assert!(world.server.list(BINDINGS).is_empty());
+}
+
+/// Somebody's finalizer keeps it.
+#[tokio::test]
+async fn a_binding_that_stays_in_a_namespace_that_is_given_back_names_nobody() {
+    let world = World::new();
+    let consent = json!({ "business.tkestack.io/adopt": "p/n" });
+    world
+        .server
+        .put(NAMESPACE, &json!({ "metadata": { "name": "web", "uid": "theirs", "annotations": consent } }));
+    world.holds(&of_acme());
+    world.has_members(&["alice"]);
+    world.pass().await.unwrap();
+    world.pass().await.unwrap();
+    world.enforces("1");
+    world.pass().await.unwrap();
+    world.server.refuse(&format!("DELETE {BINDINGS}"));
+    world.holds(&world.seen().ending());
+    assert_eq!(world.pass().await.unwrap(), PassOutcome::Refused);
+    for role in [Admin, Edit] {
+        assert_eq!(world.grantees(role).unwrap(), NOTHING, "{role:?}");
+    }
+}
+
+/// Its object has gone: nobody looks after it any more.
+#[tokio::test]
+async fn in_an_abandoned_namespace_nobody_keeps_a_role() {
+    for refused in [None, Some(BINDINGS)] {
+        let world = used_by(&["alice"]).await;
+        world.server.linger();
+        world.holds(&world.seen().ending());
+        assert!(matches!(world.pass().await.unwrap(), PassOutcome::WaitingFor(_)));
+        world.watches();
+        if let Some(path) = refused {
+            world.server.refuse(path);
+        }
+        world.holds(&world.seen().annotated(names::ABANDON_ANNOTATION, "it does not go"));
+        assert_eq!(world.pass().await.unwrap(), PassOutcome::Applied, "{refused:?}");
+        assert!(world.server.find(OBJECT).is_none() && world.server.find(NAMESPACE).is_some());
+        assert_eq!(world.server.list(BINDINGS).is_empty(), refused.is_none());
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -3,7 +3,7 @@ use crate::audit::look::{Room, look};
 use crate::controller::Controller as _;
 use crate::error::{CallFailure, Error};
 use crate::fixtures::server::{CLUSTER, Link, Passage, Server};
-use crate::fixtures::world::{NAMESPACE, OBJECT, OTHER_PROJECT, PROJECT, QUOTA, World};
+use crate::fixtures::world::{BINDINGS, NAMESPACE, OBJECT, OTHER_PROJECT, PROJECT, QUOTA, World};
 use crate::fixtures::{CLUSTER_UID, pending};
 use crate::inventory::Inventory;
 use crate::kinds::{Heard, ObjectKey as _, ProjectKey, RootKey};
@@ -17,6 +17,7 @@ use crate::seal::Keyring;
 use crate::seal::keeper::Keeper;
 use crate::shares::Share;
 use business_types::Comparison;
+use business_types::access::AccessRole::{Admin, Edit};
 use runtime::Tasks;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -68,6 +69,68 @@ async fn an_orphan_is_told_to_its_project_and_forgotten_when_it_is_gone() {
     world.member.set_reach(Reach::Reachable);
     audit(&world).await;
     assert_eq!(world.project()["status"].get("orphans"), None::<&Value>);
+}
+
+/// Of tenant acme, in use by alice, by a template's role as well; beside them lies a binding of somebody's own.
+async fn used() -> World {
+    let world = World::new();
+    let mut object = pending(&[("pods", "3")]);
+    object.spec.tenant_id = "acme".into();
+    world.holds(&object);
+    world.has_members(&["alice"]);
+    world.pass().await.unwrap();
+    for (name, labels) in [
+        (TEMPLATES_BINDING, json!({ "business.tkestack.io/template": "standard" })),
+        (OWN_BINDING, json!({})),
+    ] {
+        let binding = json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
+            "metadata": { "name": name, "uid": name, "labels": labels },
+            "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view" },
+            "subjects": [{ "apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "ann" }],
+        });
+        world.server.put(&format!("{BINDINGS}/{name}"), &binding);
+    }
+    world.enforces("1");
+    assert!(world.grantees(Edit).is_some() && world.grantees(Admin).is_some());
+    world
+}
+
+fn bindings(world: &World) -> Vec<String> {
+    let all = world.server.list(BINDINGS);
+    all.iter().map(|one| one["metadata"]["name"].as_str().unwrap().to_owned()).collect()
+}
+
+const TEMPLATES_BINDING: &str = "business:template:sre";
+const OWN_BINDING: &str = "ci";
+
+#[tokio::test]
+async fn in_a_namespace_whose_object_is_lost_nobody_keeps_a_role() {
+    let world = used().await;
+    audit(&world).await;
+    assert_eq!(bindings(&world).len(), 4, "its object lives");
+    world.server.remove(OBJECT);
+    world.server.refuse(&format!("DELETE {}", World::binding(Edit)));
+    let comparison = audit(&world).await;
+    assert!(comparison.missing.is_empty(), "what stays keeps nothing from being told: {comparison:?}");
+    assert_eq!(world.project()["status"]["orphans"][0]["state"], "Lost");
+    assert_eq!(world.grantees(Edit).unwrap(), Vec::<String>::new(), "it names nobody");
+    assert_eq!(bindings(&world), ["business:edit", OWN_BINDING]);
+    world.server.forget_faults();
+    world.watches();
+    audit(&world).await;
+    assert_eq!(bindings(&world), [OWN_BINDING]);
+}
+
+#[tokio::test]
+async fn where_no_seal_says_that_a_namespace_is_ours_its_bindings_stay() {
+    let world = used().await;
+    let unsealed = json!({ "metadata": { "annotations": { "business.tkestack.io/seal": null } } });
+    world.server.edit(NAMESPACE, &unsealed);
+    world.server.edit(QUOTA, &unsealed);
+    world.server.remove(OBJECT);
+    audit(&world).await;
+    assert_eq!(bindings(&world).len(), 4);
 }
 
 #[tokio::test]

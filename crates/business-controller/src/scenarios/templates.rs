@@ -479,6 +479,16 @@ async fn what_is_released_loses_all_of_it() {
     assert_eq!(metadata["labels"]["theirs"], "stays");
 }
 
+/// Somebody's finalizer keeps it.
+#[tokio::test]
+async fn a_binding_that_stays_in_what_is_released_names_nobody() {
+    let world = given_back().await;
+    assert_ne!(world.stored(BINDING)["subjects"], json!([]));
+    world.server.refuse(&format!("DELETE {BINDING}"));
+    assert_eq!(world.pass().await.unwrap(), PassOutcome::Refused);
+    assert_eq!(world.stored(BINDING)["subjects"], json!([]));
+}
+
 /// Nobody looks after it later.
 #[tokio::test]
 async fn what_is_not_seen_yet_is_waited_for_before_it_is_released() {

@@ -15,7 +15,7 @@ const FORGED: &str = "orphan-forged";
 const SOON: Duration = Duration::from_secs(30);
 
 /// A namespace that was granted and whose object is lost, as an older database's restore leaves it: found by its seal, told,
-/// charged, named in refusals and audits; and its part of the budget is free again when it is gone. One that somebody has
+/// charged, named in refusals and audits; nobody keeps a role in it; and its part of the budget is free again when it is gone. One that somebody has
 /// only marked as ours is told, and charges nobody.
 pub(super) fn orphan(instance: &Instance) -> Result<()> {
     let k = &instance.kubectl;
@@ -30,10 +30,13 @@ pub(super) fn orphan(instance: &Instance) -> Result<()> {
     forged(instance, cluster)?;
     apply(k, &namespace("orphan", cluster, LOST, lost))?;
     until_available(k, "orphan", &format!("{cluster}-{LOST}"))?;
+    let binding = ["rolebinding", "business:admin", "-n", LOST];
+    until_field(&member, &binding, "/roleRef/name", &json!("business:admin"))?;
     lose(instance, &format!("{cluster}-{LOST}"))?;
 
     until_field(k, PROJECT, "/status/orphans/0/namespace", &json!(LOST))?;
     until_field(k, PROJECT, "/status/ledger/held/0/hard", &json!({"cpu": "8", "memory": "8Gi"}))?;
+    until_gone(&member, &binding)?;
     until_consistent(k, "False", "Orphaned")?;
     let wanted = namespace("orphan", cluster, "orphan-more", more);
     until_refused(k, &wanted, &["remaining 2", "8 is held", LOST, "the largest that fits is 2"])?;
