@@ -5,6 +5,7 @@ use futures_util::future::BoxFuture;
 use http::{Request, Response, StatusCode, Uri};
 use hyper::body::{Body, Bytes, Frame, SizeHint};
 use kube::client::Body as Asked;
+use std::error::Error;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,7 +17,7 @@ const MIB: usize = 1 << 20;
 const ANSWER_MAX: usize = 4 * MIB;
 /// An event of a watch is one object, too.
 const EVENT_MAX: usize = 4 * MIB;
-/// The pages of lists of one cluster that are being read at a time, each of 500 objects.
+/// The pages of lists of one cluster that are being read at a time.
 const PAGES_MAX: usize = 32 * MIB;
 /// What an object within an answer counts beside its text: the least of it becomes so large in memory.
 const OBJECT_WEIGHT: usize = 128;
@@ -29,9 +30,26 @@ struct TooMuch {
     mib: usize,
 }
 
+/// Whether something has failed because there was more than is read. Fewer objects at a time may be read all the same.
+pub(crate) fn is_too_much(failure: &(dyn Error + 'static)) -> bool {
+    let mut next = Some(failure);
+    while let Some(error) = next {
+        if error.is::<TooMuch>() {
+            return true;
+        }
+        // What an I/O error carries is not its source.
+        let carried = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
+        next = match carried {
+            Some(carried) => Some(carried),
+            None => error.source(),
+        };
+    }
+    false
+}
+
 /// Puts the bounds on whatever a client of one cluster is answered.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Bounds {
+pub(crate) struct Bounds {
     /// What the pages weigh that are being read.
     pages: Arc<AtomicUsize>,
 }
@@ -41,12 +59,12 @@ impl Bounds {
         let has = |name: &str| uri.query().unwrap_or_default().split('&').any(|pair| pair.starts_with(name));
         // An error is read as a whole although a watch was asked for.
         if has("watch=") && !status.is_client_error() && !status.is_server_error() {
-            return Meter::Watch { begun: 0 };
+            return Meter::Watch { begun: 0, scale: Scale::default() };
         }
         if has("limit=") {
-            return Meter::Page { read: 0, all: Arc::clone(&self.pages) };
+            return Meter::Page { read: 0, all: Arc::clone(&self.pages), scale: Scale::default() };
         }
-        Meter::Answer { read: 0 }
+        Meter::Answer { read: 0, scale: Scale::default() }
     }
 }
 
@@ -60,7 +78,7 @@ impl<S> Layer<S> for Bounds {
 
 /// A service within the bounds.
 #[derive(Clone, Debug)]
-pub(super) struct Bounded<S> {
+pub(crate) struct Bounded<S> {
     inner: S,
     bounds: Bounds,
 }
@@ -93,7 +111,7 @@ where
 
 /// A body that fails where it has become too large.
 #[derive(Debug)]
-pub(super) struct BoundedBody<B> {
+pub(crate) struct BoundedBody<B> {
     inner: B,
     meter: Meter,
 }
@@ -127,9 +145,9 @@ where
 /// What was read of one answer.
 #[derive(Debug)]
 enum Meter {
-    Answer { read: usize },
-    Page { read: usize, all: Arc<AtomicUsize> },
-    Watch { begun: usize },
+    Answer { read: usize, scale: Scale },
+    Page { read: usize, all: Arc<AtomicUsize>, scale: Scale },
+    Watch { begun: usize, scale: Scale },
 }
 
 impl Meter {
@@ -142,20 +160,23 @@ impl Meter {
 
     fn count(&mut self, data: &[u8]) -> Result<(), TooMuch> {
         let (total, max, what) = match self {
-            Self::Answer { read } => {
-                *read = read.saturating_add(weight(data));
+            Self::Answer { read, scale } => {
+                *read = read.saturating_add(scale.weigh(data));
                 (*read, ANSWER_MAX, "an answer")
             }
-            Self::Page { read, all } => {
-                let more = weight(data);
+            Self::Page { read, all, scale } => {
+                let more = scale.weigh(data);
                 *read = read.saturating_add(more);
                 (all.fetch_add(more, Ordering::Relaxed).saturating_add(more), PAGES_MAX, "the pages of lists")
             }
-            Self::Watch { begun } => {
+            Self::Watch { begun, scale } => {
                 let mut rest = data.rsplit(|byte| *byte == b'\n');
-                let last = weight(rest.next().unwrap_or_default());
+                let last = rest.next().unwrap_or_default();
                 // Whatever was begun before has ended where there is an end in it.
-                *begun = if rest.next().is_some() { last } else { begun.saturating_add(last) };
+                if rest.next().is_some() {
+                    (*begun, *scale) = (0, Scale::default());
+                }
+                *begun = begun.saturating_add(scale.weigh(last));
                 (*begun, EVENT_MAX, "an event of a watch")
             }
         };
@@ -165,15 +186,34 @@ impl Meter {
 
 impl Drop for Meter {
     fn drop(&mut self) {
-        if let Self::Page { read, all } = self {
+        if let Self::Page { read, all, .. } = self {
             all.fetch_sub(*read, Ordering::Relaxed);
         }
     }
 }
 
-/// The text, and what its objects need beside it.
-fn weight(data: &[u8]) -> usize {
-    data.iter().map(|byte| if *byte == b'{' { 1 + OBJECT_WEIGHT } else { 1 }).sum()
+/// Weighs JSON as it comes. What stands in its strings is no object, whatever somebody writes there.
+#[derive(Clone, Copy, Debug, Default)]
+struct Scale {
+    in_string: bool,
+    escaped: bool,
+}
+
+impl Scale {
+    /// The text, and what its objects need beside it.
+    fn weigh(&mut self, data: &[u8]) -> usize {
+        let mut weight = data.len();
+        for byte in data {
+            match byte {
+                _ if self.escaped => self.escaped = false,
+                b'\\' if self.in_string => self.escaped = true,
+                b'"' => self.in_string = !self.in_string,
+                b'{' if !self.in_string => weight = weight.saturating_add(OBJECT_WEIGHT),
+                _ => {}
+            }
+        }
+        weight
+    }
 }
 
 #[cfg(test)]
@@ -257,6 +297,35 @@ mod tests {
         let objects = client(200, b"{},{},{},{},{},{},{},{},", 20_000);
         assert!(read(&objects, OBJECT).await.is_err());
         assert!(read(&objects, PAGE).await.is_ok());
+    }
+
+    #[test]
+    fn what_stands_in_a_text_is_no_object() {
+        let weigh = |parts: &[&str]| {
+            let mut scale = Scale::default();
+            parts.iter().map(|part| scale.weigh(part.as_bytes())).sum::<usize>()
+        };
+        let text = r#"{"a{{":"{\"{\\\\","b":{}}"#;
+        assert_eq!(weigh(&[text]), text.len() + 2 * OBJECT_WEIGHT);
+        for at in 0..text.len() {
+            let (begin, end) = text.split_at(at);
+            assert_eq!(weigh(&[begin, end]), weigh(&[text]), "wherever it is cut: {begin}");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_too_much_is_told_from_other_failures() {
+        let without_end = client(200, TEXT, ENDLESS);
+        for path in [OBJECT, PAGE] {
+            let failure = without_end.request_text(get(path)).await.unwrap_err();
+            assert!(is_too_much(&failure), "{failure}");
+        }
+        let events =
+            without_end.request_events::<Value>(get("/api/v1/namespaces?&watch=true")).await.unwrap();
+        let failure = pin!(events).next().await.unwrap().unwrap_err();
+        assert!(is_too_much(&failure), "{failure}");
+        let failure = client(403, b"{}", 1).request_text(get(PAGE)).await.unwrap_err();
+        assert!(!is_too_much(&failure), "{failure}");
     }
 
     #[tokio::test]
