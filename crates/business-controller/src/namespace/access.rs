@@ -3,7 +3,7 @@
 
 use super::access_state::{Access, Denied, Grants};
 use super::build;
-use super::grants::{GrantSources, grants};
+use super::grants::known::SeenSources;
 use super::kind::NamespaceView;
 use super::memory::Binding;
 use super::report;
@@ -17,6 +17,7 @@ use crate::members::identity_of;
 use crate::namespace::is_there;
 use crate::namespace::validate::is_marked;
 use crate::namespace::wake::wake_namespace;
+use crate::project::kind::ProjectView;
 use crate::project::lineage;
 use crate::queue::Lane;
 use business_types::access::AccessRole;
@@ -39,14 +40,32 @@ pub struct AccessPlace<'a> {
 }
 
 impl AccessPlace<'_> {
-    async fn grants(self) -> Result<Grants, Error> {
+    async fn grants(self) -> Result<Arc<Grants>, Error> {
+        let Self { cx, object, .. } = self;
+        let known = &cx.objects.namespaces.memory.grants;
+        if let Some(found) = known.at_hand(object, &self.sources().await?) {
+            return Ok(found);
+        }
+        let _turn = known.turn().await;
+        // What has changed while it was waited for counts, and others may have had the same found.
+        let sources = self.sources().await?;
+        match known.at_hand(object, &sources) {
+            Some(found) => Ok(found),
+            None => Ok(known.find(object, sources).await),
+        }
+    }
+
+    async fn sources(self) -> Result<SeenSources, Error> {
         let Self { cx, object, reached } = self;
-        let lineage = lineage::of(cx, Arc::clone(&reached.project)).await.map_err(Error::Api)?;
+        let lineage = lineage::of(cx, self.project()).await.map_err(Error::Api)?;
         let tenant = cx.objects.tenants.get(&RootKey::new(None, &object.spec.tenant_id));
-        let administrators = tenant.as_deref().map(|tenant| tenant.spec.administrators.as_slice());
-        let identity = identity_of(cx, &reached.member.name);
-        let administrators = administrators.unwrap_or_default();
-        Ok(grants(object, GrantSources { lineage: &lineage, administrators, identity }))
+        Ok(SeenSources { lineage, tenant, identity: identity_of(cx, &reached.member.name) })
+    }
+
+    /// As it is seen now.
+    fn project(self) -> Arc<ProjectView> {
+        let seen = self.cx.objects.projects.get(&self.reached.project.key);
+        seen.unwrap_or_else(|| Arc::clone(&self.reached.project))
     }
 }
 

@@ -1,5 +1,8 @@
 //! Whom the bindings of a namespace are to name. Pure.
 
+/// Those that were found lately.
+pub mod known;
+
 use super::access_state::{Grants, Omitted};
 use super::kind::NamespaceView;
 use crate::member::observed::Grantee;
@@ -128,7 +131,7 @@ impl Draft<'_> {
 
 /// What its names take in the answers of an API server, which escapes what HTML would read.
 fn text_bytes(grantee: &Grantee) -> usize {
-    let names = match grantee {
+    let names: [&str; 2] = match grantee {
         Grantee::User(name) | Grantee::Group(name) => [name.as_str(), ""],
         Grantee::ServiceAccount { namespace, name } => [namespace, name],
         Grantee::Other => ["", ""],
