@@ -51,7 +51,7 @@ impl AccessPlace<'_> {
         let sources = self.sources().await?;
         match known.at_hand(object, &sources) {
             Some(found) => Ok(found),
-            None => Ok(known.find(object, sources).await),
+            None => Ok(known.find(object, &sources).await),
         }
     }
 

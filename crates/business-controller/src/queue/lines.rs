@@ -7,7 +7,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 /// Keys of a lane that go in a row while one of a later lane waits.
-pub(super) const ROW: u8 = 3;
+const ROW: u8 = 3;
 
 /// The keys of a group that wait.
 #[derive(Debug)]

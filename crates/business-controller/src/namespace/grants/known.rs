@@ -26,7 +26,7 @@ const VIEWS_MIN: usize = 1_024;
 #[derive(Debug, Default)]
 pub struct KnownGrants {
     store: Arc<Store>,
-    /// Whoever has many people has one at a time of the threads' time.
+    /// What takes long is found one at a time.
     turn: tokio::sync::Mutex<()>,
 }
 
@@ -72,7 +72,7 @@ impl KnownGrants {
     }
 
     /// Finds the grants that follow from exactly this, however long it takes: on a thread that nobody else waits for.
-    pub async fn find(&self, object: &NamespaceView, sources: SeenSources) -> Arc<Grants> {
+    pub async fn find(&self, object: &NamespaceView, sources: &SeenSources) -> Arc<Grants> {
         let (store, of, seen) = (Arc::clone(&self.store), object.clone(), sources.clone());
         match spawn_blocking(move || store.find(&of, seen.borrowed())).await {
             Ok(found) => found,
@@ -286,7 +286,7 @@ mod tests {
         let (known, object) = (KnownGrants::default(), pending(&[("pods", "3")]));
         let sources = line(&[&project(&json!({ "members": crowd("m", LONG) }))]);
         assert_eq!(known.at_hand(&object, &sources), None);
-        let found = known.find(&object, sources.clone()).await;
+        let found = known.find(&object, &sources).await;
         assert_eq!(*found, grants(&object, sources.borrowed()));
         assert!(Arc::ptr_eq(&found, &known.at_hand(&object, &sources).unwrap()));
         let fewer = line(&[&project(&json!({ "members": crowd("n", LONG) }))]);
