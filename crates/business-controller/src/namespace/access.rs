@@ -94,12 +94,12 @@ pub fn step(
         return if grantees.is_some() { BindingStep::Create } else { BindingStep::Keep };
     };
     match grantees.filter(|_| there.binds_its_role) {
-        Some(grantees) if there.grantees == *grantees && is_marked(object, &there.marks) => BindingStep::Keep,
+        Some(grantees) if is_marked(object, &there.marks) && there.named.is(grantees) => BindingStep::Keep,
         Some(_) => BindingStep::Update(Arc::clone(there)),
         None if !there.deleting => {
             BindingStep::Delete { uid: there.uid.clone(), then_create: grantees.is_some() }
         }
-        None if there.grantees.is_empty() => BindingStep::Keep,
+        None if there.named.is_nobody() => BindingStep::Keep,
         None => BindingStep::Empty(Arc::clone(there)),
     }
 }
@@ -265,11 +265,12 @@ async fn take_away(
     from: &ClusterBinding,
 ) -> Result<(), Error> {
     let AccessPlace { object, reached, .. } = at;
-    let left: BTreeSet<Grantee> = from.grantees.intersection(wanted.grantees).cloned().collect();
-    if left == from.grantees {
+    let (api, namespace) = (&reached.member.api, &object.spec.namespace);
+    let before = api.grantees(namespace, wanted.role, &from.resource_version).await.map_err(Error::Member)?;
+    let left: BTreeSet<Grantee> = before.intersection(wanted.grantees).cloned().collect();
+    if left == before {
         return Ok(());
     }
-    let (api, namespace) = (&reached.member.api, &object.spec.namespace);
     match api.patch_binding(namespace, wanted.role, &build::binding(object, from, &left)).await {
         Ok(written) => {
             if let Some(written) = written {
