@@ -1,5 +1,6 @@
 use crate::caller::{AUTHENTICATED, Caller, MASTERS, Via};
 use crate::delegate::Delegate;
+use crate::flow::Rank;
 use crate::metrics::ServerMetrics;
 use crate::request::{RequestInfo, ResourceRequest, Verb};
 use futures_util::future::BoxFuture;
@@ -12,9 +13,12 @@ use tokio::sync::watch;
 
 /// Reviews by kube-apiserver, remembered for a while.
 mod review;
+/// Who was an operator.
+mod operators;
 /// Who was no operator.
 mod ordinary;
 
+use operators::KnownOperators;
 use ordinary::OrdinaryPeople;
 pub use review::ReviewAnswer;
 use review::Reviews;
@@ -103,6 +107,7 @@ pub struct Authorization {
     reviews: Option<Reviews>,
     operator: RequestInfo,
     ordinary: OrdinaryPeople,
+    operators: KnownOperators,
     metrics: Arc<ServerMetrics>,
 }
 
@@ -151,6 +156,7 @@ impl Authorization {
             reviews,
             operator: operator.into(),
             ordinary: OrdinaryPeople::default(),
+            operators: KnownOperators::default(),
             metrics,
         }
     }
@@ -178,6 +184,17 @@ impl Authorization {
             AuthzVerdict::Deny(reason) => Err(forbidden(attributes, &reason)),
             AuthzVerdict::Later(status) => Err(*status),
             AuthzVerdict::Allow | AuthzVerdict::NoOpinion => self.reviewed(attributes).await,
+        }
+    }
+
+    /// How a caller stands before anybody is asked about him.
+    pub(crate) fn rank(&self, caller: &Caller) -> Rank {
+        if caller.in_group(MASTERS) {
+            Rank::Master
+        } else if self.operators.contains(caller, Instant::now()) {
+            Rank::Operator
+        } else {
+            Rank::Ordinary
         }
     }
 
@@ -224,6 +241,9 @@ impl Authorization {
         }
         let operator = Attributes { caller: Arc::clone(caller), info: self.operator.clone() };
         let answer = self.review(&operator).await.map(|answer| answer.allowed);
+        if let Ok(operates) = answer {
+            self.operators.note(caller, operates, Instant::now());
+        }
         if caller.via != Via::ClusterJwt {
             return answer;
         }

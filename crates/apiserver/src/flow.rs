@@ -37,14 +37,41 @@ impl Default for Limits {
     }
 }
 
-/// A number of places. While more than half of them are taken, no tenant holds more than an even share of them, and no
-/// user more than an even share of his tenant's. Who has no tenant shares with nobody.
+/// How a caller stands, as far as that is known when he comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rank {
+    /// Shares the places with everybody else.
+    Ordinary,
+    /// Has the reserve beside them, which he shares with his like.
+    Operator,
+    /// Is counted but never refused.
+    Master,
+}
+
+/// A number of places. No tenant takes more than half of them. While half of them are taken, none takes more than an even
+/// share, counted for one tenant more than there are: who comes next finds his free. In the same way users share what their
+/// tenant may have, evenly while half of it is taken. Who has no tenant shares with nobody. Who has no place yet gets one up to
+/// a quarter beyond what there is. Operators have a quarter as many places of their own.
 #[derive(Debug)]
 pub(crate) struct Lane {
     limit: usize,
     hasher: RandomState,
-    taken: Mutex<Taken>,
+    rooms: Mutex<Rooms>,
     shown: Gauge,
+}
+
+#[derive(Debug, Default)]
+struct Rooms {
+    common: Taken,
+    /// The operators'.
+    reserve: Taken,
+}
+
+/// Where a place is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Room {
+    Common,
+    Reserve,
 }
 
 /// Places by those who hold some. Hashes of 64 bits with a secret key stand for names.
@@ -79,29 +106,38 @@ impl LaneHolder {
 
 impl Lane {
     pub(crate) fn new(limit: usize, shown: Gauge) -> Arc<Self> {
-        Arc::new(Self { limit, hasher: RandomState::new(), taken: Mutex::default(), shown })
+        Arc::new(Self { limit, hasher: RandomState::new(), rooms: Mutex::default(), shown })
     }
 
-    /// A place for a caller's request; `exempt` ones are counted but never refused.
-    pub(crate) fn enter(self: &Arc<Self>, caller: &Caller, exempt: bool) -> Option<LanePlace> {
+    /// A place for a caller's request.
+    pub(crate) fn enter(self: &Arc<Self>, caller: &Caller, rank: Rank) -> Option<LanePlace> {
         let holder = LaneHolder::of(caller, &self.hasher);
-        if !self.lock().take(holder, self.limit, exempt) {
-            return None;
-        }
+        let room = self.lock().take(holder, rank, self.limit)?;
         self.shown.inc();
-        Some(LanePlace { lane: Arc::clone(self), holder })
+        Some(LanePlace { lane: Arc::clone(self), room, holder })
     }
 
-    fn lock(&self) -> MutexGuard<'_, Taken> {
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Rooms> {
+        self.rooms.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Rooms {
+    fn take(&mut self, holder: LaneHolder, rank: Rank, limit: usize) -> Option<Room> {
+        if rank == Rank::Master || self.common.has_room(holder, limit) {
+            self.common.take(holder);
+            return Some(Room::Common);
+        }
+        let is_free = rank == Rank::Operator && self.reserve.has_room(holder, (limit / 4).max(1));
+        is_free.then(|| {
+            self.reserve.take(holder);
+            Room::Reserve
+        })
     }
 }
 
 impl Taken {
-    fn take(&mut self, holder: LaneHolder, limit: usize, exempt: bool) -> bool {
-        if !exempt && !self.has_room(holder, limit) {
-            return false;
-        }
+    fn take(&mut self, holder: LaneHolder) {
         self.all += 1;
         let own = self.users.entry(holder.user).or_default();
         *own += 1;
@@ -109,24 +145,23 @@ impl Taken {
         let share = self.tenants.entry(holder.tenant).or_default();
         share.places += 1;
         share.users += usize::from(first);
-        true
     }
 
     /// Whether one more place is fair.
     fn has_room(&self, holder: LaneHolder, limit: usize) -> bool {
-        if self.all >= limit {
-            return false;
-        }
-        if self.all < limit / 2 {
-            return true;
-        }
         let own = self.users.get(&holder.user).copied().unwrap_or_default();
         let (places, users) =
             self.tenants.get(&holder.tenant).map_or((0, 0), |share| (share.places, share.users));
-        let tenants = self.tenants.len() + usize::from(places == 0);
-        let tenants_share = (limit / tenants).max(1);
-        let users_share = (tenants_share / (users + usize::from(own == 0))).max(1);
-        places < tenants_share && own < users_share
+        if places == 0 {
+            return self.all < limit + limit / 4;
+        }
+        let tenants = if self.all < limit / 2 { 2 } else { self.tenants.len() + 1 };
+        let most = (limit / tenants).max(1);
+        if own == 0 {
+            return self.all < limit && places < most + most / 4;
+        }
+        let is_crowded = places >= most / 2;
+        self.all < limit && places < most && (!is_crowded || own < (most / users.max(1)).max(1))
     }
 
     fn give_back(&mut self, holder: LaneHolder) {
@@ -153,12 +188,18 @@ impl Taken {
 #[derive(Debug)]
 pub(crate) struct LanePlace {
     lane: Arc<Lane>,
+    room: Room,
     holder: LaneHolder,
 }
 
 impl Drop for LanePlace {
     fn drop(&mut self) {
-        self.lane.lock().give_back(self.holder);
+        let mut rooms = self.lane.lock();
+        match self.room {
+            Room::Common => rooms.common.give_back(self.holder),
+            Room::Reserve => rooms.reserve.give_back(self.holder),
+        }
+        drop(rooms);
         self.lane.shown.dec();
     }
 }
@@ -171,58 +212,98 @@ mod tests {
         Caller { name: name.to_owned(), tenant: tenant.map(str::to_owned), ..Caller::default() }
     }
 
-    #[test]
-    fn a_lane_is_full_at_its_limit_but_for_the_exempt() {
-        let lane = Lane::new(4, Gauge::default());
-        let places: Vec<_> = (0..6).map(|_| lane.enter(&user("a", None), false)).collect();
-        assert_eq!(places.iter().flatten().count(), 4);
-        let root = lane.enter(&user("root", None), true);
-        assert!(root.is_some());
-        drop((places, root));
-        let taken = lane.lock();
-        assert_eq!((taken.all, taken.tenants.len(), taken.users.len()), (0, 0, 0));
+    /// Asks so many times; the places that were given.
+    fn enter(lane: &Arc<Lane>, caller: &Caller, times: usize) -> Vec<LanePlace> {
+        (0..times).filter_map(|_| lane.enter(caller, Rank::Ordinary)).collect()
+    }
+
+    fn crowd(lane: &Arc<Lane>, tenant: Option<&str>, users: usize) -> Vec<LanePlace> {
+        (0..users).filter_map(|n| lane.enter(&user(&format!("user-{n}"), tenant), Rank::Ordinary)).collect()
     }
 
     #[test]
-    fn a_busy_user_leaves_room_for_others_once_they_come() {
+    fn a_lane_is_full_a_quarter_beyond_its_limit_but_for_masters() {
+        let lane = Lane::new(8, Gauge::default());
+        let places = crowd(&lane, None, 20);
+        assert_eq!(places.len(), 10);
+        let root = lane.enter(&user("root", None), Rank::Master);
+        assert!(root.is_some());
+        drop((places, root));
+        let rooms = lane.lock();
+        let Taken { all, tenants, users } = &rooms.common;
+        assert_eq!((*all, tenants.len(), users.len()), (0, 0, 0));
+    }
+
+    #[test]
+    fn nobody_alone_takes_more_than_half_and_who_comes_next_finds_his_share() {
         let lane = Lane::new(100, Gauge::default());
         let busy = user("busy", None);
-        let mut places: Vec<_> = (0..90).filter_map(|_| lane.enter(&busy, false)).collect();
-        assert_eq!(places.len(), 90);
-        let _quiet = lane.enter(&user("quiet", None), false).expect("room for another user");
-        assert!(lane.enter(&busy, false).is_none(), "more than an even share while the lane is crowded");
-        places.truncate(40);
-        assert!(lane.enter(&busy, false).is_some());
+        let mut places = enter(&lane, &busy, 200);
+        assert_eq!(places.len(), 50);
+        let other = enter(&lane, &user("other", None), 200);
+        assert_eq!(other.len(), 33, "one share of three");
+        let third = enter(&lane, &user("third", None), 200);
+        assert_eq!(third.len(), 17, "all that is free");
+        let late = enter(&lane, &user("late", None), 200);
+        assert_eq!(late.len(), 1, "who has none gets one all the same");
+        places.truncate(20);
+        assert!(enter(&lane, &busy, 1).is_empty(), "he has his share, of five");
+        assert_eq!(enter(&lane, &user("late", None), 200).len(), 19);
     }
 
     #[test]
     fn many_users_of_one_tenant_leave_room_for_another_tenant() {
         let lane = Lane::new(100, Gauge::default());
-        let crowd: Vec<_> =
-            (0..100).filter_map(|n| lane.enter(&user(&format!("user-{n}"), Some("big")), false)).collect();
-        assert_eq!(crowd.len(), 100);
-        drop(crowd);
-        let _one = lane.enter(&user("alice", Some("small")), false).unwrap();
-        let crowd: Vec<_> =
-            (0..100).filter_map(|n| lane.enter(&user(&format!("user-{n}"), Some("big")), false)).collect();
-        assert_eq!(crowd.len(), 50, "two tenants, half of the places each");
-        let small: Vec<_> =
-            (0..30).filter_map(|_| lane.enter(&user("alice", Some("small")), false)).collect();
-        assert_eq!(small.len(), 30);
+        let big = crowd(&lane, Some("big"), 200);
+        assert_eq!(big.len(), 62, "half, and a quarter more for users that have none");
+        let alice = user("alice", Some("small"));
+        assert_eq!(enter(&lane, &alice, 200).len(), 33);
+    }
+
+    #[test]
+    fn a_user_who_has_taken_all_of_his_tenants_room_keeps_no_other_of_his_tenant_out() {
+        let lane = Lane::new(100, Gauge::default());
+        let (busy, quiet) = (user("busy", Some("t")), user("quiet", Some("t")));
+        let mut places = enter(&lane, &busy, 200);
+        assert_eq!(places.len(), 50);
+        let first = enter(&lane, &quiet, 200);
+        assert_eq!(first.len(), 1);
+        let mut more = Vec::new();
+        for (left, gets) in [(40, 9), (20, 15)] {
+            places.truncate(left);
+            let is_over = left > 25;
+            assert_eq!(enter(&lane, &busy, 1).is_empty(), is_over, "what he gives up is the other one's");
+            let given = enter(&lane, &quiet, 200);
+            assert_eq!(given.len(), gets, "to half of the tenant's");
+            more.extend(given);
+        }
+    }
+
+    #[test]
+    fn operators_have_places_that_nobody_else_gets_and_share_them() {
+        let lane = Lane::new(40, Gauge::default());
+        let everybody = crowd(&lane, None, 200);
+        assert_eq!(everybody.len(), 50);
+        let ask = |name: &str| -> Vec<LanePlace> {
+            (0..20).filter_map(|_| lane.enter(&user(name, None), Rank::Operator)).collect()
+        };
+        let controller = ask("controller");
+        assert_eq!(controller.len(), 5, "half of the reserve");
+        let person = ask("person");
+        assert_eq!(person.len(), 3);
+        assert!(crowd(&lane, None, 200).is_empty());
+        drop((everybody, controller, person));
+        assert_eq!((lane.lock().common.all, lane.lock().reserve.all), (0, 0));
     }
 
     #[test]
     fn equal_names_of_two_tenants_share_nothing() {
-        let lane = Lane::new(4, Gauge::default());
+        let lane = Lane::new(8, Gauge::default());
         let alice = |tenant| user("alice", tenant);
-        let mut places = Vec::new();
-        for _ in 0..3 {
-            places.extend(lane.enter(&alice(Some("t")), false));
-        }
-        assert_eq!(places.len(), 3);
-        let other = lane.enter(&alice(Some("u")), false);
-        assert!(other.is_some());
-        places.truncate(1);
-        assert!(lane.enter(&alice(None), false).is_some(), "nor with somebody who has no tenant");
+        let places = enter(&lane, &alice(Some("t")), 8);
+        assert_eq!(places.len(), 4);
+        let other = enter(&lane, &alice(Some("u")), 8);
+        assert_eq!(other.len(), 2);
+        assert!(!enter(&lane, &alice(None), 1).is_empty(), "nor with somebody who has no tenant");
     }
 }

@@ -27,6 +27,8 @@ pub mod request;
 pub mod authn;
 /// Whether there is room for one more request.
 pub mod flow;
+/// How slow a client may be that holds a place.
+mod pace;
 /// Whether he may.
 pub mod authz;
 /// Equal values in one place.

@@ -103,6 +103,7 @@ impl Cache {
             progress: watch::Sender::default(),
             confirmed: Mutex::default(),
             asked: AtomicU64::new(0),
+            event_bytes: AtomicU64::new(0),
             handover: Arc::new(Handover::new()),
             metrics,
         })))

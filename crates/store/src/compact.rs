@@ -1,4 +1,4 @@
-//! Compaction: events older than the retention are forgotten.
+//! Compaction: events older than the retention are forgotten, and earlier those after which too many bytes have come.
 //!
 //! Any replica may do it, all of them at once if need be: the mark only moves forward, in one conditional
 //! update, and only what lies below the mark is deleted. The newest event stays: it is what a replica
@@ -9,11 +9,12 @@ use crate::model::Revision;
 use crate::tail::sql::{self, Arg};
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Revisions deleted in one statement.
-const BATCH: i64 = 1000;
+/// Revisions deleted in one statement: bodies of 3 MiB each must not take longer than it may.
+const BATCH: i64 = 250;
 /// Longest time that one statement may take.
 const STATEMENT_DEADLINE: Duration = Duration::from_secs(30);
 
@@ -34,21 +35,30 @@ const BATCHES: &str = "DELETE FROM batches WHERE base < $1 \
 /// Compacts until the program ends.
 #[expect(clippy::infinite_loop, reason = "the task is cancelled at the end of the program")]
 pub(crate) async fn run(cache: Arc<CacheInner>) {
+    let config = &cache.config;
+    let history = Keep {
+        longest: config.retention,
+        bytes: config.retention_bytes,
+        shortest: config.retention_min.min(config.retention),
+    };
+    let proofs = Keep { longest: config.batches_kept, bytes: u64::MAX, shortest: config.batches_kept };
     let (mut samples, mut batches) = (Samples::default(), Samples::default());
     let mut epoch = cache.read().epoch;
-    let mut every = tokio::time::interval(cache.config.compact_every);
+    let mut every = tokio::time::interval(config.compact_every);
     loop {
         let now = every.tick().await;
         let before = std::mem::replace(&mut epoch, cache.read().epoch);
         if before != epoch {
             (samples, batches) = (Samples::default(), Samples::default());
         }
-        if let Some(revision) = batches.take(now, cache.newest(), cache.config.batches_kept)
+        let newest = cache.newest();
+        let bytes = cache.event_bytes.load(Ordering::Relaxed);
+        if let Some(revision) = batches.take(now, newest, bytes, proofs)
             && let Err(error) = run_one(&cache, BATCHES, &[revision.into()]).await
         {
             tracing::warn!(%error, "forget old batches");
         }
-        let Some(revision) = samples.take(now, cache.newest(), cache.config.retention) else { continue };
+        let Some(revision) = samples.take(now, newest, bytes, history) else { continue };
         match compact(&cache, revision).await {
             Ok(0) => {}
             Ok(deleted) => tracing::info!(%revision, deleted, "history is compacted"),
@@ -57,20 +67,40 @@ pub(crate) async fn run(cache: Arc<CacheInner>) {
     }
 }
 
-/// When which revision was the newest, as far back as the retention.
+/// What is kept of something.
+#[derive(Clone, Copy, Debug)]
+struct Keep {
+    longest: Duration,
+    /// No longer than until so many bytes have come after it,
+    bytes: u64,
+    /// but so long in any case.
+    shortest: Duration,
+}
+
+/// When which revision was the newest, as far back as is kept.
 #[derive(Debug, Default)]
-struct Samples(VecDeque<(Instant, Revision)>);
+struct Samples(VecDeque<Sample>);
+
+#[derive(Clone, Copy, Debug)]
+struct Sample {
+    since: Instant,
+    revision: Revision,
+    /// Of all events up to then.
+    bytes: u64,
+}
 
 impl Samples {
-    /// Notes the newest revision; the one that was the newest a retention ago comes back.
-    fn take(&mut self, now: Instant, newest: Option<Revision>, retention: Duration) -> Option<Revision> {
-        self.0.extend(newest.map(|revision| (now, revision)));
+    /// Notes the newest revision and the bytes of all events so far; the newest one that is not kept comes back.
+    fn take(&mut self, now: Instant, newest: Option<Revision>, bytes: u64, keep: Keep) -> Option<Revision> {
+        self.0.extend(newest.map(|revision| Sample { since: now, revision, bytes }));
         let mut found = None;
-        while let Some((since, revision)) = self.0.front().copied() {
-            if now.duration_since(since) < retention {
+        while let Some(oldest) = self.0.front().copied() {
+            let age = now.duration_since(oldest.since);
+            let is_much = bytes.saturating_sub(oldest.bytes) > keep.bytes;
+            if age < keep.longest && !(is_much && age >= keep.shortest) {
                 break;
             }
-            found = Some(revision);
+            found = Some(oldest.revision);
             self.0.pop_front();
         }
         found
@@ -125,4 +155,29 @@ async fn run_one(
     tokio::time::timeout(STATEMENT_DEADLINE, work)
         .await
         .unwrap_or(Err(sqlx::Error::Io(std::io::ErrorKind::TimedOut.into())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn history_is_given_up_by_age_and_earlier_by_what_came_after_it_but_never_at_once() {
+        const KEEP: Keep =
+            Keep { longest: Duration::from_mins(5), bytes: 1000, shortest: Duration::from_secs(75) };
+        let start = Instant::now();
+        let run = |bytes_each: u64, seconds: u64| {
+            let mut samples = Samples::default();
+            let mut found = None;
+            for second in (0..=seconds).step_by(15) {
+                let now = start + Duration::from_secs(second);
+                found = samples.take(now, Some(Revision(second)), second / 15 * bytes_each, KEEP).or(found);
+            }
+            found.map(|revision| revision.0)
+        };
+        assert_eq!(run(10, 285), None, "few bytes");
+        assert_eq!(run(10, 600), Some(300), "five minutes");
+        assert_eq!(run(100, 600), Some(435), "eleven of a hundred bytes came after it");
+        assert_eq!(run(10_000, 600), Some(525), "who comes back within 75 s finds it");
+    }
 }

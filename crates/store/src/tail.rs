@@ -27,6 +27,7 @@ use runtime::Backoff;
 use session::Session;
 use sqlx::postgres::{PgConnection, PgRow};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// Events that one look reads at most; [`LOOK`] has the number as a literal, so that no plan forgets it.
@@ -448,6 +449,8 @@ impl Tail {
             self.cache.metrics.objects.set(gauged(objects));
         }
         self.cache.metrics.events.inc_by(u64::try_from(changes.len()).unwrap_or_default());
+        let bytes: usize = changes.iter().map(|change| change.new.body.len()).sum();
+        self.cache.event_bytes.fetch_add(u64::try_from(bytes).unwrap_or_default(), Ordering::Relaxed);
         self.cache.subscriptions.dispatch(&changes, revision);
     }
 

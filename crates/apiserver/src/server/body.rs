@@ -1,8 +1,10 @@
 //! Bodies of streams. Each keeps its place in the lane until it ends, and a panic in it ends it. A client that takes nothing keeps
-//! nothing alive for long either: what is still to be sent, objects and events, is given up.
+//! nothing alive for long either: what is still to be sent, objects and events, is given up. So is what has an end, such as a
+//! list, of which it takes so little that the place would be its own.
 
 use crate::flow::LanePlace;
 use crate::metrics::{ServerMetrics, WatchEvents};
+use crate::pace;
 use axum::body::{Body, Bytes};
 use http_body::{Frame, SizeHint};
 use std::panic::AssertUnwindSafe;
@@ -14,6 +16,8 @@ use tokio::time::{Instant, sleep};
 
 /// A client that takes nothing for so long is gone.
 pub(crate) const CLIENT_WAIT: Duration = Duration::from_secs(30);
+/// What has an end may take so long, and the time that its bytes take at the least rate.
+const ENDS_WITHIN: Duration = Duration::from_mins(1);
 /// Between two looks at what the clients of a connection take.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(10);
 
@@ -21,37 +25,46 @@ const SWEEP_INTERVAL: Duration = Duration::from_secs(10);
 #[derive(Default)]
 pub(super) struct Streams(Mutex<Vec<Weak<Mutex<Stream>>>>);
 
+/// What a stream keeps until it ends.
+pub(super) struct Kept {
+    pub(super) place: LanePlace,
+    /// It ends by itself, unlike a watch, and has to in time.
+    pub(super) ends: bool,
+    pub(super) events: Option<WatchEvents>,
+    pub(super) metrics: Arc<ServerMetrics>,
+}
+
 /// A stream that is sent. Each frame of a watch is one chunk of events.
 struct Stream {
     /// `None` once it was given up.
     sending: Option<Sending>,
     /// When a frame was taken, until the next one is asked for.
     taken: Option<Instant>,
+    began: Instant,
+    /// Bytes that were taken.
+    bytes: u64,
 }
 
 struct Sending {
     body: Body,
     _place: LanePlace,
+    ends: bool,
     events: Option<WatchEvents>,
     metrics: Arc<ServerMetrics>,
 }
 
 impl Streams {
     /// The body of an answer that goes on.
-    pub(super) fn wrap(
-        &self,
-        body: Body,
-        place: LanePlace,
-        events: Option<WatchEvents>,
-        metrics: Arc<ServerMetrics>,
-    ) -> Body {
-        let sending = Some(Sending { body, _place: place, events, metrics });
-        let stream = Arc::new(Mutex::new(Stream { sending, taken: None }));
+    pub(super) fn wrap(&self, body: Body, kept: Kept) -> Body {
+        let Kept { place, ends, events, metrics } = kept;
+        let sending = Some(Sending { body, _place: place, ends, events, metrics });
+        let stream = Stream { sending, taken: None, began: Instant::now(), bytes: 0 };
+        let stream = Arc::new(Mutex::new(stream));
         lock(&self.0).push(Arc::downgrade(&stream));
         Body::new(Streamed(stream))
     }
 
-    /// Gives up streams of which nothing is taken, for as long as this is waited for; with `at_once` it ends when there was one.
+    /// Gives up streams of which nothing is taken, or too little, for as long as this is waited for; with `at_once` it ends when there was one.
     pub(super) async fn sweep(&self, at_once: bool) {
         loop {
             sleep(SWEEP_INTERVAL).await;
@@ -62,20 +75,18 @@ impl Streams {
     }
 
     fn give_up(&self, now: Instant) -> usize {
-        let mut stalled = Vec::new();
+        let mut given_up = Vec::new();
         lock(&self.0).retain(|stream| {
             let Some(stream) = stream.upgrade() else { return false };
             let mut stream = lock(&stream);
-            let is_stalled = stream.taken.is_some_and(|taken| now.duration_since(taken) > CLIENT_WAIT);
-            if is_stalled {
-                stalled.extend(stream.sending.take());
-            }
-            !is_stalled
+            let Some(why) = stream.hopeless(now) else { return true };
+            given_up.extend(stream.sending.take().map(|sending| (sending, why)));
+            false
         });
-        for sending in &stalled {
-            sending.metrics.terminated("client takes nothing");
+        for (sending, why) in &given_up {
+            sending.metrics.terminated(*why);
         }
-        stalled.len()
+        given_up.len()
     }
 }
 
@@ -84,10 +95,20 @@ fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Stream {
+    /// Why it is not waited for any longer.
+    fn hopeless(&self, now: Instant) -> Option<&'static str> {
+        if self.taken.is_some_and(|taken| now.duration_since(taken) > CLIENT_WAIT) {
+            return Some("client takes nothing");
+        }
+        let ends = self.sending.as_ref().is_some_and(|sending| sending.ends);
+        let is_late = ends && now.duration_since(self.began) > pace::time_for(self.bytes, ENDS_WITHIN);
+        is_late.then_some("timeout")
+    }
+
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         self.taken = None;
         let Some(sending) = &mut self.sending else {
-            return Poll::Ready(Some(Err(failed("nothing was taken for too long"))));
+            return Poll::Ready(Some(Err(failed("it was taken too slowly"))));
         };
         let body = &mut sending.body;
         let Ok(polled) =
@@ -100,8 +121,10 @@ impl Stream {
         };
         if let Poll::Ready(Some(Ok(frame))) = &polled {
             self.taken = Some(Instant::now());
-            if let (Some(events), Some(event)) = (&sending.events, frame.data_ref()) {
-                events.sent(event.len());
+            let length = frame.data_ref().map_or(0, Bytes::len);
+            self.bytes = self.bytes.saturating_add(u64::try_from(length).unwrap_or(u64::MAX));
+            if let (Some(events), true) = (&sending.events, frame.is_data()) {
+                events.sent(length);
             }
         }
         polled
@@ -139,22 +162,30 @@ impl http_body::Body for Streamed {
 mod tests {
     use super::*;
     use crate::caller::Caller;
-    use crate::flow::Lane;
+    use crate::flow::{Lane, Rank};
     use futures_util::{FutureExt, StreamExt, stream};
     use http_body_util::BodyExt;
     use prometheus_client::metrics::gauge::Gauge;
     use runtime::Metrics;
     use std::convert::Infallible;
 
+    fn kept(lane: &Arc<Lane>, ends: bool) -> Option<Kept> {
+        let place = lane.enter(&Caller::default(), Rank::Ordinary)?;
+        let metrics = Arc::new(ServerMetrics::new(&Metrics::new(), &[]));
+        Some(Kept { place, ends, events: None, metrics })
+    }
+
+    fn body_of<const N: usize>(pieces: [Bytes; N]) -> Body {
+        Body::from_stream(stream::iter(pieces.map(Ok::<_, Infallible>)))
+    }
+
     #[tokio::test]
     async fn a_stream_of_which_nothing_is_taken_is_given_up_and_one_in_which_nothing_happens_is_not() {
         let (lane, streams) = (Lane::new(1, Gauge::default()), Streams::default());
-        let metrics = Arc::new(ServerMetrics::new(&Metrics::new(), &[]));
-        let enter = || lane.enter(&Caller::default(), false);
         let (later, events) =
             (CLIENT_WAIT * 2, ["a", "b", "c"].map(|text| Ok::<_, Infallible>(Bytes::from(text))));
         let body = Body::from_stream(stream::iter(events).chain(stream::pending()));
-        let mut body = streams.wrap(body, enter().unwrap(), None, metrics);
+        let mut body = streams.wrap(body, kept(&lane, false).unwrap());
         assert_eq!(streams.give_up(Instant::now() + later), 0, "nothing was sent yet");
         for _ in 0..2 {
             body.frame().await.unwrap().unwrap();
@@ -166,15 +197,36 @@ mod tests {
         drop(body);
         assert_eq!(lock(&streams.0).len(), 1);
 
-        let body =
-            Body::from_stream(stream::iter(["a", "b"].map(|text| Ok::<_, Infallible>(Bytes::from(text)))));
-        let metrics = Arc::new(ServerMetrics::new(&Metrics::new(), &[]));
-        let mut body = streams.wrap(body, enter().unwrap(), None, metrics);
+        let body = body_of(["a", "b"].map(Bytes::from));
+        let mut body = streams.wrap(body, kept(&lane, false).unwrap());
         body.frame().await.unwrap().unwrap();
-        assert!(enter().is_none());
+        assert!(kept(&lane, false).is_none());
         assert_eq!(streams.give_up(Instant::now() + later), 1);
-        assert!(enter().is_some(), "its place is free");
+        assert!(kept(&lane, false).is_some(), "its place is free");
         assert!(body.frame().await.unwrap().is_err(), "who comes back is told");
         assert_eq!(lock(&streams.0).len(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_list_that_is_taken_in_sips_ends_as_an_error_and_one_that_is_only_long_does_not() {
+        let (lane, streams) = (Lane::new(1, Gauge::default()), Streams::default());
+        let sips = body_of([(); 4].map(|()| Bytes::from(vec![b'x'; 64 * 1024])));
+        let mut sips = streams.wrap(sips, kept(&lane, true).unwrap());
+        for _ in 0..3 {
+            sips.frame().await.unwrap().unwrap();
+            assert_eq!(streams.give_up(Instant::now()), 0);
+            tokio::time::advance(CLIENT_WAIT - Duration::from_secs(5)).await;
+        }
+        assert_eq!(streams.give_up(Instant::now()), 1);
+        assert!(sips.frame().await.unwrap().is_err(), "not a list that seems to be whole");
+
+        let long = body_of([(); 4].map(|()| Bytes::from(vec![b'x'; 16 << 20])));
+        let mut long = streams.wrap(long, kept(&lane, true).unwrap());
+        for _ in 0..4 {
+            long.frame().await.unwrap().unwrap();
+            tokio::time::advance(CLIENT_WAIT - Duration::from_secs(5)).await;
+            assert_eq!(streams.give_up(Instant::now()), 0);
+        }
+        assert!(long.frame().await.is_none());
     }
 }

@@ -1,4 +1,4 @@
-use super::body::Streams;
+use super::body::{Kept, Streams};
 use super::door::Door;
 use super::trail::Trail;
 use super::websocket::{self, Afterwards, Upgrade};
@@ -7,7 +7,7 @@ use crate::audit::{self, AUDIT_ID};
 use crate::authn::impersonation::Impersonation;
 use crate::authn::{Authenticated, Unauthenticated};
 use crate::authz::{Admits, Attributes, Demand};
-use crate::caller::{Caller, MASTERS, Via};
+use crate::caller::{Caller, Via};
 use crate::context::RequestContext;
 use crate::dialect::Dialect;
 use crate::flow::{Class, LanePlace};
@@ -171,7 +171,7 @@ async fn answer<H: Handler>(
     let handled = if is_stream { Ok(handled.await) } else { within(shared, deadline, handled.map(Ok)).await };
     trail.outcome = context.outcome.take();
     let response = handled.map_err(|status| refusal(dialect, &status, &HeaderMap::new(), &uri))?;
-    let response = keep_place(shared, connected, &context.info, place, response);
+    let response = keep_place(shared, connected, &context.info, place, response, is_stream);
     Ok(handed_over(shared, connected, &context.caller, upgrade, response))
 }
 
@@ -214,11 +214,17 @@ fn keep_place<H>(
     info: &RequestInfo,
     place: Option<LanePlace>,
     response: Response<Body>,
+    is_stream: bool,
 ) -> Response<Body> {
     match place {
         Some(place) if http_body::Body::size_hint(response.body()).exact().is_none() => {
-            let events = shared.metrics.watch_events(info);
-            response.map(|body| connected.streams.wrap(body, place, events, Arc::clone(&shared.metrics)))
+            let kept = Kept {
+                place,
+                ends: !is_stream,
+                events: shared.metrics.watch_events(info),
+                metrics: Arc::clone(&shared.metrics),
+            };
+            response.map(|body| connected.streams.wrap(body, kept))
         }
         _ => response,
     }
@@ -358,7 +364,7 @@ fn enter<H>(shared: &ServerShared<H>, class: Class, caller: &Caller) -> Result<O
         Class::Write => &shared.writes,
         Class::Stream => &shared.watches,
     };
-    match lane.enter(caller, caller.in_group(MASTERS)) {
+    match lane.enter(caller, shared.authorization.rank(caller)) {
         Some(place) => Ok(Some(place)),
         None => Err(too_many(shared)),
     }

@@ -1,9 +1,10 @@
 //! Request bodies: their size, their media type, and how they become objects.
 
+use crate::pace;
 use crate::response::PROTOBUF;
 use crate::verbs::nul;
 use axum::body::Body;
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
@@ -13,6 +14,8 @@ use meta::object::Object;
 use meta::schema::Schema;
 use meta::status::Status;
 use serde_json::Value;
+use std::time::Duration;
+use tokio::time::{Instant, timeout_at};
 
 /// Generated clients for Go may send objects in protobuf unless they are told otherwise.
 const PROTOBUF_REFUSED: &str = "the body of the request is in protobuf, and objects of this group are sent and received as JSON or YAML: set the \
@@ -20,15 +23,33 @@ const PROTOBUF_REFUSED: &str = "the body of the request is in protobuf, and obje
      the same)";
 /// Bytes of a request body.
 pub(crate) const BODY_BYTES_MAX: usize = 3 * 1024 * 1024;
+/// It may take so long, and the time that its bytes take at the least rate: the request has its place already.
+const BODY_WITHIN: Duration = Duration::from_secs(10);
 
-/// Reads the body; 413 where it is too large.
+/// Reads the body; 413 where it is too large, 504 where it does not come in time.
 pub(crate) async fn read(body: Body) -> Result<Bytes, Status> {
-    match Limited::new(body, BODY_BYTES_MAX).collect().await {
-        Ok(collected) => Ok(collected.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => {
-            Err(Status::too_large(format!("Request entity too large: limit is {BODY_BYTES_MAX}")))
+    let began = Instant::now();
+    let mut body = Limited::new(body, BODY_BYTES_MAX);
+    let (mut whole, mut length) = (BytesMut::new(), 0_u64);
+    loop {
+        let until = began + pace::time_for(length, BODY_WITHIN);
+        match timeout_at(until, body.frame()).await {
+            Ok(None) => return Ok(whole.freeze()),
+            Ok(Some(Ok(frame))) => {
+                if let Some(data) = frame.data_ref() {
+                    whole.extend_from_slice(data);
+                    length = u64::try_from(whole.len()).unwrap_or(u64::MAX);
+                }
+            }
+            Ok(Some(Err(error))) if error.is::<LengthLimitError>() => {
+                let text = format!("Request entity too large: limit is {BODY_BYTES_MAX}");
+                return Err(Status::too_large(text));
+            }
+            Ok(Some(Err(error))) => {
+                return Err(Status::bad_request(format!("read the request's body: {error}")));
+            }
+            Err(_elapsed) => return Err(Status::timeout("the body of the request did not come in time", 0)),
         }
-        Err(error) => Err(Status::bad_request(format!("read the request's body: {error}"))),
     }
 }
 
@@ -122,8 +143,10 @@ pub(crate) fn check_kind(body: &Value, wanted: &GroupVersionKind) -> Result<(), 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use futures_util::{StreamExt, stream};
     use http::HeaderValue;
     use serde_json::json;
+    use std::convert::Infallible;
 
     #[test]
     fn only_json_and_yaml_bodies_are_read() {
@@ -143,6 +166,24 @@ mod tests {
             (status.code, status.message.as_str()),
             (413, "Request entity too large: limit is 3145728")
         );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_does_not_come_is_not_waited_for_and_one_that_comes_slowly_is() {
+        let piece = |bytes: usize| async move {
+            tokio::time::sleep(Duration::from_secs(2)).await;
+            Ok::<_, Infallible>(vec![b'x'; bytes])
+        };
+        let pieces = |bytes: usize| stream::iter(0..6).then(move |_| piece(bytes));
+        let slow = read(Body::from_stream(pieces(BODY_BYTES_MAX / 6))).await.unwrap();
+        assert_eq!(slow.len(), BODY_BYTES_MAX);
+        let began = Instant::now();
+        let never = stream::pending::<Result<Bytes, Infallible>>();
+        for body in [Body::from_stream(pieces(1)), Body::from_stream(never)] {
+            let status = read(body).await.unwrap_err();
+            assert_eq!((status.code, status.reason.as_str()), (504, "Timeout"));
+        }
+        assert!(began.elapsed() < BODY_WITHIN * 2 + Duration::from_secs(1));
     }
 
     #[test]

@@ -12,7 +12,8 @@ fn user(name: &str) -> [(&str, &str); 3] {
 
 #[tokio::test]
 async fn who_finds_no_room_gets_429_and_masters_get_in() {
-    let world = World::start_with(|settings| settings.limits = few(2)).await;
+    // Half of it is what one tenant gets.
+    let world = World::start_with(|settings| settings.limits = few(4)).await;
     let mut waiting = Vec::new();
     for _ in 0..2 {
         let mut client = world.client(Some(&world.aggregator())).await;
@@ -40,6 +41,31 @@ async fn who_finds_no_room_gets_429_and_masters_get_in() {
         assert_eq!(task.await.unwrap(), 200);
     }
     assert_eq!(world.get(Some(&world.aggregator()), &user("joe")).await.code, 200);
+}
+
+#[tokio::test]
+async fn operators_get_in_where_everybody_else_has_taken_all_places() {
+    let world = World::start_with(|settings| settings.limits = few(4)).await;
+    world.kube.allow(|spec| spec["user"] == "controller" || spec["resourceAttributes"]["verb"] != "operate");
+    let controller = world.client_ca.client("controller", &[]);
+    assert_eq!(world.get(Some(&controller), &[]).await.code, 200);
+    let mut waiting = Vec::new();
+    for number in 0..5 {
+        let identity = world.client_ca.client(&format!("user-{number}"), &[]);
+        let mut client = world.client(Some(&identity)).await;
+        waiting.push(tokio::spawn(async move {
+            client.send(Method::GET, &format!("{WIDGETS}/slow"), &[]).await.code
+        }));
+    }
+    until("all are inside", async || world.echo.waiting.load(Ordering::SeqCst) == 5).await;
+    let late = world.client_ca.client("late", &[]);
+    assert_eq!(world.get(Some(&late), &[]).await.code, 429);
+    assert_eq!(world.get(Some(&controller), &[]).await.code, 200, "he has a reserve");
+    world.echo.release.add_permits(5);
+    for task in waiting {
+        assert_eq!(task.await.unwrap(), 200);
+    }
+    assert_eq!(world.get(Some(&late), &[]).await.code, 200);
 }
 
 #[tokio::test]
@@ -186,7 +212,7 @@ async fn what_is_not_served_takes_the_room_of_reads_and_its_answers_little_memor
 
 #[tokio::test]
 async fn whoever_asks_to_be_many_has_no_more_under_way_than_his_share() {
-    let world = World::start_with(|settings| settings.limits = few(4)).await;
+    let world = World::start_with(|settings| settings.limits = few(6)).await;
     let reviews = || world.kube.access_reviews.lock().unwrap().len();
     let support = world.client_ca.client("support", &[]);
     // Kube-apiserver is not asked about users of a token issuer.

@@ -3,8 +3,8 @@
 use super::ring::RingLimits;
 use std::time::Duration;
 
-/// The ring keeps changes at least as long as bookmarks are apart, with room to spare.
-const RING_AGE_MIN: Duration = Duration::from_secs(75);
+/// Changes are kept at least as long as bookmarks are apart, with room to spare.
+const AGE_MIN: Duration = Duration::from_secs(75);
 
 /// Where the cache listens for NOTIFY. It has to be a direct connection: a transaction-pooling proxy forgets LISTEN.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -36,6 +36,10 @@ pub struct CacheConfig {
     pub ring_bytes: usize,
     /// How long history is kept.
     pub retention: Duration,
+    /// Bytes of objects in the history: what has more of them after it is given up sooner.
+    pub retention_bytes: u64,
+    /// How long history is kept whatever its size: watches that are interrupted go on.
+    pub retention_min: Duration,
     /// How long what became of a batch is remembered: far longer than anybody asks.
     pub batches_kept: Duration,
     /// How often history is compacted.
@@ -54,8 +58,10 @@ impl Default for CacheConfig {
             ring_changes: 100_000,
             ring_bytes: 64 << 20,
             retention: Duration::from_mins(5),
+            retention_bytes: 2 << 30,
+            retention_min: AGE_MIN,
             batches_kept: Duration::from_hours(1),
-            compact_every: Duration::from_mins(1),
+            compact_every: Duration::from_secs(15),
             watches: 100_000,
         }
     }
@@ -66,7 +72,7 @@ impl CacheConfig {
         RingLimits {
             changes: self.ring_changes,
             bytes: self.ring_bytes,
-            age: RING_AGE_MIN.max(self.retention + self.compact_every),
+            age: AGE_MIN.max(self.retention + self.compact_every),
         }
     }
 }

@@ -36,6 +36,8 @@ pub(crate) struct CacheInner {
     pub(super) confirmed: Mutex<Option<Instant>>,
     /// Tickets drawn by readers who want a look that begins after them.
     pub(super) asked: AtomicU64,
+    /// Bytes of the bodies of all events that have come to the cache.
+    pub(crate) event_bytes: AtomicU64,
     /// What the tail is told: batches of our own, and wishes for a look.
     pub(crate) handover: Arc<Handover>,
     pub(crate) metrics: CacheMetrics,

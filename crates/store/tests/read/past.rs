@@ -163,6 +163,31 @@ async fn what_is_compacted_is_expired_and_a_token_tells_how_to_go_on() {
 }
 
 #[tokio::test]
+async fn history_of_too_many_bytes_is_compacted_before_its_time() {
+    let mut fixture = Fixture::new().await;
+    let by_size = CacheConfig {
+        retention: Duration::from_hours(1),
+        retention_bytes: 10_000,
+        retention_min: Duration::from_millis(50),
+        compact_every: Duration::from_millis(20),
+        ..config()
+    };
+    let (compacting, tasks) = fixture.replica(by_size).await;
+    let old = fixture.hand.put(object("x", "old", "", &json!({}))).await;
+    compacting.current_revision().await.unwrap();
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert!(compacted(&mut fixture).await < old);
+    let mut large = Vec::new();
+    for name in ["a", "b", "c", "d"] {
+        large.push(fixture.hand.put(object("x", name, "", &json!({"text": "x".repeat(4000)}))).await);
+    }
+    eventually("compaction", async || compacted(&mut fixture).await >= old).await;
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert!(compacted(&mut fixture).await < large[1], "less than that came after it");
+    tasks.cancel();
+}
+
+#[tokio::test]
 async fn compaction_skips_a_stretch_without_events() {
     let mut fixture = Fixture::new().await;
     for name in ["a", "b"] {
