@@ -7,7 +7,7 @@ use crate::kinds::{ObjectKey as _, RootKey};
 use crate::members::{Lookup, Members};
 use crate::objects::{ObjectKey, Objects};
 use crate::outcome::ControllerMetrics;
-use crate::queue::{Lane, Queue};
+use crate::queue::{Lane, Place, Queue};
 use crate::registry::backend::Registry;
 use crate::seal::Seals;
 use crate::shares::{Share, Shares};
@@ -107,9 +107,9 @@ impl Context {
     }
 
     /// Has an object looked at, if that is done here.
-    pub fn wake(&self, key: &ObjectKey, group: &str, lane: Lane, delay: Duration) {
+    pub fn wake<'a>(&self, key: &ObjectKey, place: impl Into<Place<'a>>, lane: Lane, delay: Duration) {
         if self.share_of_object(key).is_some_and(|share| self.shares.holds(share)) {
-            self.queue.add_after(key, group, lane, delay);
+            self.queue.add_after(key, place, lane, delay);
         }
     }
 }

@@ -7,8 +7,9 @@
 /// How much may be answered.
 mod answers;
 
+pub(crate) use answers::Bounds;
+
 use crate::error::{Error, chain};
-use answers::Bounds;
 use futures_util::future::BoxFuture;
 use http::Uri;
 use hyper_timeout::TimeoutConnector;

@@ -20,6 +20,8 @@ pub mod seen;
 pub mod pull_objects;
 /// Watches of those.
 mod pull_watches;
+/// Lists in pages that can be read.
+mod pages;
 /// Calls to a member cluster, each with a deadline.
 pub mod api;
 /// Whether it answers, and its watches.

@@ -1,6 +1,11 @@
 //! The queue of objects to look at: each key once, never twice at a time, with a bound on how many of one
 //! group are at work. A group is a member cluster, so a dead cluster slows only its own objects, and many of them leave room for others.
+//! Within a group those whose the keys are, tenants, are served in turn.
 
+/// The keys of a group that wait.
+mod lines;
+
+use lines::{Lines, Spot};
 use runtime::Backoff;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::Hash;
@@ -18,7 +23,7 @@ const RETRY_CEILING: Duration = Duration::from_mins(1);
 const FULL_GROUPS: usize = 16;
 const PART: usize = 4;
 
-/// How urgent a key is. Within a group, what waits in a later lane waits until the ones before are empty.
+/// How urgent a key is. Within a group three keys of a lane go before one of a later lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Lane {
     /// Somebody may have to lose his access. A failure before does not hold it up, nor what comes after.
@@ -27,6 +32,22 @@ pub enum Lane {
     Urgent,
     /// It has time: a copy of figures, a check without cause.
     Later,
+}
+
+/// Where a key belongs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place<'a> {
+    /// Of a group so many keys are at work at a time.
+    pub group: &'a str,
+    /// Within a group one owner after the other is served.
+    pub owner: &'a str,
+}
+
+/// A group in which nobody owns anything: its keys go in the order in which they came.
+impl<'a> From<&'a str> for Place<'a> {
+    fn from(group: &'a str) -> Self {
+        Self { group, owner: "" }
+    }
 }
 
 /// What becomes of a key after a pass.
@@ -63,15 +84,27 @@ struct QueueState<K> {
     sequence: u64,
 }
 
+#[derive(Clone, Debug)]
+struct HeldPlace {
+    group: Arc<str>,
+    owner: Arc<str>,
+}
+
+impl From<Place<'_>> for HeldPlace {
+    fn from(Place { group, owner }: Place<'_>) -> Self {
+        Self { group: Arc::from(group), owner: Arc::from(owner) }
+    }
+}
+
 #[derive(Debug)]
 struct QueueEntry {
-    group: Arc<str>,
+    place: HeldPlace,
     slot: QueueSlot,
     backoff: Option<Backoff>,
     /// Added while it was at work.
     again: Option<(Lane, Instant)>,
-    /// The group that it was added to while it was at work in another.
-    next_group: Option<Arc<str>>,
+    /// Where it was added while it was at work elsewhere.
+    next_place: Option<HeldPlace>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -87,12 +120,12 @@ enum QueueSlot {
 struct Group<K> {
     /// Passes that run, by the order in which they began.
     running: BTreeSet<u64>,
-    ready: BTreeMap<(Lane, u64), K>,
+    ready: Lines<K>,
 }
 
 impl<K> Default for Group<K> {
     fn default() -> Self {
-        Self { running: BTreeSet::new(), ready: BTreeMap::new() }
+        Self { running: BTreeSet::new(), ready: Lines::default() }
     }
 }
 
@@ -110,15 +143,15 @@ impl<K: Clone + Eq + Hash> Queue<K> {
     }
 
     /// Adds a key, to be looked at as soon as its group has room.
-    pub fn add(&self, key: &K, group: &str, lane: Lane) {
-        self.add_after(key, group, lane, Duration::ZERO);
+    pub fn add<'a>(&self, key: &K, place: impl Into<Place<'a>>, lane: Lane) {
+        self.add_after(key, place, lane, Duration::ZERO);
     }
 
     /// Adds a key, to be looked at after a while. A key that is already there keeps the earlier of both times.
-    pub fn add_after(&self, key: &K, group: &str, lane: Lane, delay: Duration) {
+    pub fn add_after<'a>(&self, key: &K, place: impl Into<Place<'a>>, lane: Lane, delay: Duration) {
         let now = Instant::now();
         let due = now + delay;
-        self.lock().add(key, group, lane, due, now);
+        self.lock().add(key, place.into(), lane, due, now);
         self.wake.notify_one();
     }
 
@@ -184,15 +217,15 @@ impl<K: Clone + Eq + Hash> QueueState<K> {
         self.groups.values().map(|group| group.running.len()).sum()
     }
 
-    fn add(&mut self, key: &K, group: &str, lane: Lane, due: Instant, now: Instant) {
-        self.regroup(key, group);
+    fn add(&mut self, key: &K, place: Place<'_>, lane: Lane, due: Instant, now: Instant) {
+        self.regroup(key, place);
         let Some(entry) = self.entries.get_mut(key) else {
             let entry = QueueEntry {
-                group: Arc::from(group),
+                place: place.into(),
                 slot: QueueSlot::Nowhere,
                 backoff: None,
                 again: None,
-                next_group: None,
+                next_place: None,
             };
             self.entries.insert(key.clone(), entry);
             self.put(key, lane, due, now);
@@ -215,20 +248,20 @@ impl<K: Clone + Eq + Hash> QueueState<K> {
         }
     }
 
-    /// An object that was made anew may lie in another cluster than the former one of its name.
-    fn regroup(&mut self, key: &K, group: &str) {
+    /// An object that was made anew may lie in another cluster than the former one of its name, or be another tenant's.
+    fn regroup(&mut self, key: &K, place: Place<'_>) {
         let Some(entry) = self.entries.get_mut(key) else { return };
-        let is_other = *entry.group != *group;
+        let is_other = *entry.place.group != *place.group || *entry.place.owner != *place.owner;
         if let QueueSlot::Running(..) = entry.slot {
-            entry.next_group = is_other.then(|| Arc::from(group));
+            entry.next_place = is_other.then(|| place.into());
         } else if is_other {
-            let former = std::mem::replace(&mut entry.group, Arc::from(group));
+            let former = std::mem::replace(&mut entry.place, place.into());
             if let QueueSlot::Ready(lane, number) = entry.slot
-                && let Some(former) = self.groups.get_mut(&former)
-                && let Some(key) = former.ready.remove(&(lane, number))
+                && let Some(group) = self.groups.get_mut(&former.group)
+                && let Some(key) = group.ready.remove(Spot { lane, owner: &former.owner, number })
             {
-                let group = self.groups.entry(Arc::clone(&entry.group)).or_default();
-                group.ready.insert((lane, number), key);
+                let group = self.groups.entry(Arc::clone(&entry.place.group)).or_default();
+                group.ready.insert(Spot { lane, owner: &entry.place.owner, number }, key);
             }
         }
     }
@@ -238,9 +271,10 @@ impl<K: Clone + Eq + Hash> QueueState<K> {
         self.sequence = self.sequence.wrapping_add(1);
         let sequence = self.sequence;
         let Some(entry) = self.entries.get_mut(key) else { return };
-        let group = self.groups.entry(Arc::clone(&entry.group)).or_default();
+        let HeldPlace { group, owner } = &entry.place;
+        let group = self.groups.entry(Arc::clone(group)).or_default();
         match entry.slot {
-            QueueSlot::Ready(old, at) => drop(group.ready.remove(&(old, at))),
+            QueueSlot::Ready(old, at) => drop(group.ready.remove(Spot { lane: old, owner, number: at })),
             QueueSlot::Delayed(_, at, number) => drop(self.delayed.remove(&(at, number))),
             QueueSlot::Running(..) | QueueSlot::Nowhere => {}
         }
@@ -248,7 +282,7 @@ impl<K: Clone + Eq + Hash> QueueState<K> {
             self.delayed.insert((due, sequence), key.clone());
             entry.slot = QueueSlot::Delayed(lane, due, sequence);
         } else {
-            group.ready.insert((lane, sequence), key.clone());
+            group.ready.insert(Spot { lane, owner, number: sequence }, key.clone());
             entry.slot = QueueSlot::Ready(lane, sequence);
         }
     }
@@ -282,7 +316,7 @@ impl<K: Clone + Eq + Hash> QueueState<K> {
             .or_else(|| self.groups.iter().find(|(_, group)| has_work(group)))
             .map(|(name, _)| Arc::clone(name))?;
         let group = self.groups.get_mut(&name)?;
-        let ((lane, _), key) = group.ready.pop_first()?;
+        let (lane, key) = group.ready.take()?;
         self.sequence = self.sequence.wrapping_add(1);
         group.running.insert(self.sequence);
         if let Some(entry) = self.entries.get_mut(&key) {
@@ -297,9 +331,9 @@ impl<K: Clone + Eq + Hash> QueueState<K> {
         let ran = std::mem::replace(&mut entry.slot, QueueSlot::Nowhere);
         let ran_in = if let QueueSlot::Running(lane, _) = ran { lane } else { Lane::Later };
         let again = entry.again.take();
-        let group_name = Arc::clone(&entry.group);
-        if let Some(group) = entry.next_group.take() {
-            entry.group = group;
+        let group_name = Arc::clone(&entry.place.group);
+        if let Some(place) = entry.next_place.take() {
+            entry.place = place;
         }
         if next != Next::Retry {
             entry.backoff = None;

@@ -20,14 +20,14 @@ const OBJECT_MAX: usize = 12 * MIB;
 const COMMON_MAX: usize = 4 * MIB;
 /// What all that one cluster answers at a time weighs beyond that: two of the largest objects, so that they take little memory together.
 const LARGE_MAX: usize = 2 * (OBJECT_MAX - COMMON_MAX);
-/// The pages of lists of one cluster that are being read at a time, each of 500 objects.
+/// The pages of lists of one cluster that are being read at a time.
 const PAGES_MAX: usize = 32 * MIB;
 /// What an object within an answer counts beside its text: the least of it becomes so large in memory.
 const OBJECT_WEIGHT: usize = 128;
 
 /// Puts the bounds on whatever a client of one cluster is answered.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Bounds {
+pub(crate) struct Bounds {
     /// What the pages weigh that are being read.
     pages: Arc<AtomicUsize>,
     /// What the objects weigh beyond their common part that are being read.
@@ -42,13 +42,13 @@ impl Bounds {
             return Meter::Watch(self.object());
         }
         if has("limit=") {
-            return Meter::Page { read: 0, all: Arc::clone(&self.pages) };
+            return Meter::Page { read: 0, all: Arc::clone(&self.pages), scale: Scale::default() };
         }
         Meter::Answer(self.object())
     }
 
     fn object(&self) -> ObjectMeter {
-        ObjectMeter { read: 0, large: 0, all: Arc::clone(&self.large) }
+        ObjectMeter { read: 0, large: 0, all: Arc::clone(&self.large), scale: Scale::default() }
     }
 }
 
@@ -62,7 +62,7 @@ impl<S> Layer<S> for Bounds {
 
 /// A service within the bounds.
 #[derive(Clone, Debug)]
-pub(super) struct Bounded<S> {
+pub(crate) struct Bounded<S> {
     inner: S,
     bounds: Bounds,
 }
@@ -95,7 +95,7 @@ where
 
 /// A body that fails where it has become too large.
 #[derive(Debug)]
-pub(super) struct BoundedBody<B> {
+pub(crate) struct BoundedBody<B> {
     inner: B,
     meter: Meter,
 }
@@ -130,7 +130,7 @@ where
 #[derive(Debug)]
 enum Meter {
     Answer(ObjectMeter),
-    Page { read: usize, all: Arc<AtomicUsize> },
+    Page { read: usize, all: Arc<AtomicUsize>, scale: Scale },
     Watch(ObjectMeter),
 }
 
@@ -141,6 +141,7 @@ struct ObjectMeter {
     /// What of it is beyond the common part, and counts with that of others.
     large: usize,
     all: Arc<AtomicUsize>,
+    scale: Scale,
 }
 
 impl ObjectMeter {
@@ -176,9 +177,12 @@ impl Meter {
 
     fn count(&mut self, data: &[u8]) -> Result<(), TooMuch> {
         match self {
-            Self::Answer(object) => object.is(object.read.saturating_add(weight(data)), "an answer"),
-            Self::Page { read, all } => {
-                let more = weight(data);
+            Self::Answer(object) => {
+                let more = object.scale.weigh(data);
+                object.is(object.read.saturating_add(more), "an answer")
+            }
+            Self::Page { read, all, scale } => {
+                let more = scale.weigh(data);
                 *read = read.saturating_add(more);
                 let all = all.fetch_add(more, Ordering::Relaxed).saturating_add(more);
                 if all > PAGES_MAX {
@@ -188,10 +192,16 @@ impl Meter {
             }
             Self::Watch(event) => {
                 let mut rest = data.rsplit(|byte| *byte == b'\n');
-                let last = weight(rest.next().unwrap_or_default());
+                let last = rest.next().unwrap_or_default();
                 // Whatever was begun before has ended where there is an end in it.
-                let begun = if rest.next().is_some() { last } else { event.read.saturating_add(last) };
-                event.is(begun, "an event of a watch")
+                let before = if rest.next().is_some() {
+                    event.scale = Scale::default();
+                    0
+                } else {
+                    event.read
+                };
+                let more = event.scale.weigh(last);
+                event.is(before.saturating_add(more), "an event of a watch")
             }
         }
     }
@@ -199,15 +209,34 @@ impl Meter {
 
 impl Drop for Meter {
     fn drop(&mut self) {
-        if let Self::Page { read, all } = self {
+        if let Self::Page { read, all, .. } = self {
             all.fetch_sub(*read, Ordering::Relaxed);
         }
     }
 }
 
-/// The text, and what its objects need beside it.
-fn weight(data: &[u8]) -> usize {
-    data.iter().map(|byte| if *byte == b'{' { 1 + OBJECT_WEIGHT } else { 1 }).sum()
+/// Weighs JSON as it comes. What stands in its strings is no object, whatever somebody writes there.
+#[derive(Clone, Copy, Debug, Default)]
+struct Scale {
+    in_string: bool,
+    escaped: bool,
+}
+
+impl Scale {
+    /// The text, and what its objects need beside it.
+    fn weigh(&mut self, data: &[u8]) -> usize {
+        let mut weight = data.len();
+        for byte in data {
+            match byte {
+                _ if self.escaped => self.escaped = false,
+                b'\\' if self.in_string => self.escaped = true,
+                b'"' => self.in_string = !self.in_string,
+                b'{' if !self.in_string => weight = weight.saturating_add(OBJECT_WEIGHT),
+                _ => {}
+            }
+        }
+        weight
+    }
 }
 
 #[cfg(test)]
@@ -292,6 +321,35 @@ mod tests {
         assert!(read(&objects, PAGE).await.is_ok());
     }
 
+    #[test]
+    fn what_stands_in_a_text_is_no_object() {
+        let weigh = |parts: &[&str]| {
+            let mut scale = Scale::default();
+            parts.iter().map(|part| scale.weigh(part.as_bytes())).sum::<usize>()
+        };
+        let text = r#"{"a{{":"{\"{\\\\","b":{}}"#;
+        assert_eq!(weigh(&[text]), text.len() + 2 * OBJECT_WEIGHT);
+        for at in 0..text.len() {
+            let (begin, end) = text.split_at(at);
+            assert_eq!(weigh(&[begin, end]), weigh(&[text]), "wherever it is cut: {begin}");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_too_much_is_told_from_other_failures() {
+        let without_end = client(200, TEXT, ENDLESS);
+        for path in [OBJECT, PAGE] {
+            let failure = without_end.request_text(get(path)).await.unwrap_err();
+            assert!(is_too_much(&failure), "{failure}");
+        }
+        let events =
+            without_end.request_events::<Value>(get("/api/v1/namespaces?&watch=true")).await.unwrap();
+        let failure = pin!(events).next().await.unwrap().unwrap_err();
+        assert!(is_too_much(&failure), "{failure}");
+        let failure = client(403, b"{}", 1).request_text(get(PAGE)).await.unwrap_err();
+        assert!(!is_too_much(&failure), "{failure}");
+    }
+
     #[tokio::test]
     async fn a_watch_goes_on_for_ever_and_none_of_its_events_does() {
         const EVENT: &[u8] = b"{\"type\":\"ADDED\",\"object\":{}}\n{\"type\":\"ADDED\",\"object\":{}}\n";
@@ -314,7 +372,7 @@ mod tests {
         let whole =
             [&br#"{"type":"ADDED","object":{"subjects":["#[..], &subjects[..subjects.len() - 1], b"]}}\n"];
         let event: &'static [u8] = Box::leak(whole.concat().into_boxed_slice());
-        assert!(weight(event) > COMMON_MAX);
+        assert!(Scale::default().weigh(event) > COMMON_MAX);
         assert_eq!(watched(&client(200, event, 3)).await.ok(), Some(3));
     }
 

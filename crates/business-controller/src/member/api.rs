@@ -1,7 +1,7 @@
 //! Calls to a member cluster. Every write has a deadline, which the server is told, so that a former holder's
 //! writes have ended before another one believes what he sees.
 
-use super::observed::{ClusterBinding, ClusterNamespace, ClusterQuota, RBAC, UID_MAX};
+use super::observed::{self, ClusterBinding, ClusterNamespace, ClusterQuota, Grantee, RBAC, UID_MAX};
 use super::pull_objects::{PullAccount, PullSecret};
 use super::template_objects::{TEMPLATE_MANAGER, TemplateObject, TemplateObjectKind};
 use crate::error::{CallFailure, Error, if_there, is_of_credentials};
@@ -18,6 +18,7 @@ use kube::core::{ObjectList, PartialObjectMeta};
 use meta::field::shortened;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
@@ -187,6 +188,21 @@ impl MemberApi {
     ) -> Result<Option<ClusterBinding>, CallFailure> {
         let read = self.read::<RoleBinding>(&binding_path(namespace, role)).await;
         Ok(if_there(read)?.and_then(ClusterBinding::of))
+    }
+
+    /// Whom the binding of a role names, if it is still at the resourceVersion that was read.
+    pub async fn grantees(
+        &self,
+        namespace: &str,
+        role: AccessRole,
+        resource_version: &str,
+    ) -> Result<BTreeSet<Grantee>, CallFailure> {
+        let binding = self.read::<RoleBinding>(&binding_path(namespace, role)).await?;
+        if binding.metadata.resource_version.as_deref() == Some(resource_version) {
+            Ok(observed::grantees(binding.subjects))
+        } else {
+            Err(CallFailure::Conflict("the binding was changed".to_owned()))
+        }
     }
 
     /// Creates a binding in a namespace.

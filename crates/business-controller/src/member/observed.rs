@@ -5,6 +5,7 @@ use super::others::{OtherAccess, OtherBinding, OtherBindings};
 use super::pull_objects::PullObjects;
 use super::template_objects::TemplateObjects;
 use super::weight;
+use crate::digest;
 use crate::error::ListFailure;
 use crate::kinds::revision;
 use business_types::access::AccessRole;
@@ -15,6 +16,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity as Text;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use meta::field::shortened;
 use meta::quantity::ResourceList;
+use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -116,13 +118,35 @@ pub struct ClusterBinding {
     pub marks: Marks,
     /// Whether its `roleRef`, which never changes, is the role that its name says.
     pub binds_its_role: bool,
-    pub grantees: BTreeSet<Grantee>,
+    pub named: Named,
     /// It is being deleted.
     pub deleting: bool,
 }
 
-/// Whom a binding names.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// Whom a binding names, as far as it is kept: there may be thousands, in each namespace of a project.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Named {
+    count: usize,
+    digest: String,
+}
+
+impl Named {
+    pub fn of(grantees: &BTreeSet<Grantee>) -> Self {
+        Self { count: grantees.len(), digest: digest::of(grantees) }
+    }
+
+    /// Whether it is exactly these.
+    pub fn is(&self, grantees: &BTreeSet<Grantee>) -> bool {
+        self.count == grantees.len() && *self == Self::of(grantees)
+    }
+
+    pub fn is_nobody(&self) -> bool {
+        self.count == 0
+    }
+}
+
+/// Somebody whom a binding names.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub enum Grantee {
     User(String),
     Group(String),
@@ -146,15 +170,9 @@ impl From<Subject> for Grantee {
     }
 }
 
-impl Grantee {
-    /// Bytes of the name.
-    pub fn name_bytes(&self) -> usize {
-        match self {
-            Self::User(name) | Self::Group(name) => name.len(),
-            Self::ServiceAccount { namespace, name } => namespace.len().saturating_add(name.len()),
-            Self::Other => 0,
-        }
-    }
+/// Whom a binding names.
+pub fn grantees(subjects: Option<Vec<Subject>>) -> BTreeSet<Grantee> {
+    subjects.unwrap_or_default().into_iter().map(Grantee::from).collect()
 }
 
 impl ClusterBinding {
@@ -169,7 +187,7 @@ impl ClusterBinding {
             binds_its_role: api_group.as_deref() == Some(RBAC)
                 && kind == "ClusterRole"
                 && name == role.name(),
-            grantees: subjects.unwrap_or_default().into_iter().map(Grantee::from).collect(),
+            named: Named::of(&grantees(subjects)),
             deleting: metadata.deletion_timestamp.is_some(),
             uid: metadata.uid.unwrap_or_default(),
             resource_version: metadata.resource_version.unwrap_or_default(),
@@ -302,10 +320,8 @@ impl Versioned for ClusterBinding {
     }
 
     fn weight(&self) -> usize {
-        let grantees = self.grantees.iter().map(|one| weight::TEXT.saturating_add(one.name_bytes()));
         weight::of(self)
-            .saturating_add(weight::texts([&self.uid, &self.resource_version]))
-            .saturating_add(weight::sum(grantees))
+            .saturating_add(weight::texts([&self.uid, &self.resource_version, &self.named.digest]))
             .saturating_add(self.marks.weight())
     }
 }
@@ -626,6 +642,27 @@ mod tests {
         let remaining = ClusterNamespace::from(namespace).remaining;
         assert_eq!(remaining.len(), REMAINING_MAX);
         assert!(remaining.iter().all(|text| text.len() < REMAINING_TEXT_MAX + 10 && text.starts_with("xxx")));
+    }
+
+    #[test]
+    fn a_binding_takes_little_however_many_it_names() {
+        let naming = |count: usize| {
+            let subject =
+                |number: usize| json!({ "kind": "User", "apiGroup": RBAC, "name": format!("u{number}") });
+            let binding = json!({
+                "metadata": { "name": AccessRole::Edit.name(), "namespace": "n" },
+                "roleRef": { "apiGroup": RBAC, "kind": "ClusterRole", "name": AccessRole::Edit.name() },
+                "subjects": (0..count).map(subject).collect::<Vec<_>>(),
+            });
+            ClusterBinding::of(serde_json::from_value(binding).unwrap()).unwrap()
+        };
+        let of = |count: usize| -> BTreeSet<Grantee> {
+            (0..count).map(|number| Grantee::User(format!("u{number}"))).collect()
+        };
+        let (many, one) = (naming(5_000), naming(1));
+        assert_eq!(many.weight(), one.weight());
+        assert!(many.named.is(&of(5_000)) && !many.named.is(&of(4_999)) && !one.named.is(&of(5_000)));
+        assert!(naming(0).named.is_nobody() && !one.named.is_nobody());
     }
 
     #[test]

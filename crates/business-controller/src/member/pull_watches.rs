@@ -5,7 +5,7 @@ use super::observed::Versioned;
 use super::pull_objects::{PullAccount, PullSecret};
 use super::seen::Seen;
 use super::session::Progress;
-use super::{Member, session};
+use super::{Member, pages, session};
 use crate::context::Context;
 use crate::controller::PlaceChange;
 use crate::dispatch;
@@ -16,7 +16,6 @@ use futures_util::{Stream, StreamExt as _, pin_mut};
 use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
 use kube::Api;
 use kube::core::PartialObjectMeta;
-use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{self, Config, Event};
 use std::time::Duration;
 
@@ -28,11 +27,11 @@ pub(super) async fn follow(cx: &Context, member: &Member, progress: &Progress) {
     if cx.registry.pull_host.is_none() {
         return std::future::pending().await;
     }
-    let named = Config::default().fields(&format!("metadata.name={PULL_SECRET}")).page_size(PAGE);
+    let named = Config::default().fields(&format!("metadata.name={PULL_SECRET}"));
     let metadata: Api<PartialObjectMeta<Secret>> = Api::all(member.api.client());
-    let secrets = watcher::watcher(metadata, named).default_backoff();
-    let all = Config::default().page_size(PAGE);
-    let accounts = watcher::watcher(Api::<ServiceAccount>::all(member.api.client()), all).default_backoff();
+    let secrets = pages::follow(&member.name, metadata, named, PAGE);
+    let all = Api::<ServiceAccount>::all(member.api.client());
+    let accounts = pages::follow(&member.name, all, Config::default(), PAGE);
     let pulls = &member.observed.pulls;
     tokio::join!(
         Watch { cx, member, progress, seen: &pulls.secrets, what: "secrets", read: read_secret }.run(secrets),

@@ -3,7 +3,8 @@
 use super::observed::{Concern, ListEnd};
 use super::others::OtherBinding;
 use super::{
-    ClusterBinding, ClusterNamespace, ClusterQuota, Member, Reach, bound, pull_watches, template_watches,
+    ClusterBinding, ClusterNamespace, ClusterQuota, Member, Reach, bound, pages, pull_watches,
+    template_watches,
 };
 use crate::context::Context;
 use crate::controller::PlaceChange;
@@ -14,12 +15,11 @@ use crate::inventory::Inventory;
 use crate::namespace::kind::BusinessNamespace;
 use crate::queue::Lane;
 use business_types::names;
-use futures_util::{StreamExt as _, pin_mut};
+use futures_util::StreamExt as _;
 use k8s_openapi::api::core::v1::{Namespace, ResourceQuota};
 use k8s_openapi::api::rbac::v1::RoleBinding;
 use kube::Api;
 use kube::runtime::watcher::{self, Event};
-use kube::runtime::{WatchStreamExt as _, watcher as watch};
 use runtime::Backoff;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -46,6 +46,8 @@ const APART: Duration = Duration::from_mins(7);
 const FIGURES_PERIOD: Duration = Duration::from_secs(1);
 /// Objects a page of a list.
 const PAGE: u32 = 500;
+/// Bindings of a project with many people are large.
+const BINDINGS_PAGE: u32 = 50;
 
 /// A list that is longer than so many objects, a thousand pages, does not get on: it may have no end.
 const LIST_MAX: usize = 500_000;
@@ -367,14 +369,13 @@ pub(super) fn synced(cx: &Context, member: &Member) {
 }
 
 fn selection() -> watcher::Config {
-    watcher::Config::default().labels(names::NAMESPACE_LABEL).page_size(PAGE)
+    watcher::Config::default().labels(names::NAMESPACE_LABEL)
 }
 
 async fn watch_namespaces(cx: &Context, member: &Member, progress: &Progress) {
     let api: Api<Namespace> = Api::all(member.api.client());
     let mut listed = ListProgress::new(progress);
-    let stream = watch(api, selection()).default_backoff();
-    pin_mut!(stream);
+    let mut stream = pages::follow(&member.name, api, selection(), PAGE);
     while let Some(event) = stream.next().await {
         listed.hear(&event);
         progress.hear("namespaces", &event);
@@ -404,8 +405,7 @@ async fn watch_namespaces(cx: &Context, member: &Member, progress: &Progress) {
 async fn watch_quotas(cx: &Context, member: &Member, progress: &Progress) {
     let api: Api<ResourceQuota> = Api::all(member.api.client());
     let mut listed = ListProgress::new(progress);
-    let stream = watch(api, selection()).default_backoff();
-    pin_mut!(stream);
+    let mut stream = pages::follow(&member.name, api, selection(), PAGE);
     while let Some(event) = stream.next().await {
         listed.hear(&event);
         progress.hear("resourcequotas", &event);
@@ -438,8 +438,7 @@ async fn watch_quotas(cx: &Context, member: &Member, progress: &Progress) {
 async fn watch_bindings(cx: &Context, member: &Member, progress: &Progress) {
     let api: Api<RoleBinding> = Api::all(member.api.client());
     // With those that have no mark of ours: somebody may have a role by them.
-    let stream = watch(api, watcher::Config::default().page_size(PAGE)).default_backoff();
-    pin_mut!(stream);
+    let mut stream = pages::follow(&member.name, api, watcher::Config::default(), BINDINGS_PAGE);
     while let Some(event) = stream.next().await {
         progress.hear("all rolebindings", &event);
         match event {
@@ -527,6 +526,7 @@ mod tests {
     use crate::fixtures::CLUSTER_UID;
     use crate::fixtures::world::{SEEN_MAX, World};
     use crate::shares::Share;
+    use futures_util::pin_mut;
     use kube::core::Status;
     use tokio::time::{advance, timeout};
 

@@ -3,19 +3,18 @@
 
 use super::session::Progress;
 use super::template_objects::{TemplateObject, TemplateObjectKind};
-use super::{Member, session};
+use super::{Member, pages, session};
 use crate::context::Context;
 use crate::controller::PlaceChange;
 use crate::dispatch;
 use crate::error::ListFailure;
 use crate::queue::Lane;
 use business_types::names::TEMPLATE_LABEL;
+use futures_util::StreamExt as _;
 use futures_util::future::join_all;
-use futures_util::{StreamExt as _, pin_mut};
 use kube::Api;
 use kube::api::DynamicObject;
 use kube::runtime::watcher::{Config, Event};
-use kube::runtime::{WatchStreamExt as _, watcher};
 use std::time::Duration;
 
 /// Objects a page of a list.
@@ -28,9 +27,7 @@ pub(super) async fn follow(cx: &Context, member: &Member, progress: &Progress) {
 
 async fn watch(cx: &Context, member: &Member, progress: &Progress, kind: TemplateObjectKind) {
     let api: Api<DynamicObject> = Api::all_with(member.api.client(), &kind.resource());
-    let config = Config::default().labels(TEMPLATE_LABEL).page_size(PAGE);
-    let stream = watcher(api, config).default_backoff();
-    pin_mut!(stream);
+    let mut stream = pages::follow(&member.name, api, Config::default().labels(TEMPLATE_LABEL), PAGE);
     let seen = &member.observed.templates;
     let changed = |namespace: &str| {
         let (lane, delay) = (Lane::Urgent, Duration::ZERO);

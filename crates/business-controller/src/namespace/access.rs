@@ -3,7 +3,7 @@
 
 use super::access_state::{Access, Denied, Grants};
 use super::build;
-use super::grants::{GrantSources, grants};
+use super::grants::known::SeenSources;
 use super::kind::NamespaceView;
 use super::memory::Binding;
 use super::report;
@@ -17,6 +17,7 @@ use crate::members::identity_of;
 use crate::namespace::is_there;
 use crate::namespace::validate::is_marked;
 use crate::namespace::wake::wake_namespace;
+use crate::project::kind::ProjectView;
 use crate::project::lineage;
 use crate::queue::Lane;
 use business_types::access::AccessRole;
@@ -39,14 +40,32 @@ pub struct AccessPlace<'a> {
 }
 
 impl AccessPlace<'_> {
-    async fn grants(self) -> Result<Grants, Error> {
+    async fn grants(self) -> Result<Arc<Grants>, Error> {
+        let Self { cx, object, .. } = self;
+        let known = &cx.objects.namespaces.memory.grants;
+        if let Some(found) = known.at_hand(object, &self.sources().await?) {
+            return Ok(found);
+        }
+        let _turn = known.turn().await;
+        // What has changed while it was waited for counts, and others may have had the same found.
+        let sources = self.sources().await?;
+        match known.at_hand(object, &sources) {
+            Some(found) => Ok(found),
+            None => Ok(known.find(object, &sources).await),
+        }
+    }
+
+    async fn sources(self) -> Result<SeenSources, Error> {
         let Self { cx, object, reached } = self;
-        let lineage = lineage::of(cx, Arc::clone(&reached.project)).await.map_err(Error::Api)?;
+        let lineage = lineage::of(cx, self.project()).await.map_err(Error::Api)?;
         let tenant = cx.objects.tenants.get(&RootKey::new(None, &object.spec.tenant_id));
-        let administrators = tenant.as_deref().map(|tenant| tenant.spec.administrators.as_slice());
-        let identity = identity_of(cx, &reached.member.name);
-        let administrators = administrators.unwrap_or_default();
-        Ok(grants(object, GrantSources { lineage: &lineage, administrators, identity }))
+        Ok(SeenSources { lineage, tenant, identity: identity_of(cx, &reached.member.name) })
+    }
+
+    /// As it is seen now.
+    fn project(self) -> Arc<ProjectView> {
+        let seen = self.cx.objects.projects.get(&self.reached.project.key);
+        seen.unwrap_or_else(|| Arc::clone(&self.reached.project))
     }
 }
 
@@ -75,12 +94,12 @@ pub fn step(
         return if grantees.is_some() { BindingStep::Create } else { BindingStep::Keep };
     };
     match grantees.filter(|_| there.binds_its_role) {
-        Some(grantees) if there.grantees == *grantees && is_marked(object, &there.marks) => BindingStep::Keep,
+        Some(grantees) if is_marked(object, &there.marks) && there.named.is(grantees) => BindingStep::Keep,
         Some(_) => BindingStep::Update(Arc::clone(there)),
         None if !there.deleting => {
             BindingStep::Delete { uid: there.uid.clone(), then_create: grantees.is_some() }
         }
-        None if there.grantees.is_empty() => BindingStep::Keep,
+        None if there.named.is_nobody() => BindingStep::Keep,
         None => BindingStep::Empty(Arc::clone(there)),
     }
 }
@@ -251,11 +270,12 @@ async fn take_away(
     from: &ClusterBinding,
 ) -> Result<(), Error> {
     let AccessPlace { object, reached, .. } = at;
-    let left: BTreeSet<Grantee> = from.grantees.intersection(wanted.grantees).cloned().collect();
-    if left == from.grantees {
+    let (api, namespace) = (&reached.member.api, &object.spec.namespace);
+    let before = api.grantees(namespace, wanted.role, &from.resource_version).await.map_err(Error::Member)?;
+    let left: BTreeSet<Grantee> = before.intersection(wanted.grantees).cloned().collect();
+    if left == before {
         return Ok(());
     }
-    let (api, namespace) = (&reached.member.api, &object.spec.namespace);
     match api.patch_binding(namespace, wanted.role, &build::binding(object, from, &left)).await {
         Ok(written) => {
             if let Some(written) = written {

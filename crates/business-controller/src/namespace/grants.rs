@@ -1,5 +1,8 @@
 //! Whom the bindings of a namespace are to name. Pure.
 
+/// Those that were found lately.
+pub mod known;
+
 use super::access_state::{Grants, Omitted};
 use super::kind::NamespaceView;
 use crate::member::observed::Grantee;
@@ -9,8 +12,9 @@ use business_types::names;
 use business_types::{AccessHolder, ClusterIdentity, EffectiveAccess, Subject, SubjectKind};
 use std::collections::BTreeMap;
 
-/// Bytes that the subjects of all bindings of a namespace may take: an object of Kubernetes has no more than 1.5 MB.
-const SUBJECTS_BYTES_MAX: usize = 1_000_000;
+/// Bytes that the subjects of all bindings of a namespace may take. One binding with all of them is stored by Kubernetes, which
+/// takes 1.5 MB, and read as an event of a watch; lists of many are read in pages as small as need be.
+const SUBJECTS_BYTES_MAX: usize = 500_000;
 /// Bytes of a subject beside its name.
 const SUBJECT_BYTES: usize = 80;
 
@@ -113,7 +117,7 @@ impl Draft<'_> {
         by_role.sort_by(|(one, _), (other, _)| other.cmp(one));
         let mut room = SUBJECTS_BYTES_MAX;
         for (role, grantee) in by_role {
-            let left = room.checked_sub(SUBJECT_BYTES.saturating_add(grantee.name_bytes()));
+            let left = room.checked_sub(SUBJECT_BYTES.saturating_add(text_bytes(&grantee)));
             if left.is_some() {
                 grants.roles.entry(role).or_default().insert(grantee);
             } else {
@@ -123,6 +127,21 @@ impl Draft<'_> {
         }
         grants
     }
+}
+
+/// What its names take in the answers of an API server, which escapes what HTML would read.
+fn text_bytes(grantee: &Grantee) -> usize {
+    let names: [&str; 2] = match grantee {
+        Grantee::User(name) | Grantee::Group(name) => [name.as_str(), ""],
+        Grantee::ServiceAccount { namespace, name } => [namespace, name],
+        Grantee::Other => ["", ""],
+    };
+    let bytes = |letter: char| match letter {
+        '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => 6,
+        '"' | '\\' => 2,
+        other => other.len_utf8(),
+    };
+    names.into_iter().flat_map(str::chars).map(bytes).fold(0, usize::saturating_add)
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! What a process knows of its objects by having written for them.
 
+use super::grants::known::KnownGrants;
 use super::template::pull_secret::PullMemories;
 use super::template::state::Kept;
 use crate::kinds::ProjectKey;
@@ -33,13 +34,15 @@ pub struct NamespaceMemory {
     pub repairs: Repairs,
     /// Objects that are at work.
     pub turns: Turns,
+    /// Whom the bindings of projects with many people name.
+    pub grants: KnownGrants,
 }
 
 impl NamespaceMemory {
     /// The object is gone, or somebody else looks after it from now on.
     pub fn forget(&self, uid: &str) {
-        // Whoever is at work stays so, until he has ended.
-        let Self { untried, bound, kept, pulls, repairs, turns: _ } = self;
+        // Whoever is at work stays so, until he has ended; grants are of no object.
+        let Self { untried, bound, kept, pulls, repairs, turns: _, grants: _ } = self;
         untried.forget(uid);
         bound.forget(uid);
         kept.forget(uid);

@@ -6,14 +6,17 @@ use crate::kinds::{ObjectKey as _, RootKey};
 use crate::namespace_template::resolve::{self, Resolved};
 use crate::namespace_template::wake_template;
 use crate::objects::Tabled as _;
-use crate::queue::Lane;
+use crate::queue::{Lane, Place};
 use business_types::condition::{self, TEMPLATE_APPLIED};
 use std::time::Duration;
 
-/// Looks at a namespace again. Its group in the queue is its member cluster.
+/// Looks at a namespace again. Its group in the queue is its member cluster, in which tenants are served in turn: projects,
+/// where there is no tenant.
 pub fn wake_namespace(cx: &Context, object: &NamespaceView, lane: Lane, delay: Duration) {
     let key = BusinessNamespace::queued(object.key.clone());
-    cx.wake(&key, &object.spec.cluster_name, lane, delay);
+    let tenant = object.spec.tenant_id.as_str();
+    let owner = if tenant.is_empty() { &*object.key.project } else { tenant };
+    cx.wake(&key, Place { group: &object.spec.cluster_name, owner }, lane, delay);
 }
 
 /// Who has a role in a project is another one: looks at its namespaces again, and at those of all projects below.

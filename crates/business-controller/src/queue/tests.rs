@@ -40,7 +40,7 @@ async fn groups_that_are_full_leave_room_for_all_others() {
     let queue = Queue::new(8);
     for group in 0..FULL_GROUPS {
         for number in 0..10 {
-            queue.add(&format!("dead {group} {number}"), &format!("dead-{group}"), Lane::Urgent);
+            queue.add(&format!("dead {group} {number}"), format!("dead-{group}").as_str(), Lane::Urgent);
         }
     }
     while queue.next().now_or_never().is_some() {}
@@ -99,6 +99,81 @@ async fn what_somebody_waits_for_goes_before_what_has_time() {
     assert_eq!(taken(&queue), Some("create"));
     queue.done(&"create", Next::Rest);
     assert_eq!(taken(&queue), Some("figures"));
+}
+
+fn of(owner: &str) -> Place<'_> {
+    Place { group: "c1", owner }
+}
+
+#[tokio::test]
+async fn what_takes_access_away_lets_one_of_a_later_lane_go_after_three() {
+    let queue = Queue::new(64);
+    for (lane, name) in [(Lane::Access, "a"), (Lane::Urgent, "u"), (Lane::Later, "l")] {
+        for number in 0..8 {
+            queue.add(&format!("{name}{number}"), of("t"), lane);
+        }
+    }
+    let mut order = Vec::new();
+    while let Some(key) = queue.next().now_or_never() {
+        order.push(key);
+    }
+    assert_eq!(
+        order.join(" "),
+        "a0 a1 a2 u0 a3 a4 a5 u1 a6 a7 u2 l0 u3 u4 u5 l1 u6 u7 l2 l3 l4 l5 l6 l7",
+        "three of a lane, then one of what comes after"
+    );
+}
+
+#[tokio::test]
+async fn who_comes_late_waits_for_three_keys_of_an_earlier_lane_at_most() {
+    let queue = Queue::new(64);
+    for number in 0..20 {
+        queue.add(&format!("a{number}"), of("t"), Lane::Access);
+    }
+    for _alone in 0..10 {
+        queue.next().now_or_never().unwrap();
+    }
+    queue.add(&"figures".to_owned(), of("t"), Lane::Later);
+    let order: Vec<String> = (0..4).filter_map(|_| queue.next().now_or_never()).collect();
+    assert_eq!(order, ["a10", "a11", "a12", "figures"]);
+}
+
+#[tokio::test]
+async fn who_has_much_to_do_keeps_no_other_owner_waiting() {
+    for lane in [Lane::Access, Lane::Urgent, Lane::Later] {
+        let queue = Queue::new(64);
+        for number in 0..10 {
+            queue.add(&format!("large {number}"), of("large"), lane);
+        }
+        let small = ["another 0", "another 1", "small 0"];
+        for key in small {
+            queue.add(&key.to_owned(), of(key.split_once(' ').unwrap().0), lane);
+        }
+        let order: Vec<String> = (0..6).filter_map(|_| queue.next().now_or_never()).collect();
+        assert_eq!(order, ["another 0", "large 0", "small 0", "another 1", "large 1", "large 2"]);
+        // Whoever always comes back goes once a round.
+        queue.add(&"another 2".to_owned(), of("another"), lane);
+        queue.add(&"small 1".to_owned(), of("small"), lane);
+        let order: Vec<String> = (0..3).filter_map(|_| queue.next().now_or_never()).collect();
+        assert_eq!(order, ["small 1", "another 2", "large 3"]);
+    }
+}
+
+#[tokio::test]
+async fn a_key_that_came_to_another_owner_waits_among_his() {
+    let queue = Queue::new(64);
+    queue.add(&"a1", of("a"), Lane::Urgent);
+    queue.add(&"a2", of("a"), Lane::Urgent);
+    queue.add(&"b1", of("b"), Lane::Urgent);
+    queue.add(&"a2", of("c"), Lane::Urgent);
+    assert_eq!([taken(&queue), taken(&queue), taken(&queue)], [Some("a1"), Some("b1"), Some("a2")]);
+    queue.add(&"a1", of("d"), Lane::Urgent);
+    queue.add(&"b2", of("d"), Lane::Access);
+    assert_eq!([taken(&queue), taken(&queue)], [Some("b2"), None], "a1 is at work");
+    for key in ["a1", "a2", "b1", "b2"] {
+        queue.done(&key, Next::Rest);
+    }
+    assert_eq!((taken(&queue), queue.sizes()), (Some("a1"), (0, 1)));
 }
 
 fn waits(queue: &Queue<&'static str>) -> Duration {

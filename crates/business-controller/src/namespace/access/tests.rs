@@ -1,6 +1,6 @@
 use super::*;
 use crate::fixtures::pending;
-use crate::member::observed::Marks;
+use crate::member::observed::{Marks, Named};
 
 fn of_acme() -> NamespaceView {
     let mut object = pending(&[("pods", "3")]);
@@ -21,7 +21,7 @@ fn there(object: &NamespaceView, role: AccessRole, grantees: &BTreeSet<Grantee>)
         resource_version: "7".into(),
         marks,
         binds_its_role: true,
-        grantees: grantees.clone(),
+        named: Named::of(grantees),
         deleting: false,
     })
 }
@@ -52,6 +52,6 @@ fn a_binding_is_made_kept_changed_and_taken_away() {
     assert_eq!(step(&object, Some(&more), Some(&right)), BindingStep::Update(Arc::clone(&right)));
     assert_eq!(step(&object, None, Some(&right)), BindingStep::Empty(Arc::clone(&right)));
     assert_eq!(step(&object, Some(&wanted), Some(&other_role)), BindingStep::Empty(Arc::clone(&other_role)));
-    let emptied = Arc::new(ClusterBinding { grantees: BTreeSet::new(), ..(*right).clone() });
+    let emptied = Arc::new(ClusterBinding { named: Named::of(&BTreeSet::new()), ..(*right).clone() });
     assert_eq!(step(&object, None, Some(&emptied)), BindingStep::Keep);
 }

@@ -1,0 +1,123 @@
+//! The keys of a group that wait: by lane, and within a lane by owner, one of each in turn. Nobody keeps others waiting by having
+//! much to do.
+
+use super::Lane;
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::Arc;
+
+/// Keys of a lane that go in a row while one of a later lane waits.
+const ROW: u8 = 3;
+
+/// The keys of a group that wait.
+#[derive(Debug)]
+pub(super) struct Lines<K> {
+    access: Line<K>,
+    urgent: Line<K>,
+    later: Line<K>,
+}
+
+impl<K> Default for Lines<K> {
+    fn default() -> Self {
+        Self { access: Line::default(), urgent: Line::default(), later: Line::default() }
+    }
+}
+
+/// Where a key waits.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Spot<'a> {
+    pub lane: Lane,
+    pub owner: &'a Arc<str>,
+    /// The order in which keys came.
+    pub number: u64,
+}
+
+impl<K> Lines<K> {
+    pub(super) fn is_empty(&self) -> bool {
+        self.access.is_empty() && self.urgent.is_empty() && self.later.is_empty()
+    }
+
+    pub(super) fn insert(&mut self, at: Spot<'_>, key: K) {
+        let owners = &mut self.line(at.lane).owners;
+        owners.entry(Arc::clone(at.owner)).or_default().insert(at.number, key);
+    }
+
+    pub(super) fn remove(&mut self, at: Spot<'_>) -> Option<K> {
+        self.line(at.lane).remove(at.owner, at.number)
+    }
+
+    /// The next key, and the lane that it waited in.
+    pub(super) fn take(&mut self) -> Option<(Lane, K)> {
+        let Self { access, urgent, later } = self;
+        let (lane, line) = if access.is_next(!urgent.is_empty() || !later.is_empty()) {
+            (Lane::Access, access)
+        } else if urgent.is_next(!later.is_empty()) {
+            (Lane::Urgent, urgent)
+        } else {
+            (Lane::Later, later)
+        };
+        line.take().map(|key| (lane, key))
+    }
+
+    fn line(&mut self, lane: Lane) -> &mut Line<K> {
+        match lane {
+            Lane::Access => &mut self.access,
+            Lane::Urgent => &mut self.urgent,
+            Lane::Later => &mut self.later,
+        }
+    }
+}
+
+/// The keys of a lane.
+#[derive(Debug)]
+struct Line<K> {
+    /// By owner, in the order in which they came. No owner is without keys.
+    owners: BTreeMap<Arc<str>, BTreeMap<u64, K>>,
+    /// The owner that was served last: the next one goes first.
+    served: Option<Arc<str>>,
+    /// How many went in a row while one of a later lane waited.
+    row: u8,
+}
+
+impl<K> Default for Line<K> {
+    fn default() -> Self {
+        Self { owners: BTreeMap::new(), served: None, row: 0 }
+    }
+}
+
+impl<K> Line<K> {
+    fn is_empty(&self) -> bool {
+        self.owners.is_empty()
+    }
+
+    /// Whether it goes before the later lanes now.
+    fn is_next(&mut self, later_wait: bool) -> bool {
+        if self.is_empty() {
+            return false;
+        }
+        let gives_way = later_wait && self.row >= ROW;
+        self.row = if later_wait && !gives_way { self.row.saturating_add(1) } else { 0 };
+        !gives_way
+    }
+
+    fn take(&mut self) -> Option<K> {
+        let after = |served: &Arc<str>| {
+            self.owners.range::<str, _>((Bound::Excluded(&**served), Bound::Unbounded)).next()
+        };
+        let next = self.served.as_ref().and_then(after).or_else(|| self.owners.first_key_value());
+        let (owner, keys) = next?;
+        let (owner, number) = (Arc::clone(owner), *keys.first_key_value()?.0);
+        let key = self.remove(&owner, number);
+        self.served = Some(owner);
+        key
+    }
+
+    fn remove(&mut self, owner: &str, number: u64) -> Option<K> {
+        let keys = self.owners.get_mut(owner)?;
+        let key = keys.remove(&number);
+        if keys.is_empty() {
+            self.owners.remove(owner);
+        }
+        key
+    }
+}
