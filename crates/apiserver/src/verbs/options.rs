@@ -297,6 +297,11 @@ fn unsupported_match(raw: &str, known: Option<Match>, errors: &mut FieldErrors) 
     }
 }
 
+/// Whether an object that is written pins no revision.
+pub(crate) fn names_no_revision(text: &str) -> bool {
+    matches!(text, "" | "0")
+}
+
 /// A revision in a query or an object: `None` for the empty text.
 pub(crate) fn resource_version(text: &str) -> Result<Option<u64>, Status> {
     if text.is_empty() {

@@ -4,7 +4,7 @@ use crate::openapi::PATCH_TYPES;
 use crate::resource::{Resource, StoredKind};
 use crate::verbs::apply::apply;
 use crate::verbs::change::change;
-use crate::verbs::options::{WriteKind, WriteOptions};
+use crate::verbs::options::{WriteKind, WriteOptions, names_no_revision};
 use crate::verbs::owned::OwnedRights;
 use crate::verbs::update::check_identity;
 use crate::verbs::{Call, body, nul};
@@ -67,14 +67,15 @@ pub(crate) async fn patch(
 /// Whether the patch pins the revision it was made from.
 fn names_revision(kind: PatchType, patch: &[u8]) -> bool {
     let Ok(patch) = serde_json::from_slice::<Value>(patch) else { return false };
-    let is_text = |value: Option<&Value>| value.and_then(Value::as_str).is_some_and(|text| !text.is_empty());
+    let pins =
+        |value: Option<&Value>| value.and_then(Value::as_str).is_some_and(|text| !names_no_revision(text));
     if kind == PatchType::Json {
         return patch.as_array().into_iter().flatten().any(|operation| {
             operation.get("path").and_then(Value::as_str) == Some("/metadata/resourceVersion")
-                && is_text(operation.get("value"))
+                && pins(operation.get("value"))
         });
     }
-    is_text(patch.get("metadata").and_then(|metadata| metadata.get("resourceVersion")))
+    pins(patch.get("metadata").and_then(|metadata| metadata.get("resourceVersion")))
 }
 
 /// What a patch makes of an object, and what is wrong with the patch and yet no error.

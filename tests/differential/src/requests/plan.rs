@@ -350,7 +350,7 @@ fn merge_patch(target: &TargetKind, random: &mut StdRng) -> Request {
     let mut patch = body::fragment(target, random);
     if chance(12, random) {
         patch["metadata"]["resourceVersion"] =
-            json!(*pick(&["<<rv:a>>", "<<rv0:a>>", "<<rv:b>>", "1", ""], random));
+            json!(*pick(&["<<rv:a>>", "<<rv0:a>>", "<<rv:b>>", "1", "0", ""], random));
     }
     if chance(5, random) {
         patch["metadata"]["uid"] =
