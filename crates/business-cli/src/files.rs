@@ -219,7 +219,7 @@ pub(crate) fn change(path: &Path, change: impl FnOnce(&mut Kubeconfig)) -> Resul
     change(&mut whole);
     whole.api_version.get_or_insert_with(|| "v1".to_owned());
     whole.kind.get_or_insert_with(|| "Config".to_owned());
-    let text = serde_yaml_ng::to_string(&whole).map_err(|error| failed(error.to_string()))?;
+    let text = meta::yaml::text(&whole).map_err(|error| failed(error.to_string()))?;
     write(&held.real, &text, before.as_ref())
 }
 
@@ -410,6 +410,21 @@ mod tests {
             PRIVATE,
             "a file of its own is private"
         );
+    }
+
+    #[test]
+    fn what_kubectl_would_read_as_no_text_is_quoted() {
+        let scratch = Scratch::new("quoted");
+        let path = scratch.0.join("config");
+        let text = "contexts:\n- name: a\n  context: {cluster: c, user: a, namespace: 'no'}\n\
+                    users:\n- name: a\n  user:\n    exec: {command: x, env: [{name: 'Y', value: 'yes'}]}\n";
+        std::fs::write(&path, text).unwrap();
+        merge_into(&path, config("on", &json!({"token": "1_000"}))).unwrap();
+        let written = std::fs::read_to_string(&path).unwrap();
+        for quoted in ["namespace: \"no\"", ": \"yes\"", ": \"Y\"", "name: \"on\"", "token: \"1_000\""] {
+            assert!(written.contains(quoted), "{quoted}: {written}");
+        }
+        assert!(written.contains("current-context: \"on\"\n"), "it stays YAML: {written}");
     }
 
     #[test]

@@ -36,7 +36,7 @@ pub(crate) fn json(value: &impl Serialize) -> Result<(), Failure> {
 }
 
 pub(crate) fn yaml(value: &impl Serialize) -> Result<(), Failure> {
-    print(serde_yaml_ng::to_string(value).map_err(unwritable)?)
+    print(meta::yaml::text(value).map_err(unwritable)?)
 }
 
 /// For a program, in the form that is asked for.

@@ -10,6 +10,7 @@ use crate::object::Object;
 use crate::schema::Schema;
 
 pub use defaults::apply_defaults;
+pub(crate) use shape::is_line_break;
 pub use shape::prune_and_check;
 pub use value::decode_value;
 

@@ -32,3 +32,5 @@ pub mod patch;
 pub mod managed;
 /// OpenAPI v2 and v3 documents from schemas.
 pub mod openapi;
+/// YAML as kubectl reads it.
+pub mod yaml;

@@ -4,7 +4,7 @@ use crate::part::Part;
 use crate::resource::StoredKind;
 use crate::verbs::change::change;
 use crate::verbs::create::{New, insert};
-use crate::verbs::options::{WriteKind, WriteOptions, resource_version};
+use crate::verbs::options::{WriteKind, WriteOptions, names_no_revision, resource_version};
 use crate::verbs::owned::{OwnedRights, Resets, writer};
 use crate::verbs::update::check_identity;
 use crate::verbs::{Call, nul};
@@ -84,7 +84,7 @@ async fn change_live(
     let (resource, asked) = (Arc::clone(&call.resource), Arc::clone(&call.asked));
     let (now, subresource) = (call.now(), call.part.name());
     let resets = Resets::of(&resource, stored, call.part);
-    let versioned = !given(applied, "resourceVersion").is_empty();
+    let versioned = !names_no_revision(given(applied, "resourceVersion"));
     let entry = change(call, stored, options, |live| {
         let write = meta::managed::Write { manager: &options.manager, subresource, now: &now };
         let merged =

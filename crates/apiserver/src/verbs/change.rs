@@ -2,6 +2,7 @@
 
 use crate::errors::{MODIFIED, status_of};
 use crate::resource::{Resource, StoredKind};
+use crate::strategy::Strategy;
 use crate::verbs::commit::{
     Live, Warnings, always_conflicts, commit, context, growth_warnings, state, written,
 };
@@ -12,6 +13,8 @@ use crate::verbs::owned::{
 use crate::verbs::tries::Tries;
 use crate::verbs::{Call, moves, owners, parent};
 use bytes::Bytes;
+use meta::field::{FieldError, Path};
+use meta::gvk::GroupVersionKind;
 use meta::object::Object;
 use meta::status::Status;
 use meta::validation;
@@ -196,7 +199,7 @@ async fn prepare(
 ) -> Result<Option<Prepared>, Status> {
     let Wish { live, wanted, moves } = wish;
     let (resource, strategy) = (&*call.resource, &*stored.strategy);
-    check_revision(resource, live, &wanted.object)?;
+    check_revision(resource, strategy, live, &wanted.object)?;
     let (track, now) = (wanted.track, call.now());
     let mut cx = context(call, options.dry_run, wanted.versioned, &now);
     let mut new = keep_owned(stored, call.part, live, wanted);
@@ -241,13 +244,29 @@ async fn prepare(
 }
 
 /// A revision in the object is the one the client has seen.
-fn check_revision(resource: &Resource, live: &Object, new: &Object) -> Result<(), Status> {
+fn check_revision(
+    resource: &Resource,
+    strategy: &dyn Strategy,
+    live: &Object,
+    new: &Object,
+) -> Result<(), Status> {
     match resource_version(new.resource_version())? {
+        Some(0) if strategy.allows_unconditional_update() => Ok(()),
+        Some(0) => Err(needs_revision(resource, live)),
         Some(seen) if seen.to_string() != live.resource_version() => {
             Err(Status::conflict(&resource.group_resource(), live.name(), MODIFIED))
         }
         _ => Ok(()),
     }
+}
+
+/// The refusal of a write that names no revision of what it writes over.
+pub(crate) fn needs_revision(resource: &Resource, live: &Object) -> Status {
+    let path = Path::new("metadata").child("resourceVersion");
+    let error = FieldError::invalid(&path, &Value::from(0), "must be specified for an update");
+    // A Go server shows the plural where every other 422 shows the kind.
+    let shown = GroupVersionKind::new(resource.gvk.group.as_str(), "", resource.plural);
+    Status::invalid(&shown, live.name(), &vec![error])
 }
 
 /// What no request changes.

@@ -3,7 +3,7 @@
 use crate::errors::status_of;
 use crate::resource::StoredKind;
 use crate::verbs::commit::{Warnings, commit, context, growth_warnings, state, written};
-use crate::verbs::options::{WriteKind, WriteOptions};
+use crate::verbs::options::{WriteKind, WriteOptions, names_no_revision};
 use crate::verbs::owned::{Resets, keep_at_create, writer};
 use crate::verbs::{Call, body, owners, parent};
 use axum::body::Body;
@@ -211,10 +211,11 @@ pub(crate) async fn prepare(
         return Err(Status::invalid(&resource.gvk, object.name(), &errors));
     }
     owners::check(call, None, &object).await?;
-    if !object.resource_version().is_empty() {
+    if !names_no_revision(object.resource_version()) {
         // What a Go server says: a bare storage error without a reason.
         return Err(Status::failure(500, "", "resourceVersion should not be set on objects to be created"));
     }
+    object.remove(&["metadata", "resourceVersion"]);
     told.always.extend(validation::finalizer_warnings(&object, None));
     Ok(object)
 }

@@ -1,6 +1,7 @@
 //! `DELETE` of one object: marked while somebody waits for it, removed otherwise.
 
 use crate::errors::status_of;
+use crate::request::Verb;
 use crate::resource::StoredKind;
 use crate::response::{self, PROTOBUF};
 use crate::verbs::commit::{Live, Warnings, always_conflicts, commit, context, state, written};
@@ -67,7 +68,12 @@ pub(crate) async fn delete(
 pub(crate) async fn read_options(call: &Call<'_>, body: Body) -> Result<DeleteOptions, Status> {
     let bytes = body::read(body).await?;
     if bytes.is_empty() {
-        return DeleteOptions::from_query(&call.query);
+        let mut options = DeleteOptions::from_query(&call.query)?;
+        if call.asked.verb == Verb::DeleteCollection {
+            // In the query of a collection it is the state that is listed, and no object's revision.
+            options.resource_version = None;
+        }
+        return Ok(options);
     }
     DeleteOptions::from_body(decoded(&bytes, &call.headers)?, &call.resource.gvk.api_version())
 }

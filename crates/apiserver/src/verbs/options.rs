@@ -152,9 +152,12 @@ impl DeleteOptions {
 
     /// From the query, where there is no body.
     pub(crate) fn from_query(query: &Query) -> Result<Self, Status> {
+        let given = |name| query.get(name).filter(|text| !text.is_empty()).map(str::to_owned);
+        let preconditions =
+            RawPreconditions { uid: given("uid"), resource_version: given("resourceVersion") };
         let raw = RawDeleteOptions {
             grace_period_seconds: query.integer("gracePeriodSeconds")?,
-            preconditions: None,
+            preconditions: Some(preconditions),
             orphan_dependents: query.flag("orphanDependents"),
             propagation_policy: query.get("propagationPolicy").map(str::to_owned),
             dry_run: Some(query.all("dryRun").map(str::to_owned).collect()),
@@ -294,6 +297,11 @@ fn unsupported_match(raw: &str, known: Option<Match>, errors: &mut FieldErrors) 
     }
 }
 
+/// Whether an object that is written pins no revision.
+pub(crate) fn names_no_revision(text: &str) -> bool {
+    matches!(text, "" | "0")
+}
+
 /// A revision in a query or an object: `None` for the empty text.
 pub(crate) fn resource_version(text: &str) -> Result<Option<u64>, Status> {
     if text.is_empty() {
@@ -365,6 +373,10 @@ mod tests {
             "preconditions": {"uid": "u"}, "gracePeriodSeconds": 0, "unknown": 1});
         let options = DeleteOptions::from_body(body, "g/v1").unwrap();
         assert_eq!((options.propagation, options.uid.as_deref()), (Some(Propagation::Foreground), Some("u")));
+        let options = DeleteOptions::from_query(&query("uid=u&resourceVersion=7")).unwrap();
+        assert_eq!((options.uid.as_deref(), options.resource_version.as_deref()), (Some("u"), Some("7")));
+        let options = DeleteOptions::from_query(&query("uid=&resourceVersion=")).unwrap();
+        assert_eq!(options, DeleteOptions::default());
         assert_eq!(
             message(DeleteOptions::from_body(json!({"kind": "Pod"}), "g/v1")),
             "decoded object cannot be converted to DeleteOptions"

@@ -4,7 +4,7 @@ use crate::openapi::PATCH_TYPES;
 use crate::resource::{Resource, StoredKind};
 use crate::verbs::apply::apply;
 use crate::verbs::change::change;
-use crate::verbs::options::{WriteKind, WriteOptions};
+use crate::verbs::options::{WriteKind, WriteOptions, names_no_revision};
 use crate::verbs::owned::OwnedRights;
 use crate::verbs::update::check_identity;
 use crate::verbs::{Call, body, nul};
@@ -14,7 +14,8 @@ use meta::decode::{self, FieldValidation};
 use meta::field::{FieldError, Path};
 use meta::gvk::GroupVersionKind;
 use meta::object::Object;
-use meta::patch::{json_patch, merge_patch, strategic_merge_patch};
+use meta::patch::{Patched, json_patch, merge_patch, strategic_merge_patch};
+use meta::schema::Schema;
 use meta::status::Status;
 use serde_json::Value;
 use std::sync::Arc;
@@ -54,18 +55,8 @@ pub(crate) async fn patch(
     let (name, namespace) = (call.asked.name.clone(), call.asked.namespace.clone());
     let versioned = names_revision(kind, &bytes);
     let entry = change(call, stored, &options, |live| {
-        let document = Value::Object(live.as_map().clone());
-        let patched = match kind {
-            PatchType::Json => json_patch(document, &bytes),
-            PatchType::Strategic => strategic_merge_patch(document, &bytes, &resource.schema),
-            PatchType::Merge | PatchType::Apply => merge_patch(document, &bytes),
-        };
-        let patched = patched.map_err(|error| {
-            tracing::debug!(?error, "patch does not fit");
-            error.status()
-        })?;
-        let (mut object, warnings) =
-            reread(&resource, patched.document, patched.strict_errors, options.validation, &bytes)?;
+        let Resource { gvk, schema, .. } = &*resource;
+        let (mut object, warnings) = patched(kind, gvk, schema, live, &bytes, options.validation)?;
         check_identity(&resource, &name, &namespace, &mut object)?;
         Ok(OwnedRights { object, track: true, versioned, warnings })
     });
@@ -76,39 +67,74 @@ pub(crate) async fn patch(
 /// Whether the patch pins the revision it was made from.
 fn names_revision(kind: PatchType, patch: &[u8]) -> bool {
     let Ok(patch) = serde_json::from_slice::<Value>(patch) else { return false };
-    let is_text = |value: Option<&Value>| value.and_then(Value::as_str).is_some_and(|text| !text.is_empty());
+    let pins =
+        |value: Option<&Value>| value.and_then(Value::as_str).is_some_and(|text| !names_no_revision(text));
     if kind == PatchType::Json {
         return patch.as_array().into_iter().flatten().any(|operation| {
             operation.get("path").and_then(Value::as_str) == Some("/metadata/resourceVersion")
-                && is_text(operation.get("value"))
+                && pins(operation.get("value"))
         });
     }
-    is_text(patch.get("metadata").and_then(|metadata| metadata.get("resourceVersion")))
+    pins(patch.get("metadata").and_then(|metadata| metadata.get("resourceVersion")))
 }
 
-/// Reads the patched document as the kind again.
-fn reread(
-    resource: &Resource,
-    mut document: Value,
-    mut dropped: Vec<String>,
-    validation: FieldValidation,
+/// What a patch makes of an object, and what is wrong with the patch and yet no error.
+fn patched(
+    kind: PatchType,
+    gvk: &GroupVersionKind,
+    schema: &Schema,
+    live: &Object,
     patch: &[u8],
+    validation: FieldValidation,
 ) -> Result<(Object, Vec<String>), Status> {
-    nul::check(patch, &document)?;
-    body::check_kind(&document, &resource.gvk)?;
-    let unknown = decode::prune_and_check(&mut document, &resource.schema);
-    dropped.extend(unknown.map_err(|error| invalid_patch(patch, &error.to_string()))?);
-    if validation == FieldValidation::Strict && !dropped.is_empty() {
-        return Err(invalid_patch(patch, &decode::DecodeError::Strict(dropped).to_string()));
-    }
+    let document = || Value::Object(live.as_map().clone());
+    let applied = |document: Value| {
+        let patched = match kind {
+            PatchType::Json => json_patch(document, patch),
+            PatchType::Strategic => strategic_merge_patch(document, patch, schema),
+            PatchType::Merge | PatchType::Apply => merge_patch(document, patch),
+        };
+        let patched = patched.map_err(|error| {
+            tracing::debug!(?error, "patch does not fit");
+            error.status()
+        })?;
+        reread(patched, gvk, schema, patch)
+    };
+    let (mut shaped, mut dropped) = applied(document())?;
     if validation == FieldValidation::Ignore {
         dropped.clear();
     }
-    let mut object = Object::new(document)
+    if !dropped.is_empty() {
+        // Fields that a later release has stored are not the patch's.
+        let mut known = document();
+        let has_others = decode::prune_and_check(&mut known, schema).is_ok_and(|others| !others.is_empty());
+        if has_others && let Ok(again) = applied(known) {
+            (shaped, dropped) = again;
+        }
+    }
+    if validation == FieldValidation::Strict && !dropped.is_empty() {
+        return Err(invalid_patch(patch, &decode::DecodeError::Strict(dropped).to_string()));
+    }
+    let mut object = Object::new(shaped)
         .map_err(|other| invalid_patch(patch, &format!("the result is no object: {other}")))?;
-    body::set_kind(&mut object, &resource.gvk);
-    decode::apply_defaults(&mut object, &resource.schema);
+    body::set_kind(&mut object, gvk);
+    decode::apply_defaults(&mut object, schema);
     Ok((object, dropped))
+}
+
+/// Reads the patched document as the kind again: what is left, and what was dropped.
+fn reread(
+    patched: Patched,
+    gvk: &GroupVersionKind,
+    schema: &Schema,
+    patch: &[u8],
+) -> Result<(Value, Vec<String>), Status> {
+    let Patched { mut document, strict_errors: mut dropped } = patched;
+    nul::check(patch, &document)?;
+    body::check_kind(&document, gvk)?;
+    let unknown = decode::prune_and_check(&mut document, schema);
+    dropped.extend(unknown.map_err(|error| invalid_patch(patch, &error.to_string()))?);
+    Ok((document, dropped))
 }
 
 fn invalid_patch(patch: &[u8], why: &str) -> Status {
@@ -122,6 +148,8 @@ mod tests {
     use super::*;
     use http::HeaderValue;
     use http::header::CONTENT_TYPE;
+    use meta::schema::ListType;
+    use serde_json::json;
 
     #[test]
     fn the_type_of_a_patch_is_told_by_its_content_type_alone() {
@@ -145,5 +173,42 @@ mod tests {
             invalid_patch(b"{}", "why").message,
             " \"\" is invalid: patch: Invalid value: \"{}\": why"
         );
+    }
+
+    #[test]
+    fn what_a_later_release_has_stored_is_not_the_patchs() {
+        let gvk = GroupVersionKind::new("g", "v1", "A");
+        let item = Schema::object("", None, [("name", Schema::string("").required())]);
+        let items = Schema::list("", ListType::Atomic, item);
+        let spec =
+            Schema::object("", None, [("text", Schema::string("").optional()), ("items", items.optional())]);
+        let schema = Schema::kind("g.v1.A", "", [("spec", spec.optional())]);
+        let live = json!({"apiVersion": "g/v1", "kind": "A", "metadata": {"name": "a"},
+            "spec": {"later": 1, "items": [{"name": "x", "later": 2}]}});
+        let live = Object::new(live).unwrap();
+        let of = |kind, patch: &Value, validation| {
+            let patch = patch.to_string();
+            let done = patched(kind, &gvk, &schema, &live, patch.as_bytes(), validation);
+            done.map(|(object, warnings)| (object.get(&["spec"]).cloned().unwrap_or_default(), warnings))
+        };
+        let text = json!({"spec": {"text": "t"}});
+        let before = json!([{"op": "add", "path": "/spec/items/0", "value": {"name": "w"}}]);
+        for validation in [FieldValidation::Strict, FieldValidation::Warn, FieldValidation::Ignore] {
+            for kind in [PatchType::Merge, PatchType::Strategic] {
+                let want = json!({"text": "t", "items": [{"name": "x"}]});
+                assert_eq!(
+                    of(kind, &text, validation).unwrap(),
+                    (want, Vec::new()),
+                    "{kind:?} {validation:?}"
+                );
+            }
+            let (spec, warnings) = of(PatchType::Json, &before, validation).unwrap();
+            assert_eq!((spec, warnings), (json!({"items": [{"name": "w"}, {"name": "x"}]}), Vec::new()));
+        }
+        let wrong = json!({"spec": {"text": "t", "other": 1}});
+        let refused = of(PatchType::Merge, &wrong, FieldValidation::Strict).unwrap_err().message;
+        assert!(refused.ends_with("strict decoding error: unknown field \"spec.other\""), "{refused}");
+        let (_, warnings) = of(PatchType::Merge, &wrong, FieldValidation::Warn).unwrap();
+        assert_eq!(warnings, ["unknown field \"spec.other\""]);
     }
 }

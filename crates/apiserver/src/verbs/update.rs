@@ -1,14 +1,12 @@
 //! `PUT`.
 
 use crate::resource::{Resource, StoredKind};
-use crate::verbs::change::change;
-use crate::verbs::options::{WriteKind, WriteOptions};
+use crate::verbs::change::{change, needs_revision};
+use crate::verbs::options::{WriteKind, WriteOptions, names_no_revision};
 use crate::verbs::owned::OwnedRights;
 use crate::verbs::{Call, body};
 use axum::body::Body;
 use http::{Response, StatusCode};
-use meta::field::{FieldError, Path};
-use meta::gvk::GroupVersionKind;
 use meta::object::Object;
 use meta::status::Status;
 use serde_json::Value;
@@ -40,13 +38,9 @@ pub(crate) async fn update(
             );
             return Err(Status::conflict(&resource.group_resource(), live.name(), &why));
         }
-        let unversioned = matches!(given.resource_version(), "" | "0");
+        let unversioned = names_no_revision(given.resource_version());
         if unversioned && !stored.strategy.allows_unconditional_update() {
-            let path = Path::new("metadata").child("resourceVersion");
-            let error = FieldError::invalid(&path, &Value::from(0), "must be specified for an update");
-            // A Go server shows the plural where every other 422 shows the kind.
-            let shown = GroupVersionKind::new(resource.gvk.group.as_str(), "", resource.plural);
-            return Err(Status::invalid(&shown, live.name(), &vec![error]));
+            return Err(needs_revision(&resource, live));
         }
         Ok(OwnedRights { object: given.clone(), track: true, versioned: !unversioned, warnings: Vec::new() })
     });

@@ -43,7 +43,7 @@ const CHUNK_INTERVAL: Duration = Duration::from_millis(2);
 pub(crate) async fn watch(call: &mut Call<'_>, stored: &StoredKind) -> Result<Response<Body>, Status> {
     let options = ListOptions::parse(&call.query, true)?;
     let media = call.style.accepted.media;
-    let frames = Frames::new(call.renderer()?);
+    let frames = Frames::new(call.renderer()?, call.api.clock.clone());
     let selection = selection(stored, &call.asked.namespace, &options)?;
     let from = beginning(&options)?;
     if call.api.draining.is_cancelled() {

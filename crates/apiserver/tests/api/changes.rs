@@ -28,6 +28,11 @@ async fn an_update_needs_the_revision_it_was_made_from() {
         refused.message(),
         "widgets.sample.example.io \"a\" is invalid: metadata.resourceVersion: Invalid value: 0: must be specified for an update"
     );
+    unversioned["metadata"]["resourceVersion"] = json!("0");
+    assert_eq!(kit.put(&url, &unversioned).await.message(), refused.message());
+    let zero = json!({"metadata": {"resourceVersion": "0"}, "spec": {"size": 1}});
+    let patched = kit.patch(&url, "merge-patch", &zero).await;
+    assert_eq!((patched.code, patched.message()), (422, refused.message()));
     let mut other = updated.clone();
     other["metadata"]["uid"] = json!("other");
     assert!(

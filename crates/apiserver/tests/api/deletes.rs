@@ -20,6 +20,10 @@ async fn an_object_that_nobody_holds_goes_at_once() {
     );
     let stale = kit.delete(&url, &json!({"preconditions": {"resourceVersion": "1"}})).await;
     assert_eq!((stale.code, stale.json()["details"]["kind"].as_str()), (409, Some("Widget")));
+    for query in ["uid=other", "resourceVersion=1"] {
+        let refused = kit.delete(&format!("{url}?{query}"), &json!(null)).await;
+        assert_eq!((refused.code, kit.get(&url).await.code), (409, 200), "{query}: {}", refused.text);
+    }
     let gone =
         kit.delete(&url, &json!({"preconditions": {"uid": uid}, "propagationPolicy": "Background"})).await;
     assert_eq!(gone.code, 200);
@@ -29,6 +33,10 @@ async fn an_object_that_nobody_holds_goes_at_once() {
             "details": {"name": "a", "group": "sample.example.io", "kind": "widgets", "uid": uid}})
     );
     assert_eq!(kit.delete(&url, &json!(null)).await.code, 404);
+    let object = kit.widget("a", "red").await;
+    let text = |field: &str| object["metadata"][field].as_str().unwrap().to_owned();
+    let same = format!("{url}?uid={}&resourceVersion={}", text("uid"), text("resourceVersion"));
+    assert_eq!(kit.delete(&same, &json!(null)).await.code, 200);
 }
 
 #[tokio::test]
@@ -107,7 +115,8 @@ async fn a_collection_is_deleted_object_by_object() {
         let items = answer["items"].as_array().unwrap();
         items.iter().map(|item| item["metadata"]["name"].as_str().unwrap().to_owned()).collect()
     };
-    let rest = kit.delete(&format!("{LIST}?fieldSelector=spec.colour%3Dred"), &json!(null)).await.json();
+    let red = format!("{LIST}?resourceVersion=0&fieldSelector=spec.colour%3Dred");
+    let rest = kit.delete(&red, &json!(null)).await.json();
     assert_eq!(names(&rest), ["b", "c", "e"]);
     assert_eq!(names(&kit.get(LIST).await.json()), ["d", "e"], "e waits for its finalizer");
     let again = kit.delete(LIST, &json!(null)).await;

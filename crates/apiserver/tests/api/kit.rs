@@ -72,8 +72,17 @@ impl Kit {
         Self::start_with(|_config| {}).await
     }
 
+    /// With a clock that the test owns.
+    pub(crate) async fn start_at(clock: Clock) -> Self {
+        Self::start_of(|_config| {}, clock).await
+    }
+
     /// On a store with other settings.
     pub(crate) async fn start_with(change: impl FnOnce(&mut store::Config)) -> Self {
+        Self::start_of(change, Clock::system()).await
+    }
+
+    async fn start_of(change: impl FnOnce(&mut store::Config), clock: Clock) -> Self {
         let database = store::testing::database().await.unwrap();
         let mut config = store::Config::new(database.url);
         change(&mut config);
@@ -91,7 +100,7 @@ impl Kit {
         ];
         let draining = CancellationToken::new();
         let about = About { title: "Widgets".to_owned(), version: "v1".to_owned() };
-        let api = Arc::new(Api::new(resources, store, Clock::system(), draining.clone(), &about).unwrap());
+        let api = Arc::new(Api::new(resources, store, clock, draining.clone(), &about).unwrap());
         Self { api, draining, visibility: Visibility::Everything, tasks }
     }
 

@@ -1,4 +1,5 @@
 use crate::kit::{Kit, LIST};
+use runtime::Clock;
 use serde_json::{Value, json};
 
 const JSON: &str = "application/json";
@@ -112,6 +113,26 @@ async fn a_watch_speaks_in_the_form_that_was_asked_for() {
     assert!(first["object"].get("spec").is_none());
     let yaml = kit.get_as(&format!("{LIST}?watch=1"), "application/yaml").await;
     assert_eq!(yaml.code, 406);
+}
+
+#[tokio::test]
+async fn ages_in_a_watch_are_those_of_the_moment() {
+    const SECOND: i64 = 1_000_000;
+    let clock = Clock::fixed(1_700_000_000 * SECOND);
+    let kit = Kit::start_at(clock.clone()).await;
+    kit.widget("a", "red").await;
+    let mut tables = kit.watch(&format!("{LIST}?watch=1"), TABLE).await;
+    let mut age = async || {
+        let event = tables.next().await.unwrap();
+        let cells = event["object"]["rows"][0]["cells"].as_array().unwrap().clone();
+        (cells[0].clone(), cells.last().unwrap().clone())
+    };
+    assert_eq!(age().await, (json!("a"), json!("0s")));
+    clock.advance(600 * SECOND);
+    kit.widget("b", "red").await;
+    assert_eq!(age().await, (json!("b"), json!("0s")));
+    kit.patch(&format!("{LIST}/a"), "merge-patch", &json!({"spec": {"size": 1}})).await;
+    assert_eq!(age().await, (json!("a"), json!("10m")));
 }
 
 #[tokio::test]

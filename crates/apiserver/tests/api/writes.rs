@@ -103,6 +103,15 @@ async fn a_bad_body_is_refused_with_the_right_code_and_text() {
 }
 
 #[tokio::test]
+async fn revision_0_of_a_new_object_is_none() {
+    let kit = Kit::start().await;
+    let made = kit.post(LIST, &json!({"metadata": {"name": "a", "resourceVersion": "0"}})).await;
+    assert_eq!(made.code, 201, "{}", made.text);
+    assert_ne!(made.json()["metadata"]["resourceVersion"], "0");
+    assert_eq!(kit.get(&format!("{LIST}/a")).await.json(), made.json());
+}
+
+#[tokio::test]
 async fn unknown_fields_are_dropped_warned_of_or_refused() {
     let kit = Kit::start().await;
     let body = json!({"metadata": {"name": "a"}, "spec": {"size": 1, "extra": 2}});

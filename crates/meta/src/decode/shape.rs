@@ -1,4 +1,4 @@
-//! The schema's form: unknown fields pruned, nulls gone, types checked, quantities and times canonical.
+//! The schema's form: unknown fields pruned, nulls gone, types checked, quantities, times and bytes canonical.
 
 use super::{DecodeError, STRICT_ERRORS_MAX};
 use crate::quantity::Quantity;
@@ -138,6 +138,8 @@ impl ShapePath<'_> {
                 *text = canonical;
             }
             StringFormat::Bytes => {
+                // Go's decoder skips the breaks of lines, and base64(1) writes some.
+                text.retain(|c| !is_line_break(c));
                 STANDARD.decode(text.as_bytes()).map_err(|error| self.bad_value(&error))?;
             }
         }
@@ -154,6 +156,11 @@ impl ShapePath<'_> {
         let field = if path.is_empty() { path } else { format!("{owner}{dot}{path}") };
         DecodeError::Type { found: json_type(value), field, wanted: go_type(schema) }
     }
+}
+
+/// What stands between the lines of base64.
+pub(crate) fn is_line_break(c: char) -> bool {
+    matches!(c, '\r' | '\n')
 }
 
 /// Go reads a null item as its type's zero value.

@@ -1,5 +1,5 @@
 use super::*;
-use crate::schema::ListType;
+use crate::schema::{ListType, StringFormat, Type};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -35,6 +35,24 @@ fn decode(body: &str) -> Result<Decoded, DecodeError> {
 
 fn error(body: &str) -> String {
     decode(body).unwrap_err().to_string()
+}
+
+#[test]
+fn base64_may_have_lines() {
+    let bytes = || Schema::new("", Type::String(StringFormat::Bytes));
+    let data = Schema::map("", bytes()).optional();
+    let schema = Schema::object("", Some("io.example.v1.Files"), [("data", data)]);
+    let read = |text: &str| {
+        let mut value = json!({"data": {"a": text}});
+        prune_and_check(&mut value, &schema).map(|_unknown| value["data"]["a"].clone())
+    };
+    for text in ["AAECAw==", "AAEC\nAw==\n", "AA\r\nEC\r\nAw==", "\nAAECAw=\n="] {
+        assert_eq!(read(text).unwrap(), json!("AAECAw=="), "{text:?}");
+    }
+    assert_eq!(read("\n").unwrap(), json!(""));
+    for wrong in ["AAEC Aw==", "AAECAw", "AAEC\tAw=="] {
+        assert!(read(wrong).is_err(), "{wrong:?}");
+    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use super::element::Element;
 use super::fieldset::{FieldSet, Mark};
 use super::shape::{Fields, Items, Scalar, Shape};
+use crate::decode::is_line_break;
 use crate::quantity::Quantity;
 use crate::schema::{Schema, StringFormat, Type};
 use crate::time;
@@ -101,7 +102,7 @@ impl ContentsPath<'_> {
     }
 }
 
-/// A configuration with quantities and times as they are stored, so that another way to write a value is no other value.
+/// A configuration with quantities, times and bytes as they are stored, so that another way to write a value is no other value.
 pub(super) fn normalised<'v>(config: &'v Map<String, Value>, schema: &Schema) -> Cow<'v, Map<String, Value>> {
     let normal =
         config.iter().all(|(key, value)| schema.field(key).is_none_or(|field| is_normal(value, field)));
@@ -147,12 +148,13 @@ fn normalise_value(value: &mut Value, schema: &Schema) {
     }
 }
 
-/// The text of a quantity or time as it is stored, if it is another than the given one.
+/// The text of a quantity, a time or bytes as it is stored, if it is another than the given one.
 fn normal_form(value: &Value, schema: &Schema) -> Option<String> {
     let text = match (&schema.ty, value) {
         (Type::Quantity, Value::String(text)) => text.trim().parse::<Quantity>().ok()?.to_string(),
         (Type::Quantity, Value::Number(number)) => number.to_string().parse::<Quantity>().ok()?.to_string(),
         (Type::String(StringFormat::Time), Value::String(text)) => time::rfc3339(time::parse(text).ok()?),
+        (Type::String(StringFormat::Bytes), Value::String(text)) => text.replace(is_line_break, ""),
         _ => return None,
     };
     (value.as_str() != Some(&text)).then_some(text)

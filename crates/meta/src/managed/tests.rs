@@ -1,5 +1,5 @@
 use super::*;
-use crate::schema::ListType;
+use crate::schema::{ListType, StringFormat, Type};
 use proptest::prelude::*;
 use std::time::{Duration, Instant};
 
@@ -268,6 +268,16 @@ fn fields_of_others_are_conflicts_unless_they_are_equal() {
 fn another_way_to_write_a_quantity_is_no_change() {
     let history = History::new().apply("b", json!({"amount": "500m"})).apply("a", json!({"amount": 0.5}));
     assert_eq!((history.spec(), history.owned("a")), (json!({"amount": "500m"}), vec![".amount".to_owned()]));
+}
+
+#[test]
+fn lines_of_base64_are_no_change() {
+    let bytes = || Schema::new("", Type::String(StringFormat::Bytes));
+    let schema =
+        Schema::object("", None, [("one", bytes().optional()), ("map", Schema::map("", bytes()).optional())]);
+    let config = json!({"one": "AAEC\r\nAw==\n", "map": {"a": "AA\nEC", "b": "AAEC"}});
+    let normal = contents::normalised(config.as_object().unwrap(), &schema).into_owned();
+    assert_eq!(Value::Object(normal), json!({"one": "AAECAw==", "map": {"a": "AAEC", "b": "AAEC"}}));
 }
 
 #[test]

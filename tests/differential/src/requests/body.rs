@@ -219,6 +219,7 @@ fn odd_metadata() -> Vec<(&'static str, Value)> {
         ("generation", json!(-1)),
         ("uid", json!("7a3c4a3e-0000-4000-8000-000000000000")),
         ("resourceVersion", json!("1")),
+        ("resourceVersion", json!("0")),
         ("resourceVersion", json!("x")),
         ("creationTimestamp", json!("2020-01-01T00:00:00Z")),
         ("creationTimestamp", Value::Null),

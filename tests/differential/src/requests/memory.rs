@@ -198,7 +198,8 @@ impl Memory {
         if !uid.is_empty() && !self.uids.contains(&uid) {
             self.uids.push(uid.clone());
         }
-        if !revision.is_empty() {
+        // A dry run there gives back the 0 that it was sent.
+        if !revision.is_empty() && revision != "0" {
             let own = name.strip_prefix(&self.prefix()).unwrap_or(&name).to_owned();
             let known = self.objects.entry(own).or_default();
             if known.0 != uid {

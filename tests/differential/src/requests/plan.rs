@@ -350,7 +350,7 @@ fn merge_patch(target: &TargetKind, random: &mut StdRng) -> Request {
     let mut patch = body::fragment(target, random);
     if chance(12, random) {
         patch["metadata"]["resourceVersion"] =
-            json!(*pick(&["<<rv:a>>", "<<rv0:a>>", "<<rv:b>>", "1", ""], random));
+            json!(*pick(&["<<rv:a>>", "<<rv0:a>>", "<<rv:b>>", "1", "0", ""], random));
     }
     if chance(5, random) {
         patch["metadata"]["uid"] =
@@ -494,7 +494,12 @@ fn delete_options(target: &TargetKind, request: Request, random: &mut StdRng) ->
                 ("gracePeriodSeconds", "x"),
                 ("dryRun", "All"),
                 ("dryRun", "Some"),
+                ("uid", "<<uid:a>>"),
+                ("uid", "7a3c4a3e-0000-4000-8000-000000000000"),
             ];
+            if request.path != target.collection() {
+                options.extend([("resourceVersion", "<<rv:a>>"), ("resourceVersion", "<<rv0:a>>")]);
+            }
             if target.collected {
                 options.retain(|(name, value)| *name != "orphanDependents" && !waits(value));
             }

@@ -3,6 +3,7 @@
 use crate::response::{Form, Include, Media, Renderer, event_frame, status_body};
 use bytes::{BufMut, Bytes, BytesMut};
 use meta::status::Status;
+use runtime::Clock;
 use serde_json::json;
 use std::sync::OnceLock;
 use store::read::Op;
@@ -15,6 +16,8 @@ const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 #[derive(Debug)]
 pub(super) struct Frames {
     renderer: Renderer,
+    /// Ages grow while a stream lives.
+    clock: Clock,
     /// Columns stand in the first table only.
     columns_sent: bool,
 }
@@ -29,8 +32,8 @@ pub(super) fn error(status: &Status, media: Media) -> Bytes {
 }
 
 impl Frames {
-    pub(super) fn new(renderer: Renderer) -> Self {
-        Self { renderer, columns_sent: false }
+    pub(super) fn new(renderer: Renderer, clock: Clock) -> Self {
+        Self { renderer, clock, columns_sent: false }
     }
 
     /// A failure, which ends the stream.
@@ -47,12 +50,14 @@ impl Frames {
         if self.renderer.form == Form::Object {
             return shared.get_or_init(|| framed(op, |out| entry.write_json(out))).clone();
         }
+        self.renderer.now = self.clock.unix_seconds();
         let columns = !std::mem::replace(&mut self.columns_sent, true);
         rendered(op, &self.renderer, entry, columns)
     }
 
     /// A revision that was reached, in an object of the stream's form.
     pub(super) fn bookmark(&mut self, revision: Revision, initial_end: bool) -> Bytes {
+        self.renderer.now = self.clock.unix_seconds();
         let gvk = &self.renderer.resource.gvk;
         let mut metadata = json!({"creationTimestamp": null});
         if initial_end {

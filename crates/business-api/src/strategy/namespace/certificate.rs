@@ -270,7 +270,7 @@ impl SubresourceHandler for CertificateHandler {
             return None;
         }
         // JSON is YAML, should it ever come to that.
-        let body = serde_yaml_ng::to_string(answer.as_map());
+        let body = meta::yaml::text(answer.as_map());
         let body = body.unwrap_or_else(|_| Value::Object(answer.as_map().clone()).to_string());
         Some(Text { content_type: "application/yaml", body })
     }

@@ -195,7 +195,7 @@ impl Reach {
             "users": [{"name": user, "user": {"token": token}}],
             "contexts": [{"name": cluster, "context": {"cluster": cluster, "user": user}}],
         });
-        serde_yaml_ng::to_string(&config).map_err(|error| Failure::Stopped(error.to_string()))
+        meta::yaml::text(&config).map_err(|error| Failure::Stopped(error.to_string()))
     }
 }
 

@@ -48,7 +48,7 @@ pub(crate) fn with_token(kubeconfig: &str, token: &str) -> Result<String, Failur
         return Err(unusable("its current context has no user"));
     };
     *found = json!({ "token": token });
-    serde_yaml_ng::to_string(&kubeconfig).map_err(|error| Failure::Stopped(error.to_string()))
+    meta::yaml::text(&kubeconfig).map_err(|error| Failure::Stopped(error.to_string()))
 }
 
 fn parsed(kubeconfig: &str) -> Result<Value, Failure> {
