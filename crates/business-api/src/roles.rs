@@ -147,7 +147,7 @@ impl InTenant {
     }
 
     fn sight(self) -> Sight {
-        if self.rules { Sight::Whole } else { Sight::Namespaces(Arc::new(self.given.objects)) }
+        if self.rules { Sight::Whole } else { Sight::Namespaces(self.given.objects) }
     }
 }
 
@@ -189,12 +189,12 @@ impl Roles {
             tenants.insert(Arc::from(tenant), InTenant::default());
         }
         for roster in &self.administrators {
-            for tenant in roster.given(&people, named).into_keys() {
-                tenants.entry(tenant).or_insert_with(InTenant::default).rules = true;
+            for tenant in roster.given(&people, named).keys() {
+                tenants.entry(Arc::clone(tenant)).or_insert_with(InTenant::default).rules = true;
             }
         }
-        for (tenant, given) in self.projects.given(&people, named) {
-            tenants.entry(tenant).or_insert_with(InTenant::default).given = given;
+        for (tenant, given) in self.projects.given(&people, named).iter() {
+            tenants.entry(Arc::clone(tenant)).or_insert_with(InTenant::default).given = given.clone();
         }
         Ok(Standing::of(tenants))
     }
@@ -253,3 +253,6 @@ impl Roles {
         self.projects.is_complete() && self.administrators.iter().all(Roster::is_complete)
     }
 }
+
+#[cfg(test)]
+mod tests;
