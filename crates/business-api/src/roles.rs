@@ -240,6 +240,12 @@ impl Roles {
         Some(above.unwrap_or(Role::View))
     }
 
+    /// How many people the objects of a tenant list.
+    pub fn listed(&self, tenant: &str) -> usize {
+        let listed = self.administrators.iter().map(|roster| roster.listed(tenant));
+        listed.fold(self.projects.listed(tenant), usize::saturating_add)
+    }
+
     /// Waits until it is known who was who at this revision of the store.
     pub async fn reach(&self, revision: Revision) {
         self.projects.reach(revision).await;

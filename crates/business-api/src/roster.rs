@@ -108,6 +108,11 @@ impl Roster {
         self.0.read().listed.get(tenant).copied().unwrap_or_default()
     }
 
+    /// How many people an object lists.
+    pub fn listed_at(&self, object: &str) -> usize {
+        self.0.read().objects.get(object).map_or(0, |giving| giving.listed)
+    }
+
     /// The highest role that these names have at an object, and its tenant; none if there is no such object.
     pub fn at(&self, people: &[Box<str>], object: &str) -> Option<(Box<str>, Option<Role>)> {
         self.0.read().at(people, object)
