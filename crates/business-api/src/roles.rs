@@ -193,7 +193,7 @@ impl Roles {
                 tenants.entry(Arc::clone(tenant)).or_insert_with(InTenant::default).rules = true;
             }
         }
-        for (tenant, given) in self.projects.given(&people, named).iter() {
+        for (tenant, given) in &*self.projects.given(&people, named) {
             tenants.entry(Arc::clone(tenant)).or_insert_with(InTenant::default).given = given.clone();
         }
         Ok(Standing::of(tenants))

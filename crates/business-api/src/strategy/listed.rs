@@ -2,6 +2,7 @@
 
 use crate::roles::Roles;
 use business_types::refusal::TOO_MANY_PEOPLE;
+use business_types::validation::USERS_MAX;
 use meta::gvk::GroupResource;
 use meta::object::Object;
 use meta::status::{Status, StatusCause};
@@ -50,7 +51,9 @@ pub(super) fn check(
 ) -> Result<Option<Growth>, Status> {
     let (before, after) = (old.map_or(0, all), all(object));
     let more = after.saturating_sub(before);
-    if more == 0 || tenant.is_empty() {
+    // A list that is too long by itself is refused as such, and keeps no room from others.
+    let is_invalid = LISTS.iter().any(|list| length(object, list) > USERS_MAX);
+    if more == 0 || tenant.is_empty() || is_invalid {
         return Ok(None);
     }
     let room = PEOPLE_MAX.saturating_sub(roles.listed(tenant));
@@ -143,6 +146,7 @@ mod tests {
         let old = project("q", 5, 0);
         assert_eq!(check("t", Some(&old), &project("q", 2, 3)), Ok(None), "not one more");
         assert!(check("t", Some(&old), &project("q", 8, 0)).is_err());
+        assert_eq!(check("t", None, &project("q", USERS_MAX + 1, 0)), Ok(None), "invalid");
     }
 
     #[test]
