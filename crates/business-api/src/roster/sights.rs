@@ -92,10 +92,14 @@ impl Sights {
 }
 
 impl Known {
+    /// For one more of each, of so many names.
     fn make_room(&mut self, names: usize) {
         let kept = self.trees.values().map(|names| names.len()).fold(names, usize::saturating_add);
-        if self.callers.len() >= KEPT_MAX || self.trees.len() >= KEPT_MAX || kept > NAMES_MAX {
+        if self.trees.len() >= KEPT_MAX || kept > NAMES_MAX {
+            // Callers hold them, too.
             *self = Self::default();
+        } else if self.callers.len() >= KEPT_MAX {
+            self.callers.clear();
         }
     }
 }
