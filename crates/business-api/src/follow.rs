@@ -22,6 +22,14 @@ pub trait FollowedIndex: Send + Sync + 'static {
     /// Takes an object in its present state, or its last one when it is gone.
     fn take(&mut self, entry: &Entry, exists: bool);
 
+    /// The same where others read it. What takes long is done before they have to wait.
+    fn take_shared(kept: &Kept<Self>, entry: &Entry, exists: bool)
+    where
+        Self: Sized,
+    {
+        kept.change(|index| index.take(entry, exists));
+    }
+
     /// Gives its place to a complete one. What it returns is dropped when readers wait no longer.
     #[must_use]
     fn replace(&mut self, complete: Self) -> Self
@@ -158,7 +166,7 @@ impl<I: FollowedIndex> Keeper<I> {
                 if let Some(aside) = &mut self.aside {
                     aside.take(&entry, exists);
                 } else {
-                    self.kept.change(|index| index.take(&entry, exists));
+                    I::take_shared(&self.kept, &entry, exists);
                     self.reach(entry.revision);
                 }
             }

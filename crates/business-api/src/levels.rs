@@ -228,21 +228,16 @@ impl FollowedIndex for Sums {
     }
 
     fn take(&mut self, entry: &Entry, exists: bool) {
-        let read = |entry: &Entry| {
-            self.share(entry).map_err(|error| {
-                tracing::error!(%error, kind = entry.key.kind.0, "a stored body does not read as its kind");
-            })
-        };
-        let new = if exists { read(entry).unwrap_or_default() } else { Share::default() };
-        if self.shares.get(&entry.uid) == Some(&new) {
-            return;
+        if let Some(new) = self.news(entry, exists) {
+            self.put(entry, new);
         }
-        if let Some(old) = self.shares.remove(&entry.uid) {
-            self.subtract(&old);
-        }
-        if new != Share::default() {
-            self.add(&new);
-            self.shares.insert(entry.uid, new);
+    }
+
+    /// Only whoever calls this changes it.
+    fn take_shared(kept: &Kept<Self>, entry: &Entry, exists: bool) {
+        let news = kept.read().news(entry, exists);
+        if let Some(new) = news {
+            kept.change(|sums| sums.put(entry, new));
         }
     }
 }
@@ -250,6 +245,27 @@ impl FollowedIndex for Sums {
 impl Sums {
     fn new(read: ReadAccount) -> Self {
         Self { read, shares: HashMap::new(), scopes: HashMap::new() }
+    }
+
+    /// What an object adds by now; none when it is what is known.
+    fn news(&self, entry: &Entry, exists: bool) -> Option<Share> {
+        let read = |entry: &Entry| {
+            self.share(entry).map_err(|error| {
+                tracing::error!(%error, kind = entry.key.kind.0, "a stored body does not read as its kind");
+            })
+        };
+        let new = if exists { read(entry).unwrap_or_default() } else { Share::default() };
+        (self.shares.get(&entry.uid) != Some(&new)).then_some(new)
+    }
+
+    fn put(&mut self, entry: &Entry, new: Share) {
+        if let Some(old) = self.shares.remove(&entry.uid) {
+            self.subtract(&old);
+        }
+        if new != Share::default() {
+            self.add(&new);
+            self.shares.insert(entry.uid, new);
+        }
     }
 
     fn share(&self, entry: &Entry) -> Result<Share, serde_json::Error> {

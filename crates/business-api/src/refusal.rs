@@ -278,7 +278,10 @@ fn text(violation: &Violation) -> String {
         Violation::DomainInUse { domain, children, .. } => {
             format!("can NOT remove {}: {children} children use it", named(domain))
         }
-        Violation::Cycle { scope } => format!("ancestor projects formed a circle at {:?}", scope.name),
+        Violation::Cycle { scope } => format!(
+            "ancestor projects formed a circle at {:?}, or there are more than 100 levels above",
+            scope.name
+        ),
         Violation::ScopeMissing { scope } | Violation::ScopeForeign { scope } => {
             format!("{} not found", level(scope))
         }

@@ -36,20 +36,45 @@ impl RoleChanges {
 
     /// Tells whoever waits under a name that what he is, or sees, has changed.
     pub(crate) fn tell(&self, person: &str) {
-        for changes in self.lock().people.get(person).into_iter().flatten() {
-            changes.send_modify(|changes| *changes = changes.wrapping_add(1));
+        if let Some(waiting) = self.lock().people.get(person) {
+            tell(waiting);
         }
+    }
+
+    /// Tells those of who waits.
+    pub(crate) fn tell_those(&self, is_concerned: impl Fn(&str) -> bool) {
+        for (person, waiting) in &self.lock().people {
+            if is_concerned(person) {
+                tell(waiting);
+            }
+        }
+    }
+
+    /// How many names somebody waits under, or did.
+    pub(crate) fn len(&self) -> usize {
+        self.lock().people.len()
+    }
+
+    /// Whether nobody waits.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.lock().people.is_empty()
     }
 
     /// Tells everybody.
     pub(crate) fn tell_everybody(&self) {
-        for changes in self.lock().people.values().flatten() {
-            changes.send_modify(|changes| *changes = changes.wrapping_add(1));
+        for waiting in self.lock().people.values() {
+            tell(waiting);
         }
     }
 
     fn lock(&self) -> MutexGuard<'_, Waiting> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn tell(waiting: &[Arc<watch::Sender<u64>>]) {
+    for changes in waiting {
+        changes.send_modify(|changes| *changes = changes.wrapping_add(1));
     }
 }
 
@@ -78,7 +103,10 @@ mod tests {
             alice.mark_unchanged();
         }
         changes.tell("nobody");
+        changes.tell_those(|person| person == "nobody");
         assert!(!alice.has_changed().unwrap());
+        changes.tell_those(|person| person == "devs");
+        assert!(alice.has_changed().unwrap() && !bob.has_changed().unwrap());
         changes.tell_everybody();
         assert!(alice.has_changed().unwrap() && bob.has_changed().unwrap());
     }

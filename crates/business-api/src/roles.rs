@@ -147,7 +147,7 @@ impl InTenant {
     }
 
     fn sight(self) -> Sight {
-        if self.rules { Sight::Whole } else { Sight::Namespaces(Arc::new(self.given.objects)) }
+        if self.rules { Sight::Whole } else { Sight::Namespaces(self.given.objects) }
     }
 }
 
@@ -189,12 +189,12 @@ impl Roles {
             tenants.insert(Arc::from(tenant), InTenant::default());
         }
         for roster in &self.administrators {
-            for tenant in roster.given(&people, named).into_keys() {
-                tenants.entry(tenant).or_insert_with(InTenant::default).rules = true;
+            for tenant in roster.given(&people, named).keys() {
+                tenants.entry(Arc::clone(tenant)).or_insert_with(InTenant::default).rules = true;
             }
         }
-        for (tenant, given) in self.projects.given(&people, named) {
-            tenants.entry(tenant).or_insert_with(InTenant::default).given = given;
+        for (tenant, given) in &*self.projects.given(&people, named) {
+            tenants.entry(Arc::clone(tenant)).or_insert_with(InTenant::default).given = given.clone();
         }
         Ok(Standing::of(tenants))
     }
@@ -240,6 +240,12 @@ impl Roles {
         Some(above.unwrap_or(Role::View))
     }
 
+    /// How many people the objects of a tenant list.
+    pub fn listed(&self, tenant: &str) -> usize {
+        let listed = self.administrators.iter().map(|roster| roster.listed(tenant));
+        listed.fold(self.projects.listed(tenant), usize::saturating_add)
+    }
+
     /// Waits until it is known who was who at this revision of the store.
     pub async fn reach(&self, revision: Revision) {
         self.projects.reach(revision).await;
@@ -253,3 +259,6 @@ impl Roles {
         self.projects.is_complete() && self.administrators.iter().all(Roster::is_complete)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,12 +1,15 @@
 //! Whom the objects of a kind give a role, kept from the store's own watch. What is given at an object holds for those below
 //! it, too.
 
+use self::sights::{Asking, Sights, Tree};
 use crate::follow::{FollowedIndex, Kept};
 use crate::role_changes::RoleChanges;
 use crate::roles::Role;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use store::{Entry, KindId, Revision, Store};
+
+mod sights;
 
 /// Steps upwards at most: a circle is for the ledger to refuse, and what is kept here may be a moment behind.
 const DEPTH_MAX: usize = 1024;
@@ -20,6 +23,8 @@ pub struct Giving {
     pub below: Box<str>,
     /// By the names of [`crate::people`], the highest role of each.
     pub people: BTreeMap<Box<str>, Role>,
+    /// How many people it lists, each as often as it does.
+    pub listed: usize,
 }
 
 impl Giving {
@@ -27,6 +32,7 @@ impl Giving {
     pub fn give(&mut self, person: Box<str>, role: Role) {
         let held = self.people.entry(person).or_insert(role);
         *held = role.max(*held);
+        self.listed = self.listed.saturating_add(1);
     }
 }
 
@@ -43,7 +49,10 @@ struct Given {
     objects: HashMap<Arc<str>, Giving>,
     below: HashMap<Box<str>, BTreeSet<Arc<str>>>,
     people: HashMap<Box<str>, BTreeMap<Arc<str>, Role>>,
+    /// How many people the objects of a tenant list together.
+    listed: HashMap<Box<str>, usize>,
     changes: RoleChanges,
+    sights: Sights,
 }
 
 /// What somebody is given in a tenant.
@@ -52,8 +61,14 @@ pub struct GivenInTenant {
     /// The highest role that he has somewhere in it.
     pub highest: Option<Role>,
     /// The objects at which he has one, and those below them; none is named for whom rules the tenant.
-    pub objects: BTreeSet<String>,
+    pub objects: Arc<BTreeSet<String>>,
 }
+
+/// The same by tenant.
+pub type GivenByTenant = BTreeMap<Arc<str>, GivenInTenant>;
+
+/// What gave way to something new, to be dropped when nobody waits for it.
+type Replaced = (Option<Giving>, Vec<Arc<BTreeSet<String>>>);
 
 impl Roster {
     /// Nobody yet. Who waits is told when he is given something else.
@@ -84,8 +99,18 @@ impl Roster {
     }
 
     /// What somebody of these names is given, by tenant: within one, or in all.
-    pub fn given(&self, people: &[Box<str>], within: Option<&str>) -> BTreeMap<Arc<str>, GivenInTenant> {
+    pub fn given(&self, people: &[Box<str>], within: Option<&str>) -> Arc<GivenByTenant> {
         self.0.read().given(people, within)
+    }
+
+    /// How many people the objects of a tenant list together.
+    pub fn listed(&self, tenant: &str) -> usize {
+        self.0.read().listed.get(tenant).copied().unwrap_or_default()
+    }
+
+    /// How many people an object lists.
+    pub fn listed_at(&self, object: &str) -> usize {
+        self.0.read().objects.get(object).map_or(0, |giving| giving.listed)
     }
 
     /// The highest role that these names have at an object, and its tenant; none if there is no such object.
@@ -112,8 +137,18 @@ impl FollowedIndex for Given {
     }
 
     fn take(&mut self, entry: &Entry, exists: bool) {
-        let giving = exists.then(|| (self.read)(&entry.key.name, &entry.body));
-        self.set(&entry.key.name, giving.filter(|giving| !giving.tenant.is_empty()));
+        drop(self.set(&entry.key.name, giving(self.read, entry, exists)));
+    }
+
+    /// Only whoever calls this changes it.
+    fn take_shared(kept: &Kept<Self>, entry: &Entry, exists: bool) {
+        let read = kept.read().read;
+        let new = giving(read, entry, exists);
+        let is_known = kept.read().objects.get(&entry.key.name) == new.as_ref();
+        if !is_known {
+            let replaced = kept.change(|given| given.set(&entry.key.name, new));
+            drop(replaced);
+        }
     }
 
     /// What was missed may concern anybody.
@@ -125,37 +160,66 @@ impl FollowedIndex for Given {
     }
 }
 
+/// What an object gives in its present state; none when it is gone, or of no tenant.
+fn giving(read: ReadGiving, entry: &Entry, exists: bool) -> Option<Giving> {
+    exists.then(|| read(&entry.key.name, &entry.body)).filter(|giving| !giving.tenant.is_empty())
+}
+
 impl Given {
     fn new(read: ReadGiving, changes: RoleChanges) -> Self {
         let (objects, below, people) = (HashMap::new(), HashMap::new(), HashMap::new());
-        Self { read, objects, below, people, changes }
+        let (listed, sights) = (HashMap::new(), Sights::default());
+        Self { read, objects, below, people, listed, changes, sights }
     }
 
-    fn given(&self, people: &[Box<str>], within: Option<&str>) -> BTreeMap<Arc<str>, GivenInTenant> {
-        let mut tenants: BTreeMap<Arc<str>, GivenInTenant> = BTreeMap::new();
+    fn given(&self, people: &[Box<str>], within: Option<&str>) -> Arc<GivenByTenant> {
+        let asking = Asking::new(people, within);
+        if let Some(given) = self.sights.of(&asking) {
+            return given;
+        }
+        let given = Arc::new(self.work_out(people, within));
+        self.sights.keep(asking, &given);
+        given
+    }
+
+    fn work_out(&self, people: &[Box<str>], within: Option<&str>) -> GivenByTenant {
+        let mut tenants: BTreeMap<&str, (Option<Role>, BTreeSet<&Arc<str>>)> = BTreeMap::new();
         for (object, role) in people.iter().filter_map(|person| self.people.get(person)).flatten() {
             let Some(giving) = self.objects.get(object) else { continue };
             if within.is_some_and(|tenant| tenant != &*giving.tenant) {
                 continue;
             }
-            let given = tenants.entry(Arc::from(&*giving.tenant)).or_default();
-            given.highest = given.highest.max(Some(*role));
+            let (highest, tops) = tenants.entry(&*giving.tenant).or_default();
+            *highest = (*highest).max(Some(*role));
             if *role != Role::Administrator {
-                self.with_those_below(object, &giving.tenant, &mut given.objects);
+                tops.insert(object);
             }
         }
-        tenants
+        let in_tenant = |(tenant, (highest, tops)): (&str, (Option<Role>, BTreeSet<&Arc<str>>))| {
+            let tenant: Arc<str> = Arc::from(tenant);
+            let objects = if tops.is_empty() {
+                Arc::default()
+            } else {
+                let tops = tops.into_iter().map(Arc::clone).collect();
+                let tree = Tree { tenant: Arc::clone(&tenant), tops };
+                self.sights.tree(tree, |tree| self.with_those_below(tree))
+            };
+            (tenant, GivenInTenant { highest, objects })
+        };
+        tenants.into_iter().map(in_tenant).collect()
     }
 
-    /// An object and those of its tenant that lie below it, each looked at once.
-    fn with_those_below(&self, object: &Arc<str>, tenant: &str, seen: &mut BTreeSet<String>) {
-        let mut next = vec![object];
+    /// The objects of a tenant that are at the top of its tree or below, each looked at once.
+    fn with_those_below(&self, tree: &Tree) -> BTreeSet<String> {
+        let mut seen = BTreeSet::new();
+        let mut next: Vec<&Arc<str>> = tree.tops.iter().collect();
         while let Some(object) = next.pop() {
-            let is_there = self.objects.get(object).is_some_and(|giving| &*giving.tenant == tenant);
+            let is_there = self.objects.get(object).is_some_and(|giving| *giving.tenant == *tree.tenant);
             if is_there && seen.insert(object.to_string()) {
                 next.extend(self.below.get(&**object).into_iter().flatten());
             }
         }
+        seen
     }
 
     fn at(&self, people: &[Box<str>], object: &str) -> Option<(Box<str>, Option<Role>)> {
@@ -174,44 +238,99 @@ impl Given {
     }
 
     /// Takes an object in its present state; none when it is gone.
-    fn set(&mut self, object: &Arc<str>, new: Option<Giving>) {
+    fn set(&mut self, object: &Arc<str>, new: Option<Giving>) -> Replaced {
         let old = self.objects.get(object);
         if old == new.as_ref() {
-            return;
+            return Replaced::default();
         }
-        let mut told: HashSet<Box<str>> = HashSet::new();
         let place = |giving: &Giving| (giving.tenant.clone(), giving.below.clone());
-        if old.map(place) != new.as_ref().map(place) {
-            // Whoever is given something above sees one object less, or one more.
-            told.extend(self.above(old));
-            told.extend(self.above(new.as_ref()));
+        let has_moved = old.map(place) != new.as_ref().map(place);
+        // What is filled aside has nobody who would have to be told.
+        let is_heard = !self.sights.is_empty() || !self.changes.is_empty();
+        let mut above = HashSet::new();
+        if has_moved && is_heard {
+            for giving in old.into_iter().chain(new.as_ref()) {
+                self.climb(&giving.below, &mut above);
+            }
         }
-        let people = |giving: Option<&Giving>| giving.map(|giving| giving.people.clone()).unwrap_or_default();
-        told.extend(people(old).into_keys());
-        told.extend(people(new.as_ref()).into_keys());
-        self.forget(object);
+        let old = self.forget(object);
         if let Some(new) = new {
-            if !new.below.is_empty() {
-                self.below.entry(new.below.clone()).or_default().insert(Arc::clone(object));
-            }
-            for (person, role) in &new.people {
-                self.people.entry(person.clone()).or_default().insert(Arc::clone(object), *role);
-            }
-            self.objects.insert(Arc::clone(object), new);
+            self.add(object, new);
         }
-        for person in told {
-            self.changes.tell(&person);
+        let trees = if is_heard {
+            self.tell(&Change { object, old: old.as_ref(), has_moved, above })
+        } else {
+            Vec::new()
+        };
+        (old, trees)
+    }
+
+    /// The names of an object and of all above it. A circle ends.
+    fn climb(&self, from: &str, names: &mut HashSet<Arc<str>>) {
+        let mut next = self.objects.get_key_value(from);
+        while let Some((name, giving)) = next {
+            if !names.insert(Arc::clone(name)) {
+                return;
+            }
+            next = self.objects.get_key_value(&*giving.below);
         }
     }
 
-    /// Whoever is given something above an object.
-    fn above(&self, giving: Option<&Giving>) -> Vec<Box<str>> {
-        let above = giving.into_iter().flat_map(|giving| self.upwards(&giving.below));
-        above.flat_map(|(_, giving)| giving.people.keys().cloned()).collect()
+    /// Forgets what has been worked out of those whom a change concerns, and tells those of them who wait. Nobody is named
+    /// here who does neither: above a project may be as many people as a tenant has.
+    fn tell(&self, change: &Change<'_>) -> Vec<Arc<BTreeSet<String>>> {
+        let Change { object, old, has_moved, above } = change;
+        let new = self.objects.get(*object);
+        let role = |giving: Option<&Giving>, person: &str| giving?.people.get(person).copied();
+        let is_concerned = |person: &str| {
+            let (before, after) = (role(*old, person), role(new, person));
+            // Whoever is given something above sees one object less, or one more.
+            before != after || *has_moved && (after.is_some() || self.is_given_one_of(person, above))
+        };
+        let parent = new.map_or("", |new| &*new.below);
+        // With an object comes or goes what lies below it.
+        let has_changed =
+            |tree: &BTreeSet<String>| *has_moved && (tree.contains(&***object) || tree.contains(parent));
+        let trees = self.sights.forget(is_concerned, has_changed);
+
+        let named = above.iter().filter_map(|name| self.objects.get(name)).chain(*old).chain(new);
+        let named = named.flat_map(|giving| giving.people.keys());
+        let waiting = self.changes.len();
+        if named.clone().take(waiting).count() == waiting {
+            self.changes.tell_those(is_concerned);
+            return trees;
+        }
+        for person in named.filter(|person| is_concerned(person)) {
+            self.changes.tell(person);
+        }
+        trees
     }
 
-    fn forget(&mut self, object: &Arc<str>) {
-        let Some(old) = self.objects.remove(object) else { return };
+    fn is_given_one_of(&self, person: &str, objects: &HashSet<Arc<str>>) -> bool {
+        let Some(given) = self.people.get(person) else { return false };
+        if given.len() < objects.len() {
+            given.keys().any(|object| objects.contains(object))
+        } else {
+            objects.iter().any(|object| given.contains_key(object))
+        }
+    }
+
+    fn add(&mut self, object: &Arc<str>, new: Giving) {
+        if !new.below.is_empty() {
+            self.below.entry(new.below.clone()).or_default().insert(Arc::clone(object));
+        }
+        for (person, role) in &new.people {
+            self.people.entry(person.clone()).or_default().insert(Arc::clone(object), *role);
+        }
+        if new.listed > 0 {
+            let listed = self.listed.entry(new.tenant.clone()).or_default();
+            *listed = listed.saturating_add(new.listed);
+        }
+        self.objects.insert(Arc::clone(object), new);
+    }
+
+    fn forget(&mut self, object: &Arc<str>) -> Option<Giving> {
+        let old = self.objects.remove(object)?;
         if let Some(below) = self.below.get_mut(&old.below) {
             below.remove(object);
             if below.is_empty() {
@@ -225,7 +344,24 @@ impl Given {
                 self.people.remove(person);
             }
         }
+        if let Some(listed) = self.listed.get_mut(&old.tenant) {
+            *listed = listed.saturating_sub(old.listed);
+            if *listed == 0 {
+                self.listed.remove(&old.tenant);
+            }
+        }
+        Some(old)
     }
+}
+
+/// What has become of an object.
+struct Change<'a> {
+    object: &'a Arc<str>,
+    old: Option<&'a Giving>,
+    /// Whether it lies elsewhere, has come or gone.
+    has_moved: bool,
+    /// What it lay below, and lies below.
+    above: HashSet<Arc<str>>,
 }
 
 #[cfg(test)]

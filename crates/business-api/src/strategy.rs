@@ -22,6 +22,8 @@ pub mod operator_act;
 pub mod tenant;
 /// What a tenant says of its projects.
 mod tenant_terms;
+/// How many people it lists.
+mod listed;
 /// Member clusters: what there is to give.
 pub mod member_cluster;
 /// Templates: what namespaces are given beside their quota.

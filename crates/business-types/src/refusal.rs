@@ -25,6 +25,8 @@ pub const PROJECT_OVERDRAWN: &str = "ProjectOverdrawn";
 pub const NO_CEILING: &str = "NoCeiling";
 /// A tenant that has as many objects, or as large ones, as a tenant may keep.
 pub const TENANT_FULL: &str = "TenantFull";
+/// A tenant whose objects list as many people as they may.
+pub const TOO_MANY_PEOPLE: &str = "TooManyPeople";
 /// A cluster that takes nothing new.
 pub const CLUSTER_CLOSED: &str = "ClusterClosed";
 
@@ -59,7 +61,7 @@ const AMOUNT: &[&str] = &[
 const SCOPE: &str = "metadata.namespace, spec.parentProjectName";
 
 /// All of them.
-pub const REASONS: [Reason; 13] = [
+pub const REASONS: [Reason; 14] = [
     Reason {
         name: QUOTA_EXCEEDED,
         code: 403,
@@ -156,6 +158,14 @@ pub const REASONS: [Reason; 13] = [
         fields: "metadata.name",
         keys: &["tenant", "what", "requested", "max"],
         next: "delete what nobody needs, or have an operator raise `--tenant-{what}-max` of business-api",
+    },
+    Reason {
+        name: TOO_MANY_PEOPLE,
+        code: 403,
+        when: "the projects and administrators of the tenant list as many people as a tenant may, each as often as he is listed",
+        fields: "spec.members, spec.access, spec.administrators",
+        keys: &["tenant", "requested", "max"],
+        next: "take people out of the lists of tenant {tenant} who need no role, or name groups in place of people",
     },
     Reason {
         name: CLUSTER_CLOSED,

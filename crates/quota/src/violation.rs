@@ -70,7 +70,7 @@ pub enum Violation {
         /// The missing ancestor.
         scope: Scope,
     },
-    /// The ancestors form a circle.
+    /// The ancestors form a circle, or are more than there may be.
     Cycle {
         /// The scope that closes the circle.
         scope: Scope,

@@ -37,7 +37,8 @@ DECLARE
     -- 2^63 - 1 whole units, the largest quantity: the limit of what is unlimited
     amount_max CONSTANT numeric := 9223372036854775807000000000;
     entries CONSTANT int := cardinality(e_op);
-    ancestors_max CONSTANT int := 1000;
+    -- scopes above an entry; decide_each says the same
+    ancestors_max CONSTANT int := 100;
     is_held boolean; is_importing boolean; fits boolean; written int := 0; steps int := 0;
     s_found boolean[]; s_tenant text[]; s_parent_kind smallint[]; s_parent text[];
     s_deleting boolean[]; s_locked boolean[]; s_gone boolean[];
@@ -125,7 +126,8 @@ BEGIN
                 WHERE o.kind = p_stands[k.kind] AND o.namespace = '' AND o.name = k.name COLLATE "C"
                 LIMIT 1) o ON true;
             steps := steps + 1;
-            fits := fits AND steps <= ancestors_max;
+            -- the scope itself is one, too
+            fits := fits AND steps < ancestors_max;
         END LOOP;
     END IF;
     IF fits AND cardinality(l_key) > 0 THEN

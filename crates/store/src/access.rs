@@ -35,7 +35,7 @@ pub enum Sight {
     /// All of it.
     Whole,
     /// These namespaces (for us: projects), as they were when the request came: what lies in them, and the cluster-scoped
-    /// objects that they are called after.
+    /// objects that they are called after. Those that share one list are equal without a look at it.
     Namespaces(Arc<BTreeSet<String>>),
 }
 

@@ -26,7 +26,7 @@ const STORED: StoredRow = StoredRow {
 
 const RIGHTS: &[Right] = &[Right::object(Role::Administrator, REVISE), Right::object(Role::View, READ)];
 
-fn resource(_directories: &Directories) -> Resource {
+fn resource(directories: &Directories) -> Resource {
     Resource {
         gvk: gvk(),
         plural: PLATFORMS,
@@ -42,7 +42,7 @@ fn resource(_directories: &Directories) -> Resource {
             kind: (STORED.kind)(),
             subresources: Vec::new(),
             server_fields: &[],
-            strategy: Arc::new(PlatformStrategy),
+            strategy: Arc::new(PlatformStrategy::new(directories.roles.clone())),
         })),
     }
 }

@@ -100,6 +100,8 @@ fn giving(_name: &str, body: &[u8]) -> Giving {
     for entry in spec.access.iter().filter(|entry| entry.cluster.is_empty()) {
         giving.give(people::subject(&entry.subject), entry.role.into());
     }
+    // The controller keeps them all.
+    giving.listed = spec.members.len().saturating_add(spec.access.len());
     giving
 }
 
@@ -149,7 +151,7 @@ mod tests {
             {"kind":"ServiceAccount","name":"a","namespace":"n","role":"edit"},
             {"kind":"ServiceAccount","name":"b","namespace":"n","cluster":"c1","role":"edit"}]}}"#;
         let given = giving("p", body);
-        assert_eq!((&*given.tenant, &*given.below), ("t", "q"));
+        assert_eq!((&*given.tenant, &*given.below, given.listed), ("t", "q", 5));
         let roles: Vec<(&str, Role)> = given.people.iter().map(|(name, role)| (&**name, *role)).collect();
         let expected = [
             ("\u{1}devs", Role::Admin),

@@ -28,6 +28,7 @@ const STORED: StoredRow = StoredRow {
 const RIGHTS: &[Right] = &[Right::object(Role::View, READ)];
 
 fn resource(directories: &Directories) -> Resource {
+    let Directories { clusters, levels, roles, .. } = directories.clone();
     Resource {
         gvk: gvk(),
         plural: TENANTS,
@@ -43,7 +44,7 @@ fn resource(directories: &Directories) -> Resource {
             kind: (STORED.kind)(),
             subresources: vec![Subresource::STATUS],
             server_fields: &[],
-            strategy: Arc::new(TenantStrategy::new(directories.clusters.clone(), directories.levels.clone())),
+            strategy: Arc::new(TenantStrategy::new(clusters, levels, roles)),
         })),
     }
 }

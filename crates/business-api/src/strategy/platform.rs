@@ -1,4 +1,5 @@
-use super::{TENANT, dash, rules, set_tenant, unreadable};
+use super::{TENANT, dash, listed, rules, set_tenant, unreadable};
+use crate::roles::Roles;
 use apiserver::resource::Column;
 use apiserver::strategy::{Strategy, WriteContext};
 use business_types::platform::{
@@ -21,8 +22,21 @@ pub const COLUMNS: &[Column] = &[
 ];
 
 /// Platforms: made by operators, one a tenant; the tenant's administrators say who they are.
-#[derive(Clone, Copy, Debug)]
-pub struct PlatformStrategy;
+#[derive(Clone, Debug)]
+pub struct PlatformStrategy {
+    roles: Roles,
+}
+
+impl PlatformStrategy {
+    /// `roles` tell how many people tenants list.
+    pub fn new(roles: Roles) -> Self {
+        Self { roles }
+    }
+
+    fn check_people(&self, old: Option<&Object>, object: &Object) -> Result<(), Status> {
+        listed::check(&self.roles, &group_resource(), object.text(TENANT), old, object).map(drop)
+    }
+}
 
 impl Strategy for PlatformStrategy {
     fn prepare_create(&self, cx: &mut WriteContext<'_>, object: &mut Object) -> Result<(), Status> {
@@ -33,7 +47,7 @@ impl Strategy for PlatformStrategy {
         if object.name().is_empty() && object.text(&["metadata", "generateName"]).is_empty() {
             object.set(&["metadata", "generateName"], json!(names::PLATFORM_NAME_PREFIX));
         }
-        Ok(())
+        self.check_people(None, object)
     }
 
     fn validate_create(&self, _cx: &mut WriteContext<'_>, object: &Object) -> FieldErrors {
@@ -51,7 +65,7 @@ impl Strategy for PlatformStrategy {
             let why = "platforms are changed by administrators of their tenant only";
             return Err(Status::forbidden(&group_resource(), old.name(), why));
         }
-        Ok(())
+        self.check_people(Some(old), object)
     }
 
     fn validate_update(&self, _cx: &mut WriteContext<'_>, old: &Object, object: &Object) -> FieldErrors {

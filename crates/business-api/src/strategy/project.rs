@@ -1,3 +1,4 @@
+use super::listed::{self, Coming};
 use super::namespace_template::{check_template, newly_named_template};
 use super::tenant_terms;
 use super::{
@@ -65,12 +66,22 @@ pub struct ProjectStrategy {
     levels: Levels,
     roles: Roles,
     finalizers: TenantFinalizers,
+    coming: Coming,
 }
 
 impl ProjectStrategy {
     /// A strategy over the known clusters; `roles` tell administrators from members.
     pub fn new(clusters: Clusters, levels: Levels, roles: Roles, finalizers: TenantFinalizers) -> Self {
-        Self { clusters, levels, roles, finalizers }
+        Self { clusters, levels, roles, finalizers, coming: Coming::default() }
+    }
+
+    /// A tenant lists so many people.
+    fn check_people(&self, old: Option<&Object>, object: &Object, dry_run: bool) -> Result<(), Status> {
+        let tenant = object.text(TENANT);
+        match listed::check(&self.roles, &group_resource(), tenant, old, object)? {
+            Some(growth) if !dry_run => self.coming.enter(&self.roles, tenant, object, &growth),
+            _ => Ok(()),
+        }
     }
 
     /// Errors for clusters that are named for the first time and that the tenant may not use.
@@ -251,13 +262,15 @@ impl Strategy for ProjectStrategy {
         if cx.part != Part::Main {
             return take_tenant(view, self.parent(object), object);
         }
+        let dry_run = cx.dry_run;
         Some(Box::pin(async move {
             check_template(view, &gvk(), object, newly_named_template(old, object)).await?;
             if let Some(taken) = take_tenant(view, self.parent(object), object) {
                 taken.await?;
             }
             tenant_terms::admit(view, old, object).await?;
-            self.check_growth(old, object)
+            self.check_growth(old, object)?;
+            self.check_people(old, object, dry_run)
         }))
     }
 

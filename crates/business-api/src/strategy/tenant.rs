@@ -1,9 +1,11 @@
+use super::listed;
 use super::namespace_template::{check_template, newly_named_template};
 use super::{by_operators, dash, ready, shares_by_cluster, unreadable};
 use crate::clusters::{ClusterGrowth, Clusters};
 use crate::levels::Levels;
 use crate::numbers::TENANT;
 use crate::refusal::{self, RefusedKind, RefusedObject};
+use crate::roles::Roles;
 use apiserver::resource::Column;
 use apiserver::strategy::{Strategy, WriteContext};
 use apiserver::{Part, View};
@@ -46,12 +48,13 @@ static REFUSED: RefusedKind = RefusedKind {
 pub struct TenantStrategy {
     clusters: Clusters,
     levels: Levels,
+    roles: Roles,
 }
 
 impl TenantStrategy {
-    /// `levels` tell how full clusters are.
-    pub fn new(clusters: Clusters, levels: Levels) -> Self {
-        Self { clusters, levels }
+    /// `levels` tell how full clusters are, `roles` how many people tenants list.
+    pub fn new(clusters: Clusters, levels: Levels, roles: Roles) -> Self {
+        Self { clusters, levels, roles }
     }
 
     /// A cluster that is cordoned or going takes nothing more.
@@ -137,6 +140,7 @@ impl Strategy for TenantStrategy {
         let named = newly_named_template(old, object);
         let looked_up = async move {
             check_template(view, &gvk(), object, named).await?;
+            listed::check(&self.roles, &group_resource(), object.name(), old, object)?;
             self.check_bounds(view, old, object).await
         };
         Some(looked_up.boxed())

@@ -31,17 +31,20 @@ fn clusters() -> Clusters {
     Clusters::of([("c1", of("*")), ("theirs", of("other"))])
 }
 
-fn projects() -> ProjectStrategy {
+fn roles() -> Roles {
     let projects = Roster::of_nobody();
     projects.set("top", "", "t", &[("u", Role::View)]);
     projects.set("ca", "top", "t", &[("u", Role::Admin)]);
-    let roles = Roles {
+    Roles {
         tenant_admin_group: "tenant-admins".to_owned(),
         projects,
         administrators: Vec::new(),
         tenant_grant: true,
-    };
-    ProjectStrategy::new(clusters(), Levels::default(), roles, TenantFinalizers::new(["mine".to_owned()]))
+    }
+}
+
+fn projects() -> ProjectStrategy {
+    ProjectStrategy::new(clusters(), Levels::default(), roles(), TenantFinalizers::new(["mine".to_owned()]))
 }
 
 fn namespaces() -> NamespaceStrategy {
@@ -148,7 +151,8 @@ fn a_platform_is_changed_by_whoever_rules_its_tenant() {
     };
     let tries = |caller: &Caller| {
         let changed = &mut platform(json!(["u"]));
-        PlatformStrategy.prepare_update(&mut context(caller), &platform(json!(["root"])), changed)
+        let strategy = PlatformStrategy::new(roles());
+        strategy.prepare_update(&mut context(caller), &platform(json!(["root"])), changed)
     };
     assert_eq!(tries(&caller(Some("t"), &[])).unwrap_err().code, 403);
     assert_eq!(tries(&caller(Some("other"), ADMIN)).unwrap_err().code, 403);

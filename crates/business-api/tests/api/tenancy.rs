@@ -457,3 +457,29 @@ async fn who_makes_a_project_below_his_own_sees_and_rules_it_at_once() {
     assert!(carols[1].get("/projects").await.names().is_empty(), "nobody any more, at once as well");
     world.assert_books_agree().await;
 }
+
+#[tokio::test]
+async fn a_tenant_lists_so_many_people_and_no_more() {
+    let world = World::new().await;
+    let admin = world.admin("acme");
+    let people: Vec<String> = (0..10_000).map(|number: u32| number.to_string()).collect();
+    let listing = |name: &str, people: &[String]| {
+        let mut body = project(name, json!({"pods": "1"}));
+        body["spec"]["members"] = json!(people);
+        body
+    };
+    for number in 0..20 {
+        admin.post("/projects", listing(&format!("p{number}"), &people)).await.expect(201);
+    }
+    // As long as a write is not heard of, who comes next is asked to come back.
+    let one_more = async || admin.post("/projects", listing("more", &people[..1])).await;
+    until("all are counted", async || one_more().await.code == 403).await;
+    let cause = json!({
+        "reason": "TooManyPeople", "field": "spec.members", "message": "tenant=acme requested=1 max=200000"
+    });
+    assert_eq!(one_more().await.body["details"]["causes"], json!([cause]));
+    assert_eq!(world.operator().patch("/projects/p1", json!({"spec": {"members": people}})).await.code, 200);
+    world.admin("globex").post("/projects", listing("theirs", &people)).await.expect(201);
+    admin.patch("/projects/p0", json!({"spec": {"members": []}})).await.expect(200);
+    until("there is room again", async || one_more().await.code == 201).await;
+}

@@ -319,6 +319,25 @@ async fn a_scope_is_not_its_own_ancestor_through_any_number_of_others() {
 }
 
 #[tokio::test]
+async fn nothing_new_lies_below_more_than_a_hundred_scopes() {
+    let kit = Kit::new().await;
+    let name = |level: usize| format!("p{level}");
+    let mut line = vec![kit.create(Object::project(&name(0), "", "c1:")).await.unwrap()];
+    for level in 1..=100 {
+        line.push(kit.create(Object::project(&name(level), &name(level - 1), "c1:")).await.unwrap());
+    }
+    assert_eq!(names(&refused(kit.create(Object::project("deeper", "p100", "c1:")).await)), ["Cycle"]);
+    assert_eq!(names(&refused(kit.create(Object::namespace("p100", "web", "c1:")).await)), ["Cycle"]);
+    kit.create(Object::namespace("p99", "web", "c1:")).await.unwrap();
+
+    // What is there stays, however deep it has come to lie.
+    kit.create(Object::project("top", "", "c1:")).await.unwrap();
+    kit.update(&line[0], |o| o.scope = "top".to_owned()).await.unwrap();
+    kit.update(&line[100], |_| ()).await.unwrap();
+    kit.check().await;
+}
+
+#[tokio::test]
 async fn a_missing_ancestor_is_refused() {
     let kit = Kit::new().await;
     kit.create(Object::project("a", "", "c1:")).await.unwrap();
