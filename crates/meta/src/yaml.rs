@@ -33,7 +33,7 @@ pub fn text(value: &impl Serialize) -> Result<String, serde_yaml_ng::Error> {
 fn mark(value: &mut Value) -> bool {
     match value {
         Value::String(text) => mark_text(text),
-        Value::Array(list) => list.iter_mut().fold(false, |any, item| mark(item) || any),
+        Value::Array(list) => list.iter_mut().map(mark).fold(false, std::ops::BitOr::bitor),
         Value::Object(map) => {
             let mut any = false;
             for (mut key, mut below) in std::mem::take(map) {

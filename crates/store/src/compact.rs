@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use tokio::time::Instant;
+use tokio::time::{Instant, MissedTickBehavior};
 
 /// Revisions deleted in one statement: bodies of 3 MiB each must not take longer than it may.
 const BATCH: i64 = 250;
@@ -45,8 +45,11 @@ pub(crate) async fn run(cache: Arc<CacheInner>) {
     let (mut samples, mut batches) = (Samples::default(), Samples::default());
     let mut epoch = cache.read().epoch;
     let mut every = tokio::time::interval(config.compact_every);
+    every.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
-        let now = every.tick().await;
+        // A tick tells when it was due, and a look that is late tells nothing of that time.
+        every.tick().await;
+        let now = Instant::now();
         let before = std::mem::replace(&mut epoch, cache.read().epoch);
         if before != epoch {
             (samples, batches) = (Samples::default(), Samples::default());

@@ -49,7 +49,7 @@ const DECLARE: &str = "WITH clock AS ( \
            ELSE greatest(v, $1) + $2 + (random() * $2)::bigint END, \
          epoch = gen_random_uuid(), held = true, held_reason = CASE \
          WHEN NOT held OR held_reason = 'objects were imported' THEN 'history has diverged' \
-         WHEN held_reason = 'an import is under way' OR held_reason LIKE '%history has diverged' THEN held_reason \
+         WHEN held_reason = 'an import is under way' OR held_reason = 'history has diverged' OR held_reason LIKE '%; history has diverged' THEN held_reason \
          ELSE held_reason || '; history has diverged' END \
        FROM clock WHERE id = 1 AND epoch = $3 RETURNING v) \
      UPDATE compaction SET compacted = greatest(compacted, moved.v) FROM moved WHERE compaction.id = 1";

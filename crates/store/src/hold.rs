@@ -10,6 +10,7 @@ use crate::{Access, Error, Revision, functions};
 use meta::quantity::{Format, Quantity};
 use quota::{Amounts, Claim, HoldState, Scope, ScopeKind};
 use sqlx::{AssertSqlSafe, PgConnection};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use uuid::Uuid;
 
@@ -134,6 +135,7 @@ impl Store {
     /// while an import is under way, which holds growth itself.
     pub async fn hold_growth(&self, access: &Access, reason: &str) -> Result<bool, Error> {
         operator(access)?;
+        let reason = of_operator(reason);
         let query = "UPDATE rev SET held = true, held_reason = $1 || CASE \
                WHEN held AND held_reason IN ($2, $3) THEN '; ' || held_reason \
                WHEN held AND held_reason LIKE '%; ' || $2 THEN '; ' || $2 \
@@ -141,7 +143,7 @@ impl Store {
                ELSE '' END \
              WHERE id = 1 AND NOT (held AND held_reason = $4)";
         let done = sqlx::query(query)
-            .bind(reason)
+            .bind(&*reason)
             .bind(DIVERGED)
             .bind(IMPORTED)
             .bind(IMPORTING)
@@ -150,7 +152,7 @@ impl Store {
             .map_err(|error| unavailable(&error))?;
         let held = done.rows_affected() == 1;
         if held {
-            tracing::warn!(actor = access.actor(), reason, "growth is held");
+            tracing::warn!(actor = access.actor(), reason = &*reason, "growth is held");
         }
         Ok(held)
     }
@@ -259,6 +261,12 @@ impl Store {
     pub(crate) async fn operate(&self) -> Result<PgConnection, Error> {
         connect::connect(self.url(), "store operator").await.map_err(|error| unavailable(&error))
     }
+}
+
+/// An operator's reason, told from what waits for an audit and from an import, whatever his words are.
+fn of_operator(reason: &str) -> Cow<'_, str> {
+    let is_marker = [DIVERGED, IMPORTED, IMPORTING].iter().any(|marker| reason.ends_with(marker));
+    if is_marker { Cow::Owned(format!("{reason}, says an operator")) } else { Cow::Borrowed(reason) }
 }
 
 impl HoldRow {

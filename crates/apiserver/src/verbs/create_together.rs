@@ -69,7 +69,7 @@ fn items(call: &Call<'_>, bytes: &[u8], media: Media) -> Result<Vec<Value>, Stat
         Some(Value::Array(items)) if items.len() > ITEMS_MAX => {
             Err(Status::too_large(format!("a list has at most {ITEMS_MAX} items")))
         }
-        Some(Value::Array(items)) => Ok(items),
+        Some(Value::Array(items)) if !items.is_empty() => Ok(items),
         _ => Err(bad("it has no items".to_owned())),
     }
 }

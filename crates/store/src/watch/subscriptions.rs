@@ -140,8 +140,10 @@ impl Subscriber {
         self.waker.wake();
     }
 
+    /// Whether all that was offered was taken. What an end has dropped was not.
     pub(crate) fn is_empty(&self) -> bool {
-        self.lock().items.is_empty()
+        let queue = self.lock();
+        queue.items.is_empty() && queue.ended.is_none()
     }
 
     pub(crate) fn poll_next(&self, cx: &Context<'_>) -> Poll<Result<WatchItem, WatchEnd>> {

@@ -239,6 +239,7 @@ async fn who_holds_growth_goes_on_holding_it() {
     for (held_for, told) in [
         ("maintenance", "maintenance; history has diverged"),
         ("maintenance; history has diverged", "maintenance; history has diverged"),
+        ("I fear history has diverged", "I fear history has diverged; history has diverged"),
         (importing, importing),
         (store::import::IMPORTED, DIVERGED),
     ] {

@@ -246,6 +246,7 @@ async fn a_slow_watcher_is_let_go_and_harms_nobody() {
     let query = watch(all(THINGS), WatchFrom::Now);
     let mut slow = fixture.cache.watch(&everything(), &query).await.unwrap();
     let mut quick = fixture.cache.watch(&everything(), &query).await.unwrap();
+    let before = fixture.cache.current_revision().await.unwrap();
     // Both wait for what happens.
     for watch in [&mut slow, &mut quick] {
         tokio::time::timeout(std::time::Duration::from_millis(1), watch.next()).await.unwrap_err();
@@ -260,6 +261,10 @@ async fn a_slow_watcher_is_let_go_and_harms_nobody() {
             last = entry.revision.0;
         }
     }
+    // What it was let go with was not taken, and is not promised.
+    slow.bookmark();
+    let WatchItem::Bookmark(promised) = slow.next().await.unwrap() else { panic!("no bookmark") };
+    assert_eq!(promised, before);
     assert!(matches!(slow.next().await, Err(WatchEnd::Slow)));
     assert!(matches!(slow.next().await, Err(WatchEnd::Slow)));
 }

@@ -269,7 +269,7 @@ async fn of_several_that_are_held_for_a_place_one_has_the_claim() {
 async fn growth_goes_on_after_the_audit_of_the_same_history_only() {
     let (kit, _web) = sample().await;
     let diverged = store::divergence::DIVERGED;
-    assert!(kit.store.hold_growth(&kit.access, diverged).await.unwrap());
+    corrupt(&kit, "UPDATE rev SET held = true, held_reason = 'history has diverged'").await;
     let hold = kit.store.growth_hold(&kit.access).await.unwrap().unwrap();
     assert!(hold.waits_for_audit());
     for reason in ["investigating", "still investigating"] {
@@ -300,6 +300,20 @@ async fn growth_is_held_with_a_reason_until_it_is_released() {
     assert_eq!(kit.store.go_on(&kit.access).await.unwrap(), None);
     kit.create(Object::namespace("q", "b", "c1: cpu=1")).await.unwrap();
     kit.check().await;
+}
+
+#[tokio::test]
+async fn what_an_operator_says_is_never_taken_for_what_waits_for_an_audit() {
+    let (kit, _web) = sample().await;
+    for words in [store::divergence::DIVERGED, store::import::IMPORTED, store::import::IMPORTING] {
+        for reason in [words.to_owned(), format!("I fear that; {words}")] {
+            assert!(kit.store.hold_growth(&kit.access, &reason).await.unwrap());
+            let held = kit.store.growth_hold(&kit.access).await.unwrap().unwrap();
+            assert_eq!(held.reason, format!("{reason}, says an operator"));
+            assert!(!held.waits_for_audit() && !held.is_import());
+            assert_eq!(kit.store.go_on(&kit.access).await.unwrap(), None);
+        }
+    }
 }
 
 /// Every replica audits: what two have found missing in the same state is missing once.
