@@ -112,7 +112,7 @@ mod tests {
         for quoted in ["true", "12", "1.5", "017", "~", ""] {
             assert_eq!(text(&json!([quoted])).unwrap(), format!("- '{quoted}'\n"));
         }
-        assert_eq!(text(&json!({"b": true, "n": 5, "z": null})).unwrap(), "b: true\nn: 5\nz: null\n");
+        assert_eq!(text(&json!({"b": true, "m": 5, "z": null})).unwrap(), "b: true\nm: 5\nz: null\n");
     }
 
     #[test]

@@ -18,7 +18,8 @@ async fn the_revision_of_an_object_that_is_gone_does_not_hinder_the_new_one() {
     let (code, made) = apply("1").await;
     assert_eq!(code, 201, "{made}");
     assert_ne!(made["metadata"]["resourceVersion"], "1");
-    assert_eq!(apply("0").await.0, 409, "now it is a condition");
+    assert_eq!(apply("1").await.0, 409, "now it is a condition");
+    assert_eq!(apply("0").await.0, 422, "as in an update");
 }
 
 #[tokio::test]
