@@ -177,8 +177,8 @@ impl Strategy for ItemStrategy {
         None
     }
 
-    fn account(&self, _: &Object) -> Result<Account, Status> {
-        Ok(Account::default())
+    fn account(&self, object: &Object) -> Result<Account, Status> {
+        Ok(Account { deleting: object.is_deleting(), ..Account::default() })
     }
 
     fn refusal(&self, _: &WriteContext<'_>, object: &Object, _: &[Violation]) -> Status {

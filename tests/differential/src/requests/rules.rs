@@ -260,6 +260,7 @@ const RULES: &[Rule] = &[
                 "must specify a phase",
                 "RFC 1123 label",
                 "must not contain dots",
+                "must not contain control characters",
             ];
             if ours.code == 422 && own.iter().any(|words| ours.body.to_string().contains(words)) {
                 accept(ours, theirs);
@@ -395,10 +396,12 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "which fault is told first",
-        why: "of a form that cannot be had and a fault in the URL either may be told",
+        why: "of a form that cannot be had and a fault in the URL either may be told, and of a body's missing apiVersion and its doubled fields",
         settle: |_, _, ours, theirs| {
             let unacceptable = ours.code == 406 || theirs.code == 406;
-            if unacceptable && !ours.succeeded() && !theirs.succeeded() {
+            let doubled =
+                ours.message().contains("duplicate field") && theirs.message().contains("is missing in");
+            if (unacceptable || doubled) && !ours.succeeded() && !theirs.succeeded() {
                 accept(ours, theirs);
             }
         },
