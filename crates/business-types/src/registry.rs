@@ -17,7 +17,7 @@ mod validation;
 pub use account::{ChargedRegistryObject, costs, prefix};
 pub use manifest::{AND_MORE, ManifestName, UNTAGGED_MAX, is_digest};
 pub use schema::{spec_schema, status_schema};
-pub use validation::{limits, object, object_status, object_update};
+pub use validation::{is_repository_component, limits, object, object_status, object_update};
 
 /// The domain of the quota ledger that the registry is. No member cluster has this name.
 pub const REGISTRY_DOMAIN: &str = "registry";

@@ -1,3 +1,6 @@
+/// What is found, whatever is listed.
+mod found;
+
 use crate::controller::Controller as _;
 use crate::error::Error;
 use crate::fixtures::amounts;

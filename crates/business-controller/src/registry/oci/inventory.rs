@@ -5,7 +5,7 @@ use super::calls::{Call, Http};
 use super::references::References;
 use crate::error::{CallFailure, Error};
 use crate::registry::backend::{Measured, RegistryPlace, TOO_MUCH};
-use business_types::registry::{ManifestName, is_digest};
+use business_types::registry::{ManifestName, is_digest, is_repository_component};
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use http::{Method, StatusCode};
 use serde::Deserialize;
@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Repositories, or tags of one, that a page has.
-const PAGE: usize = 500;
+const PAGE: usize = if cfg!(test) { 50 } else { 500 };
 /// Pages that are read of one list.
 const PAGES_MAX: usize = 200;
 /// Manifests of a repository that are looked at before some of it is removed: of a page of tags, and of what was seen before,
@@ -428,14 +428,20 @@ struct Tags {
 
 /// The names of repositories below a prefix, and whether that is all of them. Registries sort them by bytes, or by parts: what
 /// begins with the prefix stands together in either order.
+///
+/// It begins behind a name that none can have and that sorts before all below the prefix. Behind the prefix itself distribution
+/// 3 begins in its storage at `PREFIX/_manifests`, and passes over each part that begins with a digit. Registries that take
+/// only the name of a repository that is there (Harbor) take neither.
 async fn list_repositories(http: &Http, prefix: &str) -> Result<(Vec<String>, bool), Error> {
-    let mut path = format!("/v2/_catalog?n={PAGE}&last={prefix}");
+    let mut path = format!("/v2/_catalog?n={PAGE}&last={prefix}/-");
     let (mut found, below) = (Vec::new(), format!("{prefix}/"));
+    // Where a page ends at a repository with a tag `_manifests`, distribution has `REPOSITORY/_manifests/tags` on the next one.
+    let is_ours = |name: &String| name.starts_with(&below) && name.split('/').all(is_repository_component);
     for _page in 0..PAGES_MAX {
         let (page, next) = catalogue(http, path).await?;
         let names = page.repositories.unwrap_or_default();
         let is_past = names.last().is_none_or(|last| !last.starts_with(prefix) && last.as_str() > prefix);
-        found.extend(names.into_iter().filter(|name| name.starts_with(&below)));
+        found.extend(names.into_iter().filter(is_ours));
         match next.filter(|_| !is_past) {
             Some(next) => path = next,
             None => return Ok((found, true)),
