@@ -1,5 +1,6 @@
 //! A registry, whatever its sort.
 
+use super::turns::Turns;
 use crate::error::Error;
 use business_types::registry::{ManifestName, RegistryBackend, RegistryRecord};
 use futures_util::future::BoxFuture;
@@ -21,6 +22,8 @@ pub struct Registry {
     pub grace: Duration,
     /// Time between two measurements of an object that nothing is heard of.
     pub scan_period: Duration,
+    /// Whose objects are worked on.
+    pub turns: Turns,
 }
 
 /// What there is to know of an object when its registry is called.

@@ -27,6 +27,10 @@ const MANIFESTS_MAX: usize = 100_000;
 const REMEMBERED_MAX: usize = 200_000;
 /// Digests that manifests name, of a repository, and of blobs below one prefix: their authors have them name what they like.
 const NAMED_MAX: usize = 1_000_000;
+/// Digests that one manifest names, where all is looked through: each is asked for. No image has as many.
+const MANIFEST_NAMES_MAX: usize = 10_000;
+/// Calls that are prepared at a time.
+const TOGETHER: usize = 1_000;
 /// A manifest that names more is read anew each time.
 const REMEMBERED_NAMES_MAX: usize = 256;
 
@@ -185,11 +189,14 @@ pub async fn read(http: &Http, known: &Known, place: &RegistryPlace) -> Result<I
         let named: BTreeSet<&String> =
             manifests.values().flat_map(|manifest| &manifest.names.blobs).collect();
         let is_counted = |digest: &str| blobs.contains_key(digest) || manifests.contains_key(digest);
-        let asked = named.into_iter().filter(|digest| !is_counted(digest));
-        let sizes: Vec<_> = asked.map(|digest| size_of(http, known, &repository, digest)).collect();
-        let sizes: Vec<_> = stream::iter(sizes).buffer_unordered(PARALLEL).try_collect().await?;
-        // What is not there may be in another repository, and counts then.
-        blobs.extend(sizes.into_iter().flatten());
+        let asked: Vec<&String> = named.into_iter().filter(|digest| !is_counted(digest)).collect();
+        for some in asked.chunks(TOGETHER) {
+            let sizes: Vec<_> =
+                some.iter().map(|digest| size_of(http, known, &repository, digest)).collect();
+            let sizes: Vec<_> = stream::iter(sizes).buffer_unordered(PARALLEL).try_collect().await?;
+            // What is not there may be in another repository, and counts then.
+            blobs.extend(sizes.into_iter().flatten());
+        }
         blobs.extend(manifests.iter().map(|(digest, manifest)| (digest.clone(), manifest.bytes)));
         let digests: BTreeSet<String> = manifests.into_keys().collect();
         if !digests.is_empty() {
@@ -320,6 +327,11 @@ async fn manifests_of(
         while let Some(answer) = read.try_next().await? {
             let Some((digest, manifest)) = answer else { continue };
             names = names.saturating_add(manifest.names.count());
+            if extent == Extent::Whole && manifest.names.count() > MANIFEST_NAMES_MAX {
+                let message =
+                    format!("{repository}@{digest} names more than {MANIFEST_NAMES_MAX} digests");
+                return Err(too_much(&message));
+            }
             if names > NAMED_MAX {
                 let message = format!("the manifests in {repository} name more than {NAMED_MAX} digests");
                 return Err(too_much(&message));
