@@ -236,14 +236,14 @@ pub async fn repositories(
     Ok((repositories, are_all))
 }
 
-/// The digests of manifests of a repository: of all, unless there are many. They are remembered until they answer no more: what
-/// an index names is not found without it.
+/// The digests of manifests of a repository: of all, unless there are many; what others name before those. They are remembered
+/// until they answer no more: what an index names is not found without it.
 pub async fn digests(
     http: &Http,
     known: &Known,
     place: &RegistryPlace,
     repository: &str,
-) -> Result<BTreeSet<String>, Error> {
+) -> Result<Vec<Vec<String>>, Error> {
     let before = before(known, place, repository);
     let tagged = some_tagged(http, repository).await?;
     let Manifests { manifests, gone, untagged: _ } =
@@ -252,9 +252,49 @@ pub async fn digests(
     if !gone.is_empty() {
         confirm(http).await?;
     }
-    let digests: BTreeSet<String> = manifests.into_keys().collect();
-    known.sees(&place.prefix(), repository, digests.clone(), &gone);
-    Ok(digests)
+    let waves = waves(&manifests);
+    known.sees(&place.prefix(), repository, manifests.into_keys().collect(), &gone);
+    Ok(waves)
+}
+
+/// The digests in the order in which they go: what is named before what names it, deepest first. Where a removal is cut its
+/// next leader finds what is left.
+fn waves(manifests: &BTreeMap<String, Arc<Manifest>>) -> Vec<Vec<String>> {
+    let mut parents: HashMap<&str, Vec<&str>> = HashMap::new();
+    // How many of what it names are in no wave yet.
+    let mut left: HashMap<&str, usize> = HashMap::new();
+    let mut wave: Vec<&str> = Vec::new();
+    for (digest, manifest) in manifests {
+        let mut count: usize = 0;
+        for child in manifest.names.children.iter().filter(|child| manifests.contains_key(*child)) {
+            parents.entry(child.as_str()).or_default().push(digest.as_str());
+            count = count.saturating_add(1);
+        }
+        if count == 0 {
+            wave.push(digest.as_str());
+        } else {
+            left.insert(digest.as_str(), count);
+        }
+    }
+    let mut waves: Vec<Vec<String>> = Vec::new();
+    while !wave.is_empty() {
+        let mut next: Vec<&str> = Vec::new();
+        for parent in wave.iter().filter_map(|digest| parents.get(digest)).flatten() {
+            let Some(count) = left.get_mut(parent) else { continue };
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                left.remove(parent);
+                next.push(*parent);
+            }
+        }
+        waves.push(wave.iter().map(|digest| (*digest).to_owned()).collect());
+        wave = next;
+    }
+    // No content names itself; what a registry has so goes last.
+    if !left.is_empty() {
+        waves.push(left.into_keys().map(str::to_owned).collect());
+    }
+    waves
 }
 
 /// Whether it is the registry that answers: it has a catalogue.

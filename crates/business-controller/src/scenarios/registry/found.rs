@@ -40,3 +40,17 @@ async fn a_tag_that_a_registry_takes_for_a_directory_of_its_own_leads_nowhere() 
     }
     assert_eq!(scene.registry.count("t/web/"), 0);
 }
+
+#[tokio::test]
+async fn what_an_index_names_goes_before_it_for_nothing_else_leads_there() {
+    let scene = Scene::new().await;
+    scene.pass().await.unwrap();
+    let children = scene.registry.push_index("t/web/a", "v1", &[100, 200, 300]);
+    scene.is_deleted();
+    scene.world.server.clock.advance(200 * SECOND);
+    scene.pass().await.unwrap();
+    let deletes = scene.registry.deletes();
+    assert_eq!(deletes.len(), 4);
+    let is_child = |call: &String| children.iter().any(|child| call.ends_with(child.as_str()));
+    assert!(deletes[..3].iter().all(is_child) && !is_child(&deletes[3]), "{deletes:?}");
+}
