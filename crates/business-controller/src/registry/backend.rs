@@ -78,8 +78,9 @@ pub enum RegistryState {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Measured {
     pub bytes: u64,
-    /// What of it has no tag, neither itself nor an index that names it.
-    pub untagged: BTreeSet<ManifestName>,
+    /// What of it has no tag, neither itself nor an index that names it; behind that, as far as there is room, what has one: it may
+    /// lose it while nobody looks.
+    pub untagged: Vec<ManifestName>,
 }
 
 /// How far a removal has come.

@@ -5,7 +5,7 @@ use super::calls::{Call, Http};
 use super::references::References;
 use crate::error::{CallFailure, Error};
 use crate::registry::backend::{Measured, RegistryPlace, TOO_MUCH};
-use business_types::registry::{ManifestName, is_digest, is_repository_component};
+use business_types::registry::{ManifestName, UNTAGGED_MAX, is_digest, is_repository_component};
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use http::{Method, StatusCode};
 use serde::Deserialize;
@@ -29,6 +29,8 @@ const REMEMBERED_MAX: usize = 200_000;
 const NAMED_MAX: usize = 1_000_000;
 /// Digests that one manifest names, where all is looked through: each is asked for. No image has as many.
 const MANIFEST_NAMES_MAX: usize = 10_000;
+/// Manifests that are told of an object, as long as all that have no tag are among them.
+const TOLD_MAX: usize = if cfg!(test) { 4 } else { UNTAGGED_MAX };
 /// Calls that are prepared at a time.
 const TOGETHER: usize = 1_000;
 /// A manifest that names more is read anew each time.
@@ -176,10 +178,13 @@ pub async fn read(http: &Http, known: &Known, place: &RegistryPlace) -> Result<I
     let are_named = !repositories.is_empty();
     let mut found = Inventory::default();
     let mut blobs: HashMap<String, u64> = HashMap::new();
+    let mut with_tags: Vec<ManifestName> = Vec::new();
     for repository in repositories {
         let before = before(known, place, &repository);
         let tags = list_tags(http, &repository).await?;
         let tagged = existing(http, &repository, tags, usize::MAX).await?;
+        let room = TOLD_MAX.saturating_sub(with_tags.len());
+        with_tags.extend(tagged.iter().take(room).filter_map(|digest| ManifestName::new(&repository, digest)));
         let Manifests { manifests, untagged, gone: _ } =
             manifests_of(http, known, &repository, tagged, before, Extent::Whole).await?;
         found
@@ -213,6 +218,8 @@ pub async fn read(http: &Http, known: &Known, place: &RegistryPlace) -> Result<I
     if are_named && found.is_empty() {
         confirm(http).await?;
     }
+    let room = TOLD_MAX.saturating_sub(found.measured.untagged.len());
+    found.measured.untagged.extend(with_tags.into_iter().take(room));
     found.measured.bytes = blobs.into_values().fold(0, u64::saturating_add);
     let below = Below { repositories: found.repositories.clone(), round: None };
     lock(&known.below).insert(prefix.to_owned(), below);

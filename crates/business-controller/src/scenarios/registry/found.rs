@@ -54,3 +54,16 @@ async fn what_an_index_names_goes_before_it_for_nothing_else_leads_there() {
     let is_child = |call: &String| children.iter().any(|child| call.ends_with(child.as_str()));
     assert!(deletes[..3].iter().all(is_child) && !is_child(&deletes[3]), "{deletes:?}");
 }
+
+#[tokio::test]
+async fn what_loses_its_tag_while_the_leader_changes_counts() {
+    let scene = Scene::new().await;
+    scene.pass().await.unwrap();
+    scene.registry.push("t/web/a", "latest", 100);
+    scene.pass().await.unwrap();
+    scene.registry.push("t/web/a", "latest", 200);
+    let scene = scene.succeeded().await;
+    scene.pass().await.unwrap();
+    let kept = 100 + 200 + 10 + scene.registry.manifest_bytes("t/web/a");
+    assert_eq!(scene.status()["used"]["requests.storage"], kept.to_string());
+}
