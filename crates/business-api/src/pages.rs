@@ -104,9 +104,9 @@ impl RegistryPages<'_> {
     }
 
     fn events(self, account: RegistryAccount, prefixes: Vec<Prefixes>, unread: Counter) -> EventsPage {
-        let (heard, told) = Heard::channel();
+        let heard = Heard::default();
         let marker = Marker { store: self.store.clone(), kinds: self.kinds, clock: self.clock.clone() };
-        self.tasks.spawn("events of the registry", marker.clone().run(told));
+        self.tasks.spawn("events of the registry", marker.clone().run(heard.clone()));
         EventsPage { account, prefixes, heard, marker, unread, reading: Mutex::default() }
     }
 }

@@ -6,6 +6,8 @@ pub mod kind;
 pub mod scans;
 /// A registry, whatever its sort.
 pub mod backend;
+/// How much of the work is one tenant's at a time.
+pub mod turns;
 /// Leave to write to one.
 pub mod writes;
 /// TKE's registry API.
@@ -25,7 +27,7 @@ use crate::kinds::{ObjectKey as _, ProjectKey, View, ViewChange};
 use crate::objects::Tabled;
 use crate::outcome::PassOutcome;
 use crate::project::wake::wake_project;
-use crate::queue::Lane;
+use crate::queue::{Lane, Place};
 use backend::{Backend, Content, Provided, RegistryPlace, RegistryState, TOO_MUCH};
 use business_types::condition::{self, REGISTRY_REACHABLE, reason};
 use business_types::registry::{ManifestName, RegistryKind, RegistryRecord};
@@ -35,6 +37,7 @@ use scans::Scans;
 use status::{Measurement, Sight};
 use std::collections::BTreeSet;
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// The group of the registry in the queue: no member cluster has this name.
 const GROUP: &str = business_types::registry::REGISTRY_DOMAIN;
@@ -46,6 +49,8 @@ const UNMEASURED_PERIOD: Duration = Duration::from_mins(1);
 const WORK_MAX: Duration = Duration::from_secs(100);
 /// How often to try what cannot be measured, which costs the registry most.
 const BEYOND_MEASURE_PERIOD: Duration = Duration::from_mins(5);
+/// How soon to look again at what is of a tenant with too much under way.
+const TURN_PERIOD: Duration = Duration::from_secs(5);
 
 const PROVIDED: Topic = Topic::normal("Provisioned", "Provision");
 const FAILED: Topic = Topic::warning("Failed", "Provision");
@@ -80,6 +85,9 @@ where
             Self::cache(&cx.objects).memory.forget(key);
             return Ok(PassOutcome::Skipped);
         };
+        let Some(_turn) = cx.registry.turns.take(&object.spec.tenant_id) else {
+            return Ok(PassOutcome::WaitingFor(TURN_PERIOD));
+        };
         if object.is_deleting() { cleanup::run(cx, &object).await } else { pass(cx, &object).await }
     }
 
@@ -109,7 +117,8 @@ fn wake<K: RegistryKind>(cx: &Context, object: &RegisteredView<K>, lane: Lane)
 where
     Registered<K>: OfContent,
 {
-    cx.wake(&Registered::<K>::queued(object.key.clone()), GROUP, lane, Duration::ZERO);
+    let place = Place { group: GROUP, owner: &object.spec.tenant_id };
+    cx.wake(&Registered::<K>::queued(object.key.clone()), place, lane, Duration::ZERO);
 }
 
 /// What the registry is told of an object.
@@ -178,6 +187,11 @@ where
     }
     Ok(match sight {
         Sight::Refused(_) => PassOutcome::Refused,
+        // It may have changed meanwhile.
+        Sight::There { measured: Measurement::NotDue, .. } => {
+            let rest = scans.rest(&object.key).or_else(|| scans.wait(&object.key));
+            PassOutcome::WaitingFor(rest.unwrap_or_default())
+        }
         // What was written is looked at again when it is to be measured, which may be at once.
         _ => PassOutcome::WaitingFor(scans.wait(&object.key).unwrap_or_default()),
     })
@@ -222,7 +236,8 @@ where
     let has_changed = object.status.beyond_measure().is_none()
         && object.annotations.get(names::REGISTRY_CHANGED_ANNOTATION)
             != object.status.measured_change.as_ref();
-    let measured = if has_changed || scans.wait(&object.key).is_none() {
+    let is_due = has_changed || scans.wait(&object.key).is_none();
+    let measured = if is_due && scans.rest(&object.key).is_none() {
         measure(backend, place, scans, &object.key).await?
     } else {
         Measurement::NotDue
@@ -238,8 +253,12 @@ async fn measure(
     scans: &Scans,
     key: &ProjectKey,
 ) -> Result<Measurement, Error> {
+    let begun = Instant::now();
     match tokio::time::timeout(WORK_MAX, backend.measure(place)).await {
-        Ok(Ok(told)) => Ok(told.map_or(Measurement::NotTold, Measurement::Of)),
+        Ok(Ok(told)) => {
+            scans.took(key, begun.elapsed());
+            Ok(told.map_or(Measurement::NotTold, Measurement::Of))
+        }
         Ok(Err(Error::Registry(CallFailure::Refused { code: TOO_MUCH, message }))) => {
             Ok(Measurement::Beyond(format!("what is kept cannot be measured: {message}")))
         }

@@ -24,6 +24,7 @@ use crate::registry::backend::Registry;
 use crate::registry::oci::OciRegistry;
 use crate::registry::oci::calls::{Http, Site};
 use crate::registry::tke::TkeRegistry;
+use crate::registry::turns::Turns;
 use crate::seal::Seals;
 use crate::seal::keeper::Keeper;
 use crate::shares::candidate::Candidate;
@@ -155,6 +156,7 @@ async fn registry(config: &RegistryConfig, fence: &Arc<Fence>) -> Result<Registr
         pull_host: config.pull_host()?,
         grace: config.registry_grace,
         scan_period: config.registry_scan_period,
+        turns: Turns::default(),
     })
 }
 

@@ -17,7 +17,7 @@ mod validation;
 pub use account::{ChargedRegistryObject, costs, prefix};
 pub use manifest::{AND_MORE, ManifestName, UNTAGGED_MAX, is_digest};
 pub use schema::{spec_schema, status_schema};
-pub use validation::{limits, object, object_status, object_update};
+pub use validation::{is_repository_component, limits, object, object_status, object_update};
 
 /// The domain of the quota ledger that the registry is. No member cluster has this name.
 pub const REGISTRY_DOMAIN: &str = "registry";
@@ -104,8 +104,8 @@ pub struct RegistryStatus {
     /// What is kept, as last measured; absent until then.
     #[serde(skip_serializing_if = "ResourceList::is_empty")]
     pub used: ResourceList,
-    /// Manifests that count and have no tag, as last measured: no list of the registry shows them. At most
-    /// [`UNTAGGED_MAX`].
+    /// Manifests that count, as last measured: those without a tag, which no list of the registry shows, and behind them others that
+    /// may lose theirs. At most [`UNTAGGED_MAX`].
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub untagged: Vec<String>,
     /// The mark of a change ([`crate::names::REGISTRY_CHANGED_ANNOTATION`]) that the last measurement followed.

@@ -136,12 +136,17 @@ impl EventsPage {
         }
         for (prefix, manifests) in &pushed {
             for owner in self.owners(*prefix) {
+                // Who pushes the same again and again keeps nobody waiting with a write for each.
+                if self.marker.keeps(&owner, manifests).await && self.heard.tell(&owner, manifests) {
+                    continue;
+                }
                 let stored = self.marker.pushed(&owner, manifests).await;
                 stored.map_err(|error| Status::unavailable(error.to_string(), 1))?;
             }
         }
         for owner in changed.into_iter().flat_map(|prefix| self.owners(prefix)) {
-            self.heard.tell(owner);
+            // Where it finds no room the next measurement by time sees the change.
+            self.heard.tell(&owner, &BTreeSet::new());
         }
         Ok(())
     }

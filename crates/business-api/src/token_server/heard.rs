@@ -5,21 +5,31 @@ use meta::object::Object;
 use meta::time;
 use runtime::Clock;
 use serde_json::json;
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use store::model::{Before, Change, Growth, NewState, Write};
 use store::read::At;
 use store::{Access, Error, Key, Revision, Store};
-use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::sync::Notify;
 
-/// Objects that wait to be marked. Of those that find no room the next measurement by time sees the change.
+/// Objects that wait to be marked.
 const WAITING_MAX: usize = 1024;
 /// What the registry tells within this time is one mark an object.
 const TOGETHER: Duration = Duration::from_secs(1);
 
 /// Tells the controller what has changed in the registry, by a mark at the object: it measures what is kept below its prefix.
-#[derive(Clone, Debug)]
-pub struct Heard(Sender<Key>);
+/// Its clones are the same.
+#[derive(Clone, Debug, Default)]
+pub struct Heard(Arc<Waiting>);
+
+/// What waits to be marked.
+#[derive(Debug, Default)]
+struct Waiting {
+    /// By object what was pushed to it.
+    objects: Mutex<HashMap<Key, BTreeSet<ManifestName>>>,
+    is_some: Notify,
+}
 
 /// How often a mark is tried when somebody else is faster.
 const TRIES: usize = 5;
@@ -36,37 +46,53 @@ pub struct Marker {
 }
 
 impl Heard {
-    /// Where changes are told, and where they come out.
-    pub fn channel() -> (Self, Receiver<Key>) {
-        let (sender, receiver) = channel(WAITING_MAX);
-        (Self(sender), receiver)
+    /// Something below the object's prefix has changed, by these pushes among others. Whether there is room for it.
+    pub fn tell(&self, object: &Key, pushed: &BTreeSet<ManifestName>) -> bool {
+        let mut objects = self.lock();
+        let (count, known) = (objects.len(), objects.get(object));
+        let names = known.map_or(0, BTreeSet::len).saturating_add(pushed.len());
+        if known.is_none() && count >= WAITING_MAX || names > UNTAGGED_MAX {
+            tracing::debug!("too many changes of the registry wait to be told");
+            return false;
+        }
+        objects.entry(object.clone()).or_default().extend(pushed.iter().cloned());
+        drop(objects);
+        self.0.is_some.notify_one();
+        true
     }
 
-    /// Something below the object's prefix has changed.
-    pub fn tell(&self, object: Key) {
-        if self.0.try_send(object).is_err() {
-            tracing::debug!("too many changes of the registry wait to be told");
-        }
+    fn take(&self) -> HashMap<Key, BTreeSet<ManifestName>> {
+        std::mem::take(&mut *self.lock())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Key, BTreeSet<ManifestName>>> {
+        self.0.objects.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Marker {
     /// Writes what is heard, for ever.
-    pub async fn run(self, mut heard: Receiver<Key>) {
-        while let Some(first) = heard.recv().await {
+    pub async fn run(self, heard: Heard) {
+        loop {
+            heard.0.is_some.notified().await;
             tokio::time::sleep(TOGETHER).await;
-            let mut objects = HashSet::from([first]);
-            while let Ok(next) = heard.try_recv() {
-                objects.insert(next);
-            }
-            for object in objects {
-                // What cannot be written is measured by time.
-                if let Err(error) = self.pushed(&object, &BTreeSet::new()).await {
-                    tracing::debug!(name = &*object.name, %error, "a change of the registry is not told");
+            for (object, pushed) in heard.take() {
+                let Err(error) = self.pushed(&object, &pushed).await else { continue };
+                tracing::debug!(name = &*object.name, %error, "a change of the registry is not told");
+                // Whatever else cannot be written is measured by time.
+                if !pushed.is_empty() {
+                    heard.tell(&object, &pushed);
                 }
             }
         }
-        std::future::pending::<()>().await;
+    }
+
+    /// Whether all of these are kept at the object until they are measured, by what is known here. A measurement that is under way
+    /// may not have found them: they have to be told with the next mark.
+    pub async fn keeps(&self, key: &Key, pushed: &BTreeSet<ManifestName>) -> bool {
+        let access = Access::internal("events of the registry");
+        let Ok(entry) = self.store.get(&access, key, At::Any).await else { return false };
+        Object::from_stored(&entry.body, entry.revision.0).is_ok_and(|object| are_kept(&object, pushed))
     }
 
     /// Keeps what was pushed at its object. It is stored when this answers: nothing may lead to it by then.
@@ -132,10 +158,21 @@ fn unmeasured(object: &Object, pushed: &BTreeSet<ManifestName>) -> Result<String
     Ok(all.join(" "))
 }
 
+/// Whether an object that awaits its measurement names all of these, or says that there were more.
+fn are_kept(object: &Object, pushed: &BTreeSet<ManifestName>) -> bool {
+    let Ok(status) = RegistryStatus::of(object) else { return false };
+    let waiting = object.annotation(REGISTRY_PUSHED_ANNOTATION).unwrap_or_default();
+    let mut kept: HashSet<&str> = waiting.split_whitespace().collect();
+    kept.extend(status.untagged.iter().map(String::as_str));
+    let are_named = || pushed.iter().all(|name| kept.contains(&*name.to_string()));
+    status.awaits_measurement(object) && (kept.contains(AND_MORE) || are_named())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::Value;
+    use store::KindId;
 
     fn name(number: usize) -> ManifestName {
         ManifestName::new("acme/shop", &format!("sha256:{number:064x}")).unwrap()
@@ -174,5 +211,36 @@ mod tests {
         assert_eq!(kept(&over, &[]), more, "it is not forgotten that there was more");
         over.set(&["status", "measuredChange"], json!("t2"));
         assert_eq!(kept(&over, &[3]), list(&[3]));
+    }
+
+    fn names(numbers: &[usize]) -> BTreeSet<ManifestName> {
+        numbers.iter().map(|number| name(*number)).collect()
+    }
+
+    #[test]
+    fn what_is_kept_until_it_is_measured_is_not_stored_again() {
+        let kept = |object: &Object, numbers: &[usize]| are_kept(object, &names(numbers));
+        let waits = object("t2", &[1, 2], &json!({"measuredChange": "t1", "untagged": [list(&[7])]}));
+        assert!(kept(&waits, &[1, 7]) && !kept(&waits, &[1, 3]));
+        let mut over = waits.clone();
+        over.set(&["metadata", "annotations", REGISTRY_PUSHED_ANNOTATION], json!("more"));
+        assert!(kept(&over, &[3]), "nothing is pushed there until all is measured");
+        let measured = object("t2", &[1], &json!({"measuredChange": "t2", "untagged": [list(&[7])]}));
+        assert!(!kept(&measured, &[1]) && !kept(&measured, &[7]), "the next mark lets it go");
+    }
+
+    #[test]
+    fn of_what_waits_to_be_marked_each_is_there_once() {
+        let heard = Heard::default();
+        let key = |object: &str| Key::new(KindId(1), "web", object);
+        for _again in 0..10_000 {
+            assert!(heard.tell(&key("shop"), &names(&[1])));
+        }
+        let many: Vec<usize> = (0..UNTAGGED_MAX).collect();
+        assert!(!heard.tell(&key("shop"), &names(&many)), "those have to be stored at once");
+        assert!(heard.tell(&key("shop"), &names(&[2])) && heard.tell(&key("other"), &names(&[])));
+        let told = HashMap::from([(key("shop"), names(&[1, 2])), (key("other"), names(&[]))]);
+        assert_eq!(heard.take(), told);
+        assert!(heard.take().is_empty());
     }
 }

@@ -1,5 +1,6 @@
 //! A registry, whatever its sort.
 
+use super::turns::Turns;
 use crate::error::Error;
 use business_types::registry::{ManifestName, RegistryBackend, RegistryRecord};
 use futures_util::future::BoxFuture;
@@ -21,6 +22,8 @@ pub struct Registry {
     pub grace: Duration,
     /// Time between two measurements of an object that nothing is heard of.
     pub scan_period: Duration,
+    /// Whose objects are worked on.
+    pub turns: Turns,
 }
 
 /// What there is to know of an object when its registry is called.
@@ -75,8 +78,9 @@ pub enum RegistryState {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Measured {
     pub bytes: u64,
-    /// What of it has no tag, neither itself nor an index that names it.
-    pub untagged: BTreeSet<ManifestName>,
+    /// What of it has no tag, neither itself nor an index that names it; behind that, as far as there is room, what has one: it may
+    /// lose it while nobody looks.
+    pub untagged: Vec<ManifestName>,
 }
 
 /// How far a removal has come.

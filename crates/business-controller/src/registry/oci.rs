@@ -67,12 +67,18 @@ impl OciRegistry {
         let (mut emptied, mut removed): (usize, usize) = (0, 0);
         // One after the other: of too many to be looked through at once some go each time.
         for repository in repositories.iter().filter(|name| **name > behind) {
-            let digests = inventory::digests(&self.http, &self.known, place, repository).await?;
-            if !digests.is_empty() {
-                let calls: Vec<_> = digests.iter().map(|digest| self.delete(repository, digest)).collect();
-                stream::iter(calls).buffer_unordered(PARALLEL).try_collect::<()>().await?;
+            let waves = inventory::digests(&self.http, &self.known, place, repository).await?;
+            if !waves.is_empty() {
+                // A registry may refuse to delete what another manifest names.
+                let mut refused = Vec::new();
+                for wave in &waves {
+                    refused.extend(self.delete_all(repository, wave).await?);
+                }
+                if !self.delete_all(repository, &refused).await?.is_empty() {
+                    return Err(does_not_delete());
+                }
                 emptied = emptied.saturating_add(1);
-                removed = removed.saturating_add(digests.len());
+                removed = removed.saturating_add(waves.iter().map(Vec::len).sum());
             }
             self.known.has_come_to(place, is_closed, repository);
         }
@@ -92,7 +98,16 @@ impl OciRegistry {
         Ok(Removal::Gone)
     }
 
-    async fn delete(&self, repository: &str, digest: &str) -> Result<(), Error> {
+    /// Those of them that the registry does not delete.
+    async fn delete_all(&self, repository: &str, digests: &[String]) -> Result<Vec<String>, Error> {
+        let calls: Vec<_> = digests.iter().map(|digest| self.delete(repository, digest)).collect();
+        let refused: Vec<Option<String>> =
+            stream::iter(calls).buffer_unordered(PARALLEL).try_collect().await?;
+        Ok(refused.into_iter().flatten().collect())
+    }
+
+    /// The digest again, where the registry does not delete it.
+    async fn delete(&self, repository: &str, digest: &str) -> Result<Option<String>, Error> {
         let call = Call {
             method: Method::DELETE,
             path: format!("/v2/{repository}/manifests/{digest}"),
@@ -101,15 +116,18 @@ impl OciRegistry {
         // Each by itself: whoever does not lead any more removes nothing that is pushed to a successor.
         let answer = self.http.write(&call, &self.writes).await?;
         match answer.status {
-            StatusCode::ACCEPTED | StatusCode::OK | StatusCode::NOT_FOUND => Ok(()),
-            StatusCode::METHOD_NOT_ALLOWED => Err(Error::Registry(CallFailure::Refused {
-                code: 405,
-                message: "the registry does not delete: it has to be allowed there (storage.delete.enabled)"
-                    .to_owned(),
-            })),
+            StatusCode::ACCEPTED | StatusCode::OK | StatusCode::NOT_FOUND => Ok(None),
+            StatusCode::METHOD_NOT_ALLOWED => Ok(Some(digest.to_owned())),
             _ => Err(answer.failure()),
         }
     }
+}
+
+fn does_not_delete() -> Error {
+    Error::Registry(CallFailure::Refused {
+        code: 405,
+        message: "the registry does not delete: it has to be allowed there (storage.delete.enabled)".to_owned(),
+    })
 }
 
 fn record(provenance: RegistryProvenance) -> RegistryRecord {

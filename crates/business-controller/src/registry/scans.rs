@@ -7,6 +7,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 
+/// What took longer to measure rests before the next time.
+const QUICK: Duration = Duration::from_secs(2);
+/// So many times as long as it took.
+const RESTS: u32 = 2;
+
 /// When each object's content is to be measured.
 #[derive(Debug, Default)]
 pub struct Scans(Mutex<ScanTimes>);
@@ -15,6 +20,8 @@ pub struct Scans(Mutex<ScanTimes>);
 struct ScanTimes {
     /// From when on it is measured again.
     due: HashMap<ProjectKey, Instant>,
+    /// Until when it is not measured again, whatever changes: what takes long leaves the registry to others.
+    rests: HashMap<ProjectKey, Instant>,
     /// Whose last measurement has not come to its end.
     late: HashSet<ProjectKey>,
 }
@@ -23,6 +30,21 @@ impl Scans {
     /// How long the next measurement has to wait; none is due at once.
     pub fn wait(&self, key: &ProjectKey) -> Option<Duration> {
         until(self.lock().due.get(key).copied()).err()
+    }
+
+    /// How long what has been measured still rests.
+    pub fn rest(&self, key: &ProjectKey) -> Option<Duration> {
+        until(self.lock().rests.get(key).copied()).err()
+    }
+
+    /// A measurement has taken so long.
+    pub fn took(&self, key: &ProjectKey, time: Duration) {
+        let mut times = self.lock();
+        if time > QUICK {
+            times.rests.insert(key.clone(), Instant::now() + time.saturating_mul(RESTS));
+        } else {
+            times.rests.remove(key);
+        }
     }
 
     /// It was measured; the next time is after `period`.
@@ -48,6 +70,7 @@ impl Scans {
     pub fn forget(&self, key: &ProjectKey) {
         let mut times = self.lock();
         times.due.remove(key);
+        times.rests.remove(key);
         times.late.remove(key);
     }
 
@@ -72,5 +95,16 @@ mod tests {
         assert!(scans.wait(&key).is_some() && scans.was_late(&key));
         scans.measured(&key, Duration::from_mins(1));
         assert!(!scans.was_late(&key), "it has come to its end meanwhile");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_took_long_rests_twice_as_long() {
+        let (scans, key) = (Scans::default(), ProjectKey::new(Some("p"), "web"));
+        scans.took(&key, Duration::from_secs(1));
+        assert_eq!(scans.rest(&key), None);
+        scans.took(&key, Duration::from_secs(10));
+        assert_eq!(scans.rest(&key), Some(Duration::from_secs(20)));
+        tokio::time::advance(Duration::from_secs(20)).await;
+        assert_eq!(scans.rest(&key), None);
     }
 }

@@ -76,7 +76,7 @@ pub fn status_schema(definition: &'static str) -> Schema {
             (
                 "untagged",
                 Schema::strings(
-                    "Manifests that count and have no tag, as REPOSITORY@DIGEST, as last measured.",
+                    "Manifests that count, as REPOSITORY@DIGEST, as last measured: those without a tag, then others, at most 256.",
                     ListType::Set,
                 )
                 .optional(),

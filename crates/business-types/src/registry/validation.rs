@@ -88,7 +88,7 @@ fn tenant(tenant: &str, path: &Path) -> FieldErrors {
 }
 
 /// `[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*`, as the OCI distribution specification has it.
-pub(super) fn is_repository_component(text: &str) -> bool {
+pub fn is_repository_component(text: &str) -> bool {
     let is_letter = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
     let separators = text.split(is_letter).filter(|separator| !separator.is_empty());
     let fits = |separator: &str| matches!(separator, "." | "_" | "__") || separator.chars().all(|c| c == '-');

@@ -5,7 +5,7 @@ use super::calls::{Call, Http};
 use super::references::References;
 use crate::error::{CallFailure, Error};
 use crate::registry::backend::{Measured, RegistryPlace, TOO_MUCH};
-use business_types::registry::{ManifestName, is_digest};
+use business_types::registry::{ManifestName, UNTAGGED_MAX, is_digest, is_repository_component};
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use http::{Method, StatusCode};
 use serde::Deserialize;
@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Repositories, or tags of one, that a page has.
-const PAGE: usize = 500;
+const PAGE: usize = if cfg!(test) { 50 } else { 500 };
 /// Pages that are read of one list.
 const PAGES_MAX: usize = 200;
 /// Manifests of a repository that are looked at before some of it is removed: of a page of tags, and of what was seen before,
@@ -27,6 +27,12 @@ const MANIFESTS_MAX: usize = 100_000;
 const REMEMBERED_MAX: usize = 200_000;
 /// Digests that manifests name, of a repository, and of blobs below one prefix: their authors have them name what they like.
 const NAMED_MAX: usize = 1_000_000;
+/// Digests that one manifest names, where all is looked through: each is asked for. No image has as many.
+const MANIFEST_NAMES_MAX: usize = 10_000;
+/// Manifests that are told of an object, as long as all that have no tag are among them.
+const TOLD_MAX: usize = if cfg!(test) { 4 } else { UNTAGGED_MAX };
+/// Calls that are prepared at a time.
+const TOGETHER: usize = 1_000;
 /// A manifest that names more is read anew each time.
 const REMEMBERED_NAMES_MAX: usize = 256;
 
@@ -172,10 +178,13 @@ pub async fn read(http: &Http, known: &Known, place: &RegistryPlace) -> Result<I
     let are_named = !repositories.is_empty();
     let mut found = Inventory::default();
     let mut blobs: HashMap<String, u64> = HashMap::new();
+    let mut with_tags: Vec<ManifestName> = Vec::new();
     for repository in repositories {
         let before = before(known, place, &repository);
         let tags = list_tags(http, &repository).await?;
         let tagged = existing(http, &repository, tags, usize::MAX).await?;
+        let room = TOLD_MAX.saturating_sub(with_tags.len());
+        with_tags.extend(tagged.iter().take(room).filter_map(|digest| ManifestName::new(&repository, digest)));
         let Manifests { manifests, untagged, gone: _ } =
             manifests_of(http, known, &repository, tagged, before, Extent::Whole).await?;
         found
@@ -185,11 +194,14 @@ pub async fn read(http: &Http, known: &Known, place: &RegistryPlace) -> Result<I
         let named: BTreeSet<&String> =
             manifests.values().flat_map(|manifest| &manifest.names.blobs).collect();
         let is_counted = |digest: &str| blobs.contains_key(digest) || manifests.contains_key(digest);
-        let asked = named.into_iter().filter(|digest| !is_counted(digest));
-        let sizes: Vec<_> = asked.map(|digest| size_of(http, known, &repository, digest)).collect();
-        let sizes: Vec<_> = stream::iter(sizes).buffer_unordered(PARALLEL).try_collect().await?;
-        // What is not there may be in another repository, and counts then.
-        blobs.extend(sizes.into_iter().flatten());
+        let asked: Vec<&String> = named.into_iter().filter(|digest| !is_counted(digest)).collect();
+        for some in asked.chunks(TOGETHER) {
+            let sizes: Vec<_> =
+                some.iter().map(|digest| size_of(http, known, &repository, digest)).collect();
+            let sizes: Vec<_> = stream::iter(sizes).buffer_unordered(PARALLEL).try_collect().await?;
+            // What is not there may be in another repository, and counts then.
+            blobs.extend(sizes.into_iter().flatten());
+        }
         blobs.extend(manifests.iter().map(|(digest, manifest)| (digest.clone(), manifest.bytes)));
         let digests: BTreeSet<String> = manifests.into_keys().collect();
         if !digests.is_empty() {
@@ -206,6 +218,8 @@ pub async fn read(http: &Http, known: &Known, place: &RegistryPlace) -> Result<I
     if are_named && found.is_empty() {
         confirm(http).await?;
     }
+    let room = TOLD_MAX.saturating_sub(found.measured.untagged.len());
+    found.measured.untagged.extend(with_tags.into_iter().take(room));
     found.measured.bytes = blobs.into_values().fold(0, u64::saturating_add);
     let below = Below { repositories: found.repositories.clone(), round: None };
     lock(&known.below).insert(prefix.to_owned(), below);
@@ -229,14 +243,14 @@ pub async fn repositories(
     Ok((repositories, are_all))
 }
 
-/// The digests of manifests of a repository: of all, unless there are many. They are remembered until they answer no more: what
-/// an index names is not found without it.
+/// The digests of manifests of a repository: of all, unless there are many; what others name before those. They are remembered
+/// until they answer no more: what an index names is not found without it.
 pub async fn digests(
     http: &Http,
     known: &Known,
     place: &RegistryPlace,
     repository: &str,
-) -> Result<BTreeSet<String>, Error> {
+) -> Result<Vec<Vec<String>>, Error> {
     let before = before(known, place, repository);
     let tagged = some_tagged(http, repository).await?;
     let Manifests { manifests, gone, untagged: _ } =
@@ -245,9 +259,49 @@ pub async fn digests(
     if !gone.is_empty() {
         confirm(http).await?;
     }
-    let digests: BTreeSet<String> = manifests.into_keys().collect();
-    known.sees(&place.prefix(), repository, digests.clone(), &gone);
-    Ok(digests)
+    let waves = waves(&manifests);
+    known.sees(&place.prefix(), repository, manifests.into_keys().collect(), &gone);
+    Ok(waves)
+}
+
+/// The digests in the order in which they go: what is named before what names it, deepest first. Where a removal is cut its
+/// next leader finds what is left.
+fn waves(manifests: &BTreeMap<String, Arc<Manifest>>) -> Vec<Vec<String>> {
+    let mut parents: HashMap<&str, Vec<&str>> = HashMap::new();
+    // How many of what it names are in no wave yet.
+    let mut left: HashMap<&str, usize> = HashMap::new();
+    let mut wave: Vec<&str> = Vec::new();
+    for (digest, manifest) in manifests {
+        let mut count: usize = 0;
+        for child in manifest.names.children.iter().filter(|child| manifests.contains_key(*child)) {
+            parents.entry(child.as_str()).or_default().push(digest.as_str());
+            count = count.saturating_add(1);
+        }
+        if count == 0 {
+            wave.push(digest.as_str());
+        } else {
+            left.insert(digest.as_str(), count);
+        }
+    }
+    let mut waves: Vec<Vec<String>> = Vec::new();
+    while !wave.is_empty() {
+        let mut next: Vec<&str> = Vec::new();
+        for parent in wave.iter().filter_map(|digest| parents.get(digest)).flatten() {
+            let Some(count) = left.get_mut(parent) else { continue };
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                left.remove(parent);
+                next.push(*parent);
+            }
+        }
+        waves.push(wave.iter().map(|digest| (*digest).to_owned()).collect());
+        wave = next;
+    }
+    // No content names itself; what a registry has so goes last.
+    if !left.is_empty() {
+        waves.push(left.into_keys().map(str::to_owned).collect());
+    }
+    waves
 }
 
 /// Whether it is the registry that answers: it has a catalogue.
@@ -320,6 +374,11 @@ async fn manifests_of(
         while let Some(answer) = read.try_next().await? {
             let Some((digest, manifest)) = answer else { continue };
             names = names.saturating_add(manifest.names.count());
+            if extent == Extent::Whole && manifest.names.count() > MANIFEST_NAMES_MAX {
+                let message =
+                    format!("{repository}@{digest} names more than {MANIFEST_NAMES_MAX} digests");
+                return Err(too_much(&message));
+            }
             if names > NAMED_MAX {
                 let message = format!("the manifests in {repository} name more than {NAMED_MAX} digests");
                 return Err(too_much(&message));
@@ -428,14 +487,20 @@ struct Tags {
 
 /// The names of repositories below a prefix, and whether that is all of them. Registries sort them by bytes, or by parts: what
 /// begins with the prefix stands together in either order.
+///
+/// It begins behind a name that none can have and that sorts before all below the prefix. Behind the prefix itself distribution
+/// 3 begins in its storage at `PREFIX/_manifests`, and passes over each part that begins with a digit. Registries that take
+/// only the name of a repository that is there (Harbor) take neither.
 async fn list_repositories(http: &Http, prefix: &str) -> Result<(Vec<String>, bool), Error> {
-    let mut path = format!("/v2/_catalog?n={PAGE}&last={prefix}");
+    let mut path = format!("/v2/_catalog?n={PAGE}&last={prefix}/-");
     let (mut found, below) = (Vec::new(), format!("{prefix}/"));
+    // Where a page ends at a repository with a tag `_manifests`, distribution has `REPOSITORY/_manifests/tags` on the next one.
+    let is_ours = |name: &String| name.starts_with(&below) && name.split('/').all(is_repository_component);
     for _page in 0..PAGES_MAX {
         let (page, next) = catalogue(http, path).await?;
         let names = page.repositories.unwrap_or_default();
         let is_past = names.last().is_none_or(|last| !last.starts_with(prefix) && last.as_str() > prefix);
-        found.extend(names.into_iter().filter(|name| name.starts_with(&below)));
+        found.extend(names.into_iter().filter(is_ours));
         match next.filter(|_| !is_past) {
             Some(next) => path = next,
             None => return Ok((found, true)),
