@@ -72,6 +72,7 @@ impl Heard {
 
 impl Marker {
     /// Writes what is heard, for ever.
+    #[expect(clippy::infinite_loop, reason = "the task is cancelled at the end of the program")]
     pub async fn run(self, heard: Heard) {
         loop {
             heard.0.is_some.notified().await;

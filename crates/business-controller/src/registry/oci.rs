@@ -126,7 +126,8 @@ impl OciRegistry {
 fn does_not_delete() -> Error {
     Error::Registry(CallFailure::Refused {
         code: 405,
-        message: "the registry does not delete: it has to be allowed there (storage.delete.enabled)".to_owned(),
+        message: "the registry does not delete: it has to be allowed there (storage.delete.enabled)"
+            .to_owned(),
     })
 }
 

@@ -346,7 +346,10 @@ async fn what_an_index_with_a_tag_names_is_not_without_a_tag() {
     }}}));
     scene.pass().await.unwrap();
     let told = scene.status()["untagged"].as_array().unwrap().clone();
-    assert!(told.len() == 1 && told[0] != format!("t/web/a@{digest}"), "the index, which has a tag: {told:?}");
+    assert!(
+        told.len() == 1 && told[0] != format!("t/web/a@{digest}"),
+        "the index, which has a tag: {told:?}"
+    );
     assert_eq!(scene.status()["measuredChange"], "1");
 }
 

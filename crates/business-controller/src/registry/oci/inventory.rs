@@ -184,7 +184,8 @@ pub async fn read(http: &Http, known: &Known, place: &RegistryPlace) -> Result<I
         let tags = list_tags(http, &repository).await?;
         let tagged = existing(http, &repository, tags, usize::MAX).await?;
         let room = TOLD_MAX.saturating_sub(with_tags.len());
-        with_tags.extend(tagged.iter().take(room).filter_map(|digest| ManifestName::new(&repository, digest)));
+        with_tags
+            .extend(tagged.iter().take(room).filter_map(|digest| ManifestName::new(&repository, digest)));
         let Manifests { manifests, untagged, gone: _ } =
             manifests_of(http, known, &repository, tagged, before, Extent::Whole).await?;
         found
@@ -196,8 +197,7 @@ pub async fn read(http: &Http, known: &Known, place: &RegistryPlace) -> Result<I
         let is_counted = |digest: &str| blobs.contains_key(digest) || manifests.contains_key(digest);
         let asked: Vec<&String> = named.into_iter().filter(|digest| !is_counted(digest)).collect();
         for some in asked.chunks(TOGETHER) {
-            let sizes: Vec<_> =
-                some.iter().map(|digest| size_of(http, known, &repository, digest)).collect();
+            let sizes: Vec<_> = some.iter().map(|digest| size_of(http, known, &repository, digest)).collect();
             let sizes: Vec<_> = stream::iter(sizes).buffer_unordered(PARALLEL).try_collect().await?;
             // What is not there may be in another repository, and counts then.
             blobs.extend(sizes.into_iter().flatten());
@@ -375,8 +375,7 @@ async fn manifests_of(
             let Some((digest, manifest)) = answer else { continue };
             names = names.saturating_add(manifest.names.count());
             if extent == Extent::Whole && manifest.names.count() > MANIFEST_NAMES_MAX {
-                let message =
-                    format!("{repository}@{digest} names more than {MANIFEST_NAMES_MAX} digests");
+                let message = format!("{repository}@{digest} names more than {MANIFEST_NAMES_MAX} digests");
                 return Err(too_much(&message));
             }
             if names > NAMED_MAX {
