@@ -223,7 +223,7 @@ mod tests {
         let kept = |object: &Object, numbers: &[usize]| are_kept(object, &names(numbers));
         let waits = object("t2", &[1, 2], &json!({"measuredChange": "t1", "untagged": [list(&[7])]}));
         assert!(kept(&waits, &[1, 7]) && !kept(&waits, &[1, 3]));
-        let mut over = waits.clone();
+        let mut over = waits;
         over.set(&["metadata", "annotations", REGISTRY_PUSHED_ANNOTATION], json!("more"));
         assert!(kept(&over, &[3]), "nothing is pushed there until all is measured");
         let measured = object("t2", &[1], &json!({"measuredChange": "t2", "untagged": [list(&[7])]}));
