@@ -208,8 +208,8 @@ async fn what_is_released_while_the_audit_looks_is_no_orphan() {
     world.server.edit(NAMESPACE, &json!({ "metadata": { "annotations": null } }));
     let roll = crate::business::Roll::default();
     let evidence = crate::audit::judge::Evidence { survey: &survey, keyring: &keyring, roll: &roll };
-    let judgement = evidence.judge(&world.cx, &sights.sightings[0]).await.unwrap();
-    assert_eq!(judgement, crate::audit::judge::Judgement::Nothing);
+    let judged = evidence.judge(&world.cx, &sights.sightings[0]).await.unwrap();
+    assert_eq!(judged.judgement, crate::audit::judge::Judgement::Nothing);
 }
 
 #[tokio::test]
