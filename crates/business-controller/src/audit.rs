@@ -11,6 +11,8 @@ pub mod look;
 pub mod judge;
 /// Who is told.
 pub mod tell;
+/// Who loses his roles.
+pub mod lost;
 
 use crate::business::Roll;
 use crate::context::Context;
@@ -26,8 +28,9 @@ use crate::seal::Keyring;
 use crate::shares::{Share, Stay};
 use business_types::{ClusterComparison, Comparison};
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
-use judge::{Evidence, Judgement};
+use judge::{Evidence, Judged};
 use look::{Room, Sighting, Sights};
+use lost::Lost;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -153,9 +156,10 @@ pub async fn pass(cx: &Context) -> Result<Comparison, Error> {
     }
     not_looked_at(&scope, &survey, &mut comparison);
     let evidence = Evidence { survey: &survey, keyring: &keyring, roll: &roll };
-    let mut findings = judge_all(cx, evidence, sightings, &mut comparison).await;
+    let (mut findings, mut lost) = judge_all(cx, evidence, sightings, &mut comparison).await;
     still_themselves(&members, &mut comparison).await;
     findings.keep_compared(&comparison);
+    lost.retain(|one| comparison.clusters.contains_key(one.cluster()));
     let gauge = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
     cx.metrics.orphans.set(gauge(findings.orphans()));
     cx.metrics.strangers.set(gauge(findings.strangers()));
@@ -168,6 +172,8 @@ pub async fn pass(cx: &Context) -> Result<Comparison, Error> {
     if comparison.missing.is_empty() {
         cx.metrics.audited.set(cx.clock.unix_seconds());
     }
+    // Last: a cluster may let it take long, and nobody waits for it to be told.
+    lost::withdraw_all(cx, lost).await;
     Ok(comparison)
 }
 
@@ -245,7 +251,7 @@ async fn judge_all(
     evidence: Evidence<'_>,
     sightings: Vec<Sighting>,
     comparison: &mut Comparison,
-) -> Findings {
+) -> (Findings, Vec<Lost>) {
     let mut clusters: BTreeMap<String, Vec<Sighting>> = BTreeMap::new();
     for sighting in sightings.into_iter().filter(|sighting| !evidence.clears(cx, sighting)) {
         clusters.entry(sighting.member.name.clone()).or_default().push(sighting);
@@ -253,18 +259,19 @@ async fn judge_all(
     let of_each: Vec<_> =
         clusters.iter().map(|(cluster, sightings)| judge_in(cx, evidence, cluster, sightings)).collect();
     let judged: Vec<_> = stream::iter(of_each).buffer_unordered(PARALLEL).collect().await;
-    let mut findings = Findings::default();
+    let (mut findings, mut all_lost) = (Findings::default(), Vec::new());
     for (cluster, judgements) in judged {
         match judgements {
             Ok(judgements) => {
-                for judgement in judgements {
+                for Judged { judgement, lost } in judgements {
                     findings.take(judgement);
+                    all_lost.extend(lost);
                 }
             }
             Err(why) => missing(comparison, cluster, why),
         }
     }
-    findings
+    (findings, all_lost)
 }
 
 /// What the sightings in a cluster come to, or why that cannot be told.
@@ -273,7 +280,7 @@ async fn judge_in<'a>(
     evidence: Evidence<'_>,
     cluster: &'a str,
     sightings: &[Sighting],
-) -> (&'a str, Result<Vec<Judgement>, String>) {
+) -> (&'a str, Result<Vec<Judged>, String>) {
     let judgements: Vec<_> = sightings.iter().map(|sighting| evidence.judge(cx, sighting)).collect();
     let all = stream::iter(judgements).buffer_unordered(PARALLEL).try_collect::<Vec<_>>();
     let judged = match timeout(CLUSTER_MAX, all).await {

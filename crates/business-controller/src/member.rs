@@ -22,6 +22,8 @@ pub mod pull_objects;
 mod pull_watches;
 /// Lists in pages that can be read.
 mod pages;
+/// Lists that nothing waits for.
+mod first_list;
 /// Calls to a member cluster, each with a deadline.
 pub mod api;
 /// Whether it answers, and its watches.

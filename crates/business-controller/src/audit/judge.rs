@@ -2,15 +2,15 @@
 //! whether an object lives at the place, whether something is held for it, and what is sealed.
 
 use super::look::{self, Sighting};
+use super::lost::Lost;
 use super::survey::{PlaceHolder, Survey};
 use crate::business::Roll;
 use crate::context::Context;
 use crate::error::{CallFailure, Error};
 use crate::kinds::{ObjectKey as _, ProjectKey, revision};
-use crate::member::observed::SeenBindings;
 use crate::member::{ClusterNamespace, ClusterQuota};
 use crate::namespace::kind::{BusinessNamespace, NamespaceView};
-use crate::namespace::{access, build, confirm, template, validate};
+use crate::namespace::{build, confirm, validate};
 use crate::seal::{Keyring, Origin, Sealed};
 use business_types::{Orphan, OrphanState, Provenance, Stranger};
 use meta::quantity::ResourceList;
@@ -38,6 +38,19 @@ impl Judgement {
             Self::Orphan { orphan, .. } | Self::Homeless(orphan) => orphan.state == OrphanState::Lost,
             Self::Nothing | Self::Stranger(_) => false,
         }
+    }
+}
+
+/// A judgement, and the namespace if roles are to be taken away there.
+#[derive(Debug)]
+pub struct Judged {
+    pub judgement: Judgement,
+    pub lost: Option<Lost>,
+}
+
+impl From<Judgement> for Judged {
+    fn from(judgement: Judgement) -> Self {
+        Self { judgement, lost: None }
     }
 }
 
@@ -85,9 +98,9 @@ impl Evidence<'_> {
             && !is_imported(cx, sighting)
     }
 
-    pub async fn judge(&self, cx: &Context, sighting: &Sighting) -> Result<Judgement, Error> {
+    pub async fn judge(&self, cx: &Context, sighting: &Sighting) -> Result<Judged, Error> {
         let Some(scene) = self.scene(sighting).await.map_err(Error::Member)? else {
-            return Ok(Judgement::Nothing);
+            return Ok(Judgement::Nothing.into());
         };
         let lost = scene.sealed.iter().filter(|sealed| self.living(cx, sighting, sealed).is_none());
         let lost = lost.max_by_key(|sealed| sealed.generation);
@@ -95,19 +108,17 @@ impl Evidence<'_> {
         match (lost, alive, self.owner(cx, sighting, scene.namespace.marks.uid.as_deref())) {
             (None, Some(sealed), _) => {
                 match sealed_for(cx, sighting, sealed) {
-                    Some(object) => self.ahead(cx, sighting, &scene, &object.key).await,
+                    Some(object) => self.ahead(cx, sighting, &scene, &object.key).await.map(Judged::from),
                     // Our own view of it is behind: the next audit looks again.
-                    None => Ok(Judgement::Nothing),
+                    None => Ok(Judgement::Nothing.into()),
                 }
             }
-            (None, None, Some(owner)) => self.ahead(cx, sighting, &scene, &owner).await,
+            (None, None, Some(owner)) => self.ahead(cx, sighting, &scene, &owner).await.map(Judged::from),
             (lost, ..) => {
                 let judgement = self.unowned(cx, sighting, &scene, lost).await?;
                 // Without a seal that holds nothing says that it is ours.
-                if lost.is_some() && judgement.is_lost() {
-                    withdraw(cx, sighting).await;
-                }
-                Ok(judgement)
+                let is_lost = lost.is_some() && judgement.is_lost();
+                Ok(Judged { judgement, lost: is_lost.then(|| Lost::of(sighting)) })
             }
         }
     }
@@ -266,31 +277,6 @@ impl Scene {
 fn sealed_for(cx: &Context, sighting: &Sighting, sealed: &Sealed) -> Option<Arc<NamespaceView>> {
     let at_place = cx.objects.namespaces.at_place(&sighting.member.name, &sighting.name);
     at_place.filter(|object| object.uid == sealed.object)
-}
-
-/// Nobody looks after who may use a namespace that belongs to no object: whoever had a role would keep it for ever. What stays
-/// is taken by a later audit, and keeps nothing from being told.
-async fn withdraw(cx: &Context, sighting: &Sighting) {
-    let (member, namespace) = (&sighting.member, &sighting.name);
-    // An object that has the place by now keeps its own people there.
-    let is_taken = cx.objects.namespaces.at_place(&member.name, namespace).is_some();
-    if is_taken || cx.fence_of(&member.name).permit().is_err() {
-        return;
-    }
-    let people = match member.observed.bindings_at(namespace) {
-        SeenBindings::Listed(seen) if seen.is_empty() => Ok(()),
-        SeenBindings::Listed(_) | SeenBindings::Unlisted(_) => {
-            access::withdraw(member, namespace, None).await
-        }
-    };
-    if let Err(error) = people.and(template::withdraw_bindings(member, namespace).await) {
-        tracing::warn!(
-            cluster = member.name,
-            namespace,
-            error = error.text(),
-            "some may still use a namespace whose object is lost"
-        );
-    }
 }
 
 /// Our quota and our marks leave a released namespace for which nothing is held any more. `false` when they are still there, and

@@ -20,7 +20,7 @@ const OBJECT_MAX: usize = 12 * MIB;
 const COMMON_MAX: usize = 4 * MIB;
 /// What all that one cluster answers at a time weighs beyond that: two of the largest objects, so that they take little memory together.
 const LARGE_MAX: usize = 2 * (OBJECT_MAX - COMMON_MAX);
-/// The pages of lists of one cluster that are being read at a time.
+/// The pages of lists of one cluster that are being read at a time. Beyond it each has its own share, as objects have.
 const PAGES_MAX: usize = 32 * MIB;
 /// What an object within an answer counts beside its text: the least of it becomes so large in memory.
 const OBJECT_WEIGHT: usize = 128;
@@ -185,7 +185,8 @@ impl Meter {
                 let more = scale.weigh(data);
                 *read = read.saturating_add(more);
                 let all = all.fetch_add(more, Ordering::Relaxed).saturating_add(more);
-                if all > PAGES_MAX {
+                // One page that is large keeps no room from those that are not.
+                if all > PAGES_MAX && *read > COMMON_MAX {
                     return Err(TooMuch { what: "the pages of lists", mib: PAGES_MAX / MIB });
                 }
                 Ok(())
@@ -310,7 +311,10 @@ mod tests {
         let half = vec![b' '; PAGES_MAX / 2];
         assert_eq!((one.count(&half), other.count(&half)), (Ok(()), Ok(())));
         assert!(other.count(b" ").is_err(), "together they are too much");
-        drop(one);
+        let mut small = bounds.of(&uri, StatusCode::OK);
+        assert_eq!(small.count(&vec![b' '; COMMON_MAX]), Ok(()), "it has a share of its own");
+        assert!(small.count(b" ").is_err());
+        drop((one, small));
         assert_eq!(other.count(b" "), Ok(()));
     }
 

@@ -1,6 +1,7 @@
 //! Namespaces, quotas and bindings of a member cluster, trimmed to what is decided from.
 
 use super::dressing::Dressing;
+use super::first_list::FirstList;
 use super::others::{OtherAccess, OtherBinding, OtherBindings};
 use super::pull_objects::PullObjects;
 use super::template_objects::TemplateObjects;
@@ -434,8 +435,7 @@ struct ObservedInner {
     /// By [`binding_key`].
     bindings: Sights<ClusterBinding>,
     others: OtherBindings,
-    /// Why bindings cannot be listed.
-    bindings_error: Option<ListFailure>,
+    bindings_list: FirstList,
 }
 
 /// The bindings of a namespace, as far as they are known.
@@ -473,7 +473,7 @@ impl Observed {
     pub fn is_listed_whole(&self, has_pulls: bool) -> bool {
         let bindings = {
             let inner = self.read();
-            inner.bindings.synced || inner.bindings_error.as_ref().is_some_and(|error| error.is_forbidden)
+            inner.bindings.synced || inner.bindings_list.is_forbidden()
         };
         let pulls = !has_pulls || self.pulls.are_listed();
         self.is_synced() && bindings && pulls && self.templates.are_listed()
@@ -489,7 +489,7 @@ impl Observed {
     /// About how many bytes all that is seen takes.
     pub fn weight(&self) -> usize {
         let inner = self.read();
-        let ObservedInner { namespaces, quotas, bindings, others, bindings_error: _ } = &*inner;
+        let ObservedInner { namespaces, quotas, bindings, others, bindings_list: _ } = &*inner;
         let own = [namespaces.weight(), quotas.weight(), bindings.weight(), others.weight()];
         weight::sum(own.into_iter().chain([self.templates.weight(), self.pulls.weight()]))
     }
@@ -555,7 +555,7 @@ impl Observed {
     pub fn bindings_at(&self, namespace: &str) -> SeenBindings {
         let inner = self.read();
         if !inner.bindings.synced {
-            return SeenBindings::Unlisted(inner.bindings_error.clone());
+            return SeenBindings::Unlisted(inner.bindings_list.failure());
         }
         let held = |role| inner.bindings.objects.get(&binding_key(namespace, role)).cloned();
         SeenBindings::Listed(
@@ -566,6 +566,7 @@ impl Observed {
     /// A list of bindings begins.
     pub fn bindings_begin(&self) {
         let mut inner = self.write();
+        inner.bindings_list.begins();
         inner.bindings.list_begins();
         inner.others.list_begins();
     }
@@ -574,14 +575,14 @@ impl Observed {
     pub fn bindings_end(&self) -> ListEnd {
         let mut inner = self.write();
         inner.others.list_ends();
-        inner.bindings_error = None;
+        inner.bindings_list.ends();
         inner.bindings.list_ends()
     }
 
     /// Bindings cannot be listed; whether that is news.
     pub fn bindings_failed(&self, error: &ListFailure) -> bool {
         let mut inner = self.write();
-        !inner.bindings.synced && inner.bindings_error.replace(error.clone()).as_ref() != Some(error)
+        !inner.bindings.synced && inner.bindings_list.fails(error)
     }
 
     /// A binding as it is; whether that is news.

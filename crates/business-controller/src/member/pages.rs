@@ -14,6 +14,9 @@ use std::time::Duration;
 /// Between an event that was too large and the list that tells of it: somebody may cause one event after the other.
 const PAUSE: Duration = Duration::from_secs(10);
 
+/// Before smaller pages are asked for.
+const HALVED_PAUSE: Duration = Duration::from_secs(1);
+
 /// Follows the objects of a kind in a cluster for ever, at first by pages of so many. A page that is too large is not told as
 /// a failure unless it holds one object. After an event that is too large everything is listed anew: the watch would come to the
 /// same event again and again.
@@ -41,6 +44,8 @@ where
                     {
                         page /= 2;
                         tracing::info!(cluster, url, page, "a page of a list is too large: smaller ones");
+                        // What was too much together with pages of others has ended by then.
+                        tokio::time::sleep(HALVED_PAUSE).await;
                         events = begin(page);
                     }
                     Err(failure @ watcher::Error::WatchFailed(_)) if is_too_much(failure) => {

@@ -167,9 +167,8 @@ async fn delete(
     match removal::remove(object, site, there, origin).await {
         Ok(Removal::Begun) => Ok(Some(PassOutcome::WaitingFor(PATIENCE))),
         Ok(Removal::Outdated) => Ok(None),
-        Err(Error::Member(CallFailure::Refused { .. })) if is_abandoned(object) => {
-            abandon_at(cx, object, site).await.map(Some)
-        }
+        // Where a webhook is dead nothing is refused, and nothing is done.
+        Err(Error::Member(_)) if is_abandoned(object) => abandon_at(cx, object, site).await.map(Some),
         Err(Error::Member(CallFailure::Refused { code, message })) => {
             let (cluster, message) = (&*site.member.name, &*message);
             let message = DeletionRefusal { cluster, there, origin, code, message }.text();
@@ -238,7 +237,11 @@ async fn release(
     if let Err(wait) = site.settled {
         return Ok(PassOutcome::WaitingFor(wait));
     }
-    match withdraw(cx, object, site).await? {
+    let withdrawn = match withdraw(cx, object, site).await {
+        Err(Error::Member(_)) if is_abandoned(object) => return abandon(cx, object).await,
+        withdrawn => withdrawn?,
+    };
+    match withdrawn {
         Withdrawal::Done => {}
         Withdrawal::Unseen | Withdrawal::Refused(_) if is_abandoned(object) => {
             return abandon(cx, object).await;
@@ -275,9 +278,7 @@ async fn release(
         | NamespaceVerdict::DeleteReplaced { .. } => return Err(Error::Unsettled),
     };
     let applied = match apply::apply(cx, site, object, &plan, Some(&Dressing::default())).await {
-        Err(Error::Member(CallFailure::Refused { .. })) if is_abandoned(object) => {
-            return abandon(cx, object).await;
-        }
+        Err(Error::Member(_)) if is_abandoned(object) => return abandon(cx, object).await,
         applied => applied?,
     };
     let Written::InPlace(Applied { namespace_uid, .. }) = applied else { return Ok(PassOutcome::Skipped) };

@@ -343,6 +343,20 @@ async fn who_has_left_is_out_although_there_are_more_bindings_than_can_be_listed
     assert_eq!(world.grantees(Edit), None);
 }
 
+#[tokio::test(start_paused = true)]
+async fn who_has_left_does_not_stay_in_until_a_long_list_ends() {
+    let world = used_by(&["alice", "bob"]).await;
+    world.member.observed.reset();
+    world.member.observed.bindings_begin();
+    for _ in 0..8 {
+        tokio::time::advance(std::time::Duration::from_secs(4)).await;
+        world.renews(tokio::time::Instant::now());
+    }
+    world.has_members(&["bob"]);
+    drop(world.pass().await);
+    assert_eq!(world.grantees(Edit).unwrap(), ["business:acme:bob"]);
+}
+
 #[tokio::test]
 async fn in_a_namespace_that_somebody_made_in_the_place_of_ours_nobody_is_named() {
     let world = used_by(&["alice"]).await;

@@ -2,7 +2,7 @@ use super::ledger::Ledger;
 use crate::audit::look::{Room, look};
 use crate::controller::Controller as _;
 use crate::error::{CallFailure, Error};
-use crate::fixtures::server::{CLUSTER, Link, Passage, Server};
+use crate::fixtures::server::{CLUSTER, Fault, Link, Passage, Server};
 use crate::fixtures::world::{BINDINGS, NAMESPACE, OBJECT, OTHER_PROJECT, PROJECT, QUOTA, World};
 use crate::fixtures::{CLUSTER_UID, pending};
 use crate::inventory::Inventory;
@@ -79,21 +79,22 @@ async fn used() -> World {
     world.holds(&object);
     world.has_members(&["alice"]);
     world.pass().await.unwrap();
-    for (name, labels) in [
-        (TEMPLATES_BINDING, json!({ "business.tkestack.io/template": "standard" })),
-        (OWN_BINDING, json!({})),
-    ] {
-        let binding = json!({
-            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
-            "metadata": { "name": name, "uid": name, "labels": labels },
-            "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view" },
-            "subjects": [{ "apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "ann" }],
-        });
-        world.server.put(&format!("{BINDINGS}/{name}"), &binding);
-    }
+    binds(&world, TEMPLATES_BINDING, &json!({ "business.tkestack.io/template": "standard" }));
+    binds(&world, OWN_BINDING, &json!({}));
     world.enforces("1");
     assert!(world.grantees(Edit).is_some() && world.grantees(Admin).is_some());
     world
+}
+
+/// Somebody has a role by a binding with these labels.
+fn binds(world: &World, name: &str, labels: &Value) {
+    let binding = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
+        "metadata": { "name": name, "uid": name, "labels": labels },
+        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view" },
+        "subjects": [{ "apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "ann" }],
+    });
+    world.server.put(&format!("{BINDINGS}/{name}"), &binding);
 }
 
 fn bindings(world: &World) -> Vec<String> {
@@ -120,6 +121,21 @@ async fn in_a_namespace_whose_object_is_lost_nobody_keeps_a_role() {
     world.watches();
     audit(&world).await;
     assert_eq!(bindings(&world), [OWN_BINDING]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn roles_that_take_long_to_take_away_keep_nothing_from_being_told() {
+    let world = used().await;
+    for number in 0..60 {
+        let labels = json!({ "business.tkestack.io/template": "standard" });
+        binds(&world, &format!("{TEMPLATES_BINDING}-{number:02}"), &labels);
+        world.server.fault(Fault::AnswerLost);
+    }
+    world.watches();
+    world.server.remove(OBJECT);
+    let comparison = long_audit(&world).await;
+    assert!(comparison.clusters.contains_key("c1"), "{comparison:?}");
+    assert_eq!(world.project()["status"]["orphans"][0]["state"], "Lost");
 }
 
 #[tokio::test]
@@ -158,6 +174,12 @@ async fn an_audit_in_whose_midst_another_cluster_answers_counts_for_nothing() {
     let comparison = audit(&world).await;
     assert!(comparison.missing.contains_key("c1"), "{comparison:?}");
     assert_eq!(world.project()["status"]["orphans"], told(&uid, "Lost"));
+
+    let world = used().await;
+    world.server.remove(OBJECT);
+    world.server.becomes_cluster("another");
+    assert!(audit(&world).await.missing.contains_key("c1"));
+    assert_eq!(bindings(&world).len(), 4, "nobody loses a role in it");
 }
 
 #[tokio::test]
@@ -186,8 +208,8 @@ async fn what_is_released_while_the_audit_looks_is_no_orphan() {
     world.server.edit(NAMESPACE, &json!({ "metadata": { "annotations": null } }));
     let roll = crate::business::Roll::default();
     let evidence = crate::audit::judge::Evidence { survey: &survey, keyring: &keyring, roll: &roll };
-    let judgement = evidence.judge(&world.cx, &sights.sightings[0]).await.unwrap();
-    assert_eq!(judgement, crate::audit::judge::Judgement::Nothing);
+    let judged = evidence.judge(&world.cx, &sights.sightings[0]).await.unwrap();
+    assert_eq!(judged.judgement, crate::audit::judge::Judgement::Nothing);
 }
 
 #[tokio::test]
@@ -317,10 +339,8 @@ fn slow_cluster(world: &World) {
     link.is(Passage::Slow(Duration::from_millis(2_400)));
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_cluster_that_takes_its_time_keeps_no_other_from_being_compared() {
-    let (world, uid) = lost().await;
-    slow_cluster(&world);
+/// One that takes minutes, during which the leases are renewed.
+async fn long_audit(world: &World) -> Comparison {
     let begun = Instant::now();
     let renewing = async {
         while begun.elapsed() < Duration::from_mins(5) {
@@ -328,10 +348,17 @@ async fn a_cluster_that_takes_its_time_keeps_no_other_from_being_compared() {
             tokio::time::sleep(Duration::from_secs(1)).await;
         }
     };
-    let comparison = tokio::select! {
-        comparison = audit(&world) => comparison,
+    tokio::select! {
+        comparison = audit(world) => comparison,
         () = renewing => panic!("the audit does not end"),
-    };
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_that_takes_its_time_keeps_no_other_from_being_compared() {
+    let (world, uid) = lost().await;
+    slow_cluster(&world);
+    let comparison = long_audit(&world).await;
     assert!(comparison.missing["c2"].contains("in time"), "{comparison:?}");
     assert!(comparison.clusters.contains_key("c1"), "{comparison:?}");
     assert_eq!(world.project()["status"]["orphans"], told(&uid, "Lost"));

@@ -1,0 +1,69 @@
+//! Namespaces whose objects are lost. Nobody looks after who may use one: whoever had a role would keep it for ever.
+
+use super::look::Sighting;
+use super::{CLUSTER_MAX, PARALLEL, SILENT};
+use crate::context::Context;
+use crate::member::Member;
+use crate::member::observed::SeenBindings;
+use crate::namespace::{access, template};
+use futures_util::{StreamExt as _, stream};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tokio::time::timeout;
+
+/// A namespace that was granted by us, as its seal says, and belongs to no object any more.
+#[derive(Clone, Debug)]
+pub struct Lost {
+    member: Arc<Member>,
+    namespace: String,
+}
+
+impl Lost {
+    pub fn of(sighting: &Sighting) -> Self {
+        Self { member: Arc::clone(&sighting.member), namespace: sighting.name.clone() }
+    }
+
+    pub fn cluster(&self) -> &str {
+        &self.member.name
+    }
+}
+
+/// Takes the roles away from all of them. What stays, and what a cluster does not answer in time, is taken by a later audit.
+pub async fn withdraw_all(cx: &Context, lost: Vec<Lost>) {
+    let mut clusters: BTreeMap<String, Vec<Lost>> = BTreeMap::new();
+    for one in lost {
+        clusters.entry(one.cluster().to_owned()).or_default().push(one);
+    }
+    let of_each: Vec<_> = clusters.iter().map(|(cluster, lost)| withdraw_in(cx, cluster, lost)).collect();
+    stream::iter(of_each).buffer_unordered(PARALLEL).collect::<()>().await;
+}
+
+async fn withdraw_in(cx: &Context, cluster: &str, lost: &[Lost]) {
+    let withdrawals: Vec<_> = lost.iter().map(|one| withdraw(cx, one)).collect();
+    let all = stream::iter(withdrawals).buffer_unordered(PARALLEL).collect::<()>();
+    if timeout(CLUSTER_MAX, all).await.is_err() {
+        tracing::warn!(cluster, error = SILENT, "some may still use namespaces whose objects are lost");
+    }
+}
+
+async fn withdraw(cx: &Context, Lost { member, namespace }: &Lost) {
+    // An object that has the place by now keeps its own people there.
+    let is_taken = cx.objects.namespaces.at_place(&member.name, namespace).is_some();
+    if is_taken || cx.fence_of(&member.name).permit().is_err() {
+        return;
+    }
+    let people = match member.observed.bindings_at(namespace) {
+        SeenBindings::Listed(seen) if seen.is_empty() => Ok(()),
+        SeenBindings::Listed(_) | SeenBindings::Unlisted(_) => {
+            access::withdraw(member, namespace, None).await
+        }
+    };
+    if let Err(error) = people.and(template::withdraw_bindings(member, namespace).await) {
+        tracing::warn!(
+            cluster = member.name,
+            namespace,
+            error = error.text(),
+            "some may still use a namespace whose object is lost"
+        );
+    }
+}

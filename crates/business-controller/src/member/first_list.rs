@@ -1,0 +1,41 @@
+//! How the first list of something gets on that nothing has waited for.
+
+use crate::error::ListFailure;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// One that has run for so long without an end is not waited for.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Why it is not there yet.
+#[derive(Debug, Default)]
+pub(super) struct FirstList {
+    begun: Option<Instant>,
+    error: Option<ListFailure>,
+}
+
+impl FirstList {
+    pub(super) fn begins(&mut self) {
+        self.begun.get_or_insert_with(Instant::now);
+    }
+
+    /// Whether that is news.
+    pub(super) fn fails(&mut self, error: &ListFailure) -> bool {
+        self.error.replace(error.clone()).as_ref() != Some(error)
+    }
+
+    pub(super) fn ends(&mut self) {
+        self.error = None;
+    }
+
+    pub(super) fn is_forbidden(&self) -> bool {
+        self.error.as_ref().is_some_and(|error| error.is_forbidden)
+    }
+
+    /// Why it is not to be waited for.
+    pub(super) fn failure(&self) -> Option<ListFailure> {
+        let is_late = self.begun.is_some_and(|begun| begun.elapsed() > PATIENCE);
+        let late = || ListFailure { text: "the list has no end yet".to_owned(), is_forbidden: false };
+        self.error.clone().or_else(|| is_late.then(late))
+    }
+}
