@@ -90,7 +90,8 @@ impl Coming {
         let mut coming = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let unheard = |one: &Listing| one.people.saturating_sub(roles.projects.listed_at(&one.project));
         coming.retain(|one| one.since.elapsed() < COMING && unheard(one) > 0);
-        let is_own = |one: &Listing| *one.project == *project.name();
+        // Another tenant may ask for the name of this one's project, in vain.
+        let is_own = |one: &Listing| one.is(tenant, project.name());
         let others = coming.iter().filter(|one| *one.tenant == *tenant && !is_own(one));
         let more = others.map(unheard).fold(growth.more, usize::saturating_add);
         if more > growth.room {
@@ -103,6 +104,17 @@ impl Coming {
         let (tenant, project) = (tenant.into(), project.name().into());
         coming.push(Listing { tenant, project, people, since: Instant::now() });
         Ok(())
+    }
+
+    /// The store has refused the write.
+    pub(super) fn leave(&self, tenant: &str, project: &str) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|one| !one.is(tenant, project));
+    }
+}
+
+impl Listing {
+    fn is(&self, tenant: &str, project: &str) -> bool {
+        *self.tenant == *tenant && *self.project == *project
     }
 }
 
@@ -161,6 +173,12 @@ mod tests {
         assert_eq!(enter("a"), Ok(()));
         assert_eq!(enter("b"), Err(429), "a has not been heard of");
         assert_eq!(enter("a"), Ok(()), "tried again");
+        coming.leave("u", "a");
+        assert_eq!(enter("b"), Err(429), "another tenant's of that name was refused");
+        coming.leave("t", "a");
+        assert_eq!(enter("b"), Ok(()), "a was refused by the store");
+        coming.leave("t", "b");
+        assert_eq!(enter("a"), Ok(()));
         // It has been made, and others have gone.
         roles.projects.set("p", "", "t", &[]);
         roles.projects.set("a", "", "t", &[("u", Role::Edit); 3]);

@@ -79,7 +79,10 @@ impl ProjectStrategy {
     fn check_people(&self, old: Option<&Object>, object: &Object, dry_run: bool) -> Result<(), Status> {
         let tenant = object.text(TENANT);
         match listed::check(&self.roles, &group_resource(), tenant, old, object)? {
-            Some(growth) if !dry_run => self.coming.enter(&self.roles, tenant, object, &growth),
+            // What is refused in a moment keeps no room from others.
+            Some(growth) if !dry_run && validation::project(object.name(), &spec_of(object)?).is_empty() => {
+                self.coming.enter(&self.roles, tenant, object, &growth)
+            }
             _ => Ok(()),
         }
     }
@@ -340,7 +343,10 @@ impl Strategy for ProjectStrategy {
         self.levels.warnings(before, after)
     }
 
-    fn refusal(&self, _cx: &WriteContext<'_>, object: &Object, violations: &[Violation]) -> Status {
+    fn refusal(&self, cx: &WriteContext<'_>, object: &Object, violations: &[Violation]) -> Status {
+        if !cx.dry_run {
+            self.coming.leave(object.text(TENANT), object.name());
+        }
         refusal::status(
             RefusedObject { name: object.name(), kind: &REFUSED, holds: None },
             violations,

@@ -349,7 +349,7 @@ async fn who_has_left_does_not_stay_in_until_a_long_list_ends() {
     world.member.observed.reset();
     world.member.observed.bindings_begin();
     for _ in 0..8 {
-        tokio::time::advance(std::time::Duration::from_secs(4)).await;
+        tokio::time::advance(Duration::from_secs(4)).await;
         world.renews(tokio::time::Instant::now());
     }
     world.has_members(&["bob"]);
