@@ -205,6 +205,16 @@ async fn revision(operator: &Client) -> u64 {
     revision.unwrap_or_default()
 }
 
+/// Nothing grows in project p before the clusters are compared, and then it does.
+async fn growth_waits_for_a_comparison(world: &World) {
+    let admin = world.admin("t");
+    let create = async || admin.post(&namespaces("p"), namespace("a", json!({"pods": "1"}))).await.code;
+    assert_eq!(create().await, 503);
+    compare(world).await;
+    until("growth goes on", async || create().await == 201).await;
+    world.assert_books_agree().await;
+}
+
 /// Of a copy of the files nobody can tell: what a stale controller has compared with the state before counts for nothing.
 #[tokio::test]
 async fn after_a_restore_that_was_told_growth_waits_for_a_comparison_with_what_is_there_now() {
@@ -218,11 +228,7 @@ async fn after_a_restore_that_was_told_growth_waits_for_a_comparison_with_what_i
         "growth is held: history has diverged; the controller has not compared the member clusters since";
     assert!(told.contains(waits), "{told}");
     until("the new history is served", async || revision(&operator).await >= before + (1 << 40)).await;
-    let create = async || admin.post(&namespaces("p"), namespace("a", json!({"pods": "1"}))).await.code;
-    assert_eq!(create().await, 503);
-    compare(&world).await;
-    until("growth goes on", async || create().await == 201).await;
-    world.assert_books_agree().await;
+    growth_waits_for_a_comparison(&world).await;
 }
 
 /// Nothing that is put back tells of the history in which it was compared.
@@ -250,11 +256,7 @@ async fn what_was_compared_after_an_earlier_restore_of_the_same_backup_releases_
     world.compared(&["c1", "c2"], served[0]).await;
     let told = audit(&world, "").await.text;
     assert!(told.contains("the controller has not compared the member clusters since"), "{told}");
-    let create = async || admin.post(&namespaces("p"), namespace("a", json!({"pods": "1"}))).await.code;
-    assert_eq!(create().await, 503);
-    compare(&world).await;
-    until("growth goes on", async || create().await == 201).await;
-    world.assert_books_agree().await;
+    growth_waits_for_a_comparison(&world).await;
 }
 
 #[tokio::test]

@@ -368,8 +368,8 @@ async fn in_a_namespace_that_somebody_made_in_the_place_of_ours_nobody_is_named(
     assert_eq!(shown(&world), ("False".into(), "Replaced".into()));
 }
 
-#[tokio::test]
-async fn what_was_adopted_is_bound_and_released_without_our_bindings() {
+/// A namespace of somebody else's that is to be taken over for alice's project, on record.
+async fn consented() -> World {
     let world = World::new();
     let consent = json!({ "business.tkestack.io/adopt": "p/n" });
     world
@@ -378,6 +378,12 @@ async fn what_was_adopted_is_bound_and_released_without_our_bindings() {
     world.holds(&of_acme());
     world.has_members(&["alice"]);
     world.pass().await.unwrap();
+    world
+}
+
+#[tokio::test]
+async fn what_was_adopted_is_bound_and_released_without_our_bindings() {
+    let world = consented().await;
     assert!(world.server.list(BINDINGS).is_empty(), "it is not ours yet");
     world.pass().await.unwrap();
     assert_eq!(world.grantees(Edit).unwrap(), ["business:acme:alice"]);
@@ -392,14 +398,7 @@ async fn what_was_adopted_is_bound_and_released_without_our_bindings() {
 /// Somebody's finalizer keeps it.
 #[tokio::test]
 async fn a_binding_that_stays_in_a_namespace_that_is_given_back_names_nobody() {
-    let world = World::new();
-    let consent = json!({ "business.tkestack.io/adopt": "p/n" });
-    world
-        .server
-        .put(NAMESPACE, &json!({ "metadata": { "name": "web", "uid": "theirs", "annotations": consent } }));
-    world.holds(&of_acme());
-    world.has_members(&["alice"]);
-    world.pass().await.unwrap();
+    let world = consented().await;
     world.pass().await.unwrap();
     world.enforces("1");
     world.pass().await.unwrap();
