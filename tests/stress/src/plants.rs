@@ -101,10 +101,12 @@ pub(crate) const PLANTS: [Plant; 17] = [
         function: "apply_batch",
         found_by: Finding::Watch,
         find: "    UPDATE rev SET v = rev.v + entries WHERE rev.v >= (SELECT max(r.v) FROM rev r)\n    \
-               RETURNING rev.v - entries, rev.held INTO STRICT base, is_held;",
+               RETURNING rev.v - entries, rev.held, rev.held AND rev.held_reason = 'an import is under way'\n    \
+               INTO STRICT base, is_held, is_importing;",
         replace: "    SELECT min(nextval('early')) - 1 INTO base FROM generate_series(1, entries);\n    \
                   PERFORM pg_sleep(random() * 0.01);\n    \
-                  UPDATE rev SET v = greatest(rev.v, base + entries) WHERE rev.id = 1 RETURNING rev.held INTO STRICT is_held;",
+                  UPDATE rev SET v = greatest(rev.v, base + entries) WHERE rev.id = 1 RETURNING rev.held, false \
+                  INTO STRICT is_held, is_importing;",
     },
     Plant {
         name: "version-unchecked",
