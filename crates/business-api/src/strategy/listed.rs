@@ -79,7 +79,7 @@ fn length(object: &Object, list: &[&str]) -> usize {
 }
 
 impl Coming {
-    /// Lets a project in that has room beside the others that are on their way. Who has none for now is asked to come back.
+    /// Lets a project in that has room beside the others that are on their way. Who has none until they are heard of is asked to come back.
     pub(super) fn enter(
         &self,
         roles: &Roles,
