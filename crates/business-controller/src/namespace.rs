@@ -57,7 +57,7 @@ use removal::{DeletionRefusal, Removal};
 use site::{FoundSite, Nowhere, Site};
 use std::time::Duration;
 use template::pull_secret::{self, PullPass};
-use template::state::TemplateState;
+use template::state::{TemplateState, Undone};
 use template::{Labels, TemplateStage};
 use validate::WantedNamespace;
 use verdict::{
@@ -366,7 +366,7 @@ enum AfterRefusal {
     /// The cluster's admission may not have seen yet that the namespace is marked. If it goes on like this, this is why.
     Later(NamespaceRefusal),
     /// Labels that the cluster does not take keep nobody from his quota.
-    Undressed(String),
+    Undressed(Undone),
     Refused(NamespaceRefusal),
 }
 
@@ -386,9 +386,8 @@ impl Declined<'_> {
         };
         match plan.namespace {
             NamespaceStep::Mark { .. } if there.is_some_and(|there| is_undressed(there)) => {
-                AfterRefusal::Undressed(format!(
-                    "cluster {cluster}: labels and annotations: refused with {code}: {message}"
-                ))
+                let what = format!("cluster {cluster}: labels and annotations");
+                AfterRefusal::Undressed(Undone::refused(&what, code, &message))
             }
             NamespaceStep::Mark { .. } => AfterRefusal::Later(refusal()),
             NamespaceStep::Keep { .. } | NamespaceStep::Create => AfterRefusal::Refused(refusal()),

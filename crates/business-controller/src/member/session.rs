@@ -9,7 +9,7 @@ use super::{
 use crate::context::Context;
 use crate::controller::PlaceChange;
 use crate::dispatch;
-use crate::error::{ListFailure, is_too_much, of_watch};
+use crate::error::{ListFailure, of_watch};
 use crate::events::Topic;
 use crate::inventory::Inventory;
 use crate::namespace::kind::BusinessNamespace;
@@ -116,11 +116,7 @@ impl Progress {
             Err(failure @ watcher::Error::InitialListFailed(_)) if NEEDED.contains(&what) => {
                 Obstacle::Unlisted(of_watch(failure))
             }
-            // Begun again, it would bring the same event again.
-            Err(failure @ watcher::Error::WatchFailed(cause)) if is_too_much(cause) => {
-                Obstacle::Unwatched(of_watch(failure))
-            }
-            // One that breaks off is begun again.
+            // One that breaks off is begun again, by a list where its event is too large.
             Ok(Event::Init | Event::InitApply(_)) | Err(_) => return,
         };
         let mut failing = self.failing.lock().unwrap_or_else(PoisonError::into_inner);
@@ -522,7 +518,6 @@ fn failed(member: &Member, progress: &Progress, failure: &watcher::Error) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::TooMuch;
     use crate::fixtures::CLUSTER_UID;
     use crate::fixtures::world::{SEEN_MAX, World};
     use crate::shares::Share;
@@ -679,28 +674,6 @@ mod tests {
         }
         assert_eq!(timeout(PROBE_PERIOD * 2, probing).await, Ok(Anew::Unwatched));
         assert_eq!(member.reach(), Reach::Reachable);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_cluster_whose_watch_says_too_much_again_and_again_is_listed_anew() {
-        let world = World::new();
-        let too_much: watcher::Result<Event<RoleBinding>> =
-            Err(watcher::Error::WatchFailed(kube::Error::ReadEvents(std::io::Error::other(TooMuch {
-                what: "an event",
-                mib: 12,
-            }))));
-        let broken: watcher::Result<Event<RoleBinding>> =
-            Err(watcher::Error::WatchFailed(kube::Error::ReadEvents(std::io::Error::other("broken"))));
-        for (event, expected) in [(too_much, Some(Anew::Unwatched)), (broken, None)] {
-            let (member, progress) = (listed(&world), Progress::new());
-            for _ in 0..3 {
-                progress.hear("all rolebindings", &event);
-                advance(LIST_PATIENCE).await;
-            }
-            let ended = timeout(PROBE_PERIOD * 2, keep_probing(&world.cx, &member, &progress, LIST_PATIENCE));
-            assert_eq!(ended.await.ok(), expected);
-            assert_eq!(member.reach(), Reach::Reachable);
-        }
     }
 
     #[tokio::test(start_paused = true)]

@@ -171,7 +171,7 @@ pub async fn keep(
     }
     let mut undone = carry_out(object, site, &stage_name(stage), &steps).await?;
     if let Some(refused) = labels.refused {
-        undone.get_or_insert_default().add(&Undone::refused(refused));
+        undone.get_or_insert_default().add(&refused);
     }
     let kept = &cx.objects.namespaces.memory.kept;
     if undone.is_none() && stage.state().is_some() {
@@ -191,7 +191,7 @@ pub struct Labels {
     /// They were not what they are to be, and were written.
     pub written: bool,
     /// The cluster does not take them, and why.
-    pub refused: Option<String>,
+    pub refused: Option<Undone>,
 }
 
 fn stage_name(stage: &TemplateStage) -> String {
@@ -219,7 +219,8 @@ async fn carry_out(
         let outcomes = join_all(of_kind.map(|step| async move {
             match write(object, site, template, step).await {
                 Err(Error::Member(CallFailure::Refused { code, message })) => {
-                    Ok(Some(format!("{}: refused with {code}: {message}", step.told())))
+                    let what = format!("cluster {}: {}", site.member.name, step.told());
+                    Ok(Some(Undone::refused(&what, code, &message)))
                 }
                 outcome => outcome.map(|()| None),
             }
@@ -227,7 +228,6 @@ async fn carry_out(
         .await;
         for refused in outcomes {
             let Some(refused) = refused? else { continue };
-            let refused = Undone::refused(format!("cluster {}: {refused}", site.member.name));
             let limits = kind == TemplateObjectKind::LimitRange;
             undone.get_or_insert_default().add(&Undone { limits, ..refused });
         }

@@ -447,8 +447,8 @@ fn told<T>(site: &Site, what: &str, result: Result<T, Error>) -> Result<Result<T
     match result {
         Ok(done) => Ok(Ok(done)),
         Err(Error::Member(CallFailure::Refused { code, message })) => {
-            let message = format!("cluster {}: {what}: refused with {code}: {message}", site.member.name);
-            Ok(Err(Undone::refused(message)))
+            let what = format!("cluster {}: {what}", site.member.name);
+            Ok(Err(Undone::refused(&what, code, &message)))
         }
         Err(error) => Err(error),
     }

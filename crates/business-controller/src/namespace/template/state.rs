@@ -42,9 +42,10 @@ pub struct Undone {
 }
 
 impl Undone {
-    /// What a cluster does not take.
-    pub fn refused(message: String) -> Self {
-        let others = !is_by_quota(&message);
+    /// What a cluster does not take: what it is, the status of the answer, and what it says.
+    pub fn refused(what: &str, code: u16, message: &str) -> Self {
+        let others = !is_by_quota(code, message);
+        let message = format!("{what}: refused with {code}: {message}");
         Self { message, retry: true, limits: false, others }
     }
 
@@ -61,8 +62,8 @@ impl Undone {
 }
 
 /// Whether a `ResourceQuota` has refused it: Kubernetes says so in these words. Whoever else says them keeps nobody waiting.
-fn is_by_quota(message: &str) -> bool {
-    message.contains("refused with 403: ") && message.contains("exceeded quota")
+fn is_by_quota(code: u16, message: &str) -> bool {
+    code == 403 && message.contains("exceeded quota")
 }
 
 impl TemplateState {

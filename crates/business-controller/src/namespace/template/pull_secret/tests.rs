@@ -92,7 +92,7 @@ fn what_is_wrong_with_it_is_told_beside_all_else() {
     let applied = AppliedTemplate { name: "standard".into(), digest: "1".into() };
     let mut object = pending(&[]);
     object.status.template = Some(applied.clone());
-    let undone = |message: &str| Undone::refused(message.into());
+    let undone = |message: &str| Undone { message: message.to_owned(), retry: true, ..Undone::default() };
     let trouble = || PullTrouble::Undone(undone("pull"));
     let told = |state: TemplateState| match state.with_pull_secret(trouble(), &object) {
         TemplateState::Undone { state, undone } => (state, undone.message),
