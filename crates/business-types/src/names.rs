@@ -171,7 +171,7 @@ pub const DIRECTORY_ANNOTATION: &str = "business.tkestack.io/directory";
 pub const OPERATOR_ANNOTATIONS: [&str; 4] =
     [ADOPT_ANNOTATION, ABANDON_ANNOTATION, DELETE_REPLACED_ANNOTATION, LOCK_REASON_ANNOTATION];
 
-/// Annotations that the server writes: what a caller with a tenant sends there is passed over.
+/// Annotations that the server writes: what a caller sends there is passed over.
 pub const SERVER_ANNOTATIONS: [&str; 2] = [REGISTRY_CHANGED_ANNOTATION, REGISTRY_PUSHED_ANNOTATION];
 
 /// Namespace of the host cluster with the Secrets of member clusters, unless configured otherwise: whoever reads Secrets there

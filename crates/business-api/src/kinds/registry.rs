@@ -4,7 +4,7 @@ use super::attributes::Selected;
 use super::{Directories, Meaning, SUBRESOURCES, StoredRow};
 use crate::roles::{CHANGE, HOLD_BACK, READ, RULE, Right, Role};
 use crate::strategy::operator_act::Act;
-use crate::strategy::registry::{COLUMNS, RegistryStrategy};
+use crate::strategy::registry::{COLUMNS, RegistryStrategy, SERVER_FIELDS};
 use apiserver::resource::{ALL_VERBS, ResourceSource};
 use apiserver::{Resource, StoredKind};
 use business_types::account;
@@ -54,7 +54,7 @@ pub fn resource<K: RegistryKind>(row: &StoredRow, directories: &Directories) -> 
                 .into_iter()
                 .chain([Act::Lock, Act::Unlock].map(Act::subresource))
                 .collect(),
-            server_fields: &[],
+            server_fields: SERVER_FIELDS,
             strategy: Arc::new(RegistryStrategy::<K>::new(levels, finalizers)),
         })),
     }

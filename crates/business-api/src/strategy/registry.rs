@@ -7,6 +7,7 @@ use crate::levels::Levels;
 use crate::refusal::{self, RefusedKind, RefusedObject};
 use apiserver::resource::Column;
 use apiserver::strategy::{Strategy, WriteContext};
+use apiserver::subresource::FieldPath;
 use apiserver::{Part, View};
 use business_types::refusal::BELOW_USED;
 use business_types::registry::{
@@ -24,6 +25,11 @@ use store::Key;
 use store::quota::{Account, Scope, Violation};
 
 const NAME: &[&str] = &["spec", "name"];
+/// What the registry has told: whoever sends what he has read before does not undo what has been pushed since.
+pub const SERVER_FIELDS: &[FieldPath] = &[
+    &["metadata", "annotations", names::REGISTRY_CHANGED_ANNOTATION],
+    &["metadata", "annotations", names::REGISTRY_PUSHED_ANNOTATION],
+];
 /// What of the registry is the object's.
 const RECORD: &[&str] = &["status", "registry"];
 
@@ -68,20 +74,6 @@ impl<K: RegistryKind> RegistryStrategy<K> {
 
     fn subject<'a>(object: &'a Object, holds: Option<&'a Scope>) -> RefusedObject<'a> {
         RefusedObject { name: object.name(), kind: Self::REFUSED, holds }
-    }
-
-    /// What the registry has told stays, whatever a caller with a tenant sends.
-    fn keep_marks(cx: &WriteContext<'_>, old: Option<&Object>, object: &mut Object) {
-        if cx.sees_everything() {
-            return;
-        }
-        for key in names::SERVER_ANNOTATIONS {
-            let path = ["metadata", "annotations", key];
-            match old {
-                Some(old) => object.copy_from(old, &path),
-                None => drop(object.remove(&path)),
-            }
-        }
     }
 
     /// What the registry has for the object is never forgotten while it lives.
@@ -166,7 +158,6 @@ impl<K: RegistryKind> Strategy for RegistryStrategy<K> {
 
     fn prepare_create(&self, cx: &mut WriteContext<'_>, object: &mut Object) -> Result<(), Status> {
         check_annotations(cx, None, object, &K::group_resource())?;
-        Self::keep_marks(cx, None, object);
         set_tenant(cx, None, object);
         add_finalizer(object, K::FINALIZER);
         let name = object.text(NAME).to_owned();
@@ -214,7 +205,6 @@ impl<K: RegistryKind> Strategy for RegistryStrategy<K> {
             Part::FINALIZE => Self::prepare_finalize(cx, old, object),
             Part::Main | Part::Sub(_) => {
                 check_annotations(cx, Some(old), object, &K::group_resource())?;
-                Self::keep_marks(cx, Some(old), object);
                 set_tenant(cx, Some(old), object);
                 if object.text(NAME).is_empty() {
                     object.copy_from(old, NAME);

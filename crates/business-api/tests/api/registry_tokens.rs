@@ -585,9 +585,12 @@ async fn what_the_registry_tells_marks_the_object_whose_content_has_changed() {
     assert_eq!(pushed().await, format!("acme/shop/app@{}", digest(1)), "stored when it was answered");
     assert_eq!(teller.post("/registry/events", by_digest(2)).await.code, 200);
     assert_eq!(pushed().await, format!("acme/shop/app@{} acme/shop/app@{}", digest(1), digest(2)));
-    let sent = json!({"metadata": {"annotations": {PUSHED: null}, "labels": {"a": "b"}}});
-    registry.admin().patch(&format!("{IMAGES}/shop"), sent).await.expect(200);
-    assert!(pushed().await.is_string(), "it is the server's");
+    for (caller, label) in [(registry.admin(), "b"), (registry.world.operator(), "c")] {
+        let sent = json!({"metadata": {"annotations": {PUSHED: null, CHANGED: "1"}, "labels": {"a": label}}});
+        caller.patch(&format!("{IMAGES}/shop"), sent).await.expect(200);
+        assert!(pushed().await.is_string(), "it is the server's");
+        assert_ne!(object().await["metadata"]["annotations"][CHANGED], "1", "and so is this");
+    }
     let measured = object().await["metadata"]["annotations"][CHANGED].clone();
     let record = json!({"backend": "OCI", "provenance": "Made"});
     let untagged = format!("acme/shop/app@{}", digest(1));
