@@ -5,7 +5,7 @@ use super::settings::ConsoleIssuer;
 use apiserver::authn::fetch;
 use apiserver::authn::jwks::{IssuerAuthorities, KeySource};
 use futures_util::future::BoxFuture;
-use http::{Request, header};
+use http::{Request, StatusCode, header};
 use openidconnect::core::{
     CoreAuthenticationFlow, CoreClient, CoreErrorResponseType, CoreIdToken, CoreIdTokenVerifier,
     CoreJsonWebKeySet, CoreJwsSigningAlgorithm, CoreRevocableToken, CoreTokenResponse,
@@ -38,6 +38,13 @@ const ALGORITHMS: [CoreJwsSigningAlgorithm; 9] = [
 ];
 
 const DISCOVERED_FOR: Duration = Duration::from_mins(1);
+/// "Not now". The body may have the form of a refusal, which the library then takes it for.
+const NOT_NOW: [StatusCode; 4] = [
+    StatusCode::TOO_MANY_REQUESTS,
+    StatusCode::BAD_GATEWAY,
+    StatusCode::SERVICE_UNAVAILABLE,
+    StatusCode::GATEWAY_TIMEOUT,
+];
 
 type Client = CoreClient<EndpointSet, EndpointNotSet, EndpointNotSet, EndpointNotSet, EndpointSet>;
 type Refused = RequestTokenError<apiserver::Error, StandardErrorResponse<CoreErrorResponseType>>;
@@ -79,7 +86,14 @@ impl<'c> AsyncHttpClient<'c> for Wire {
     type Future = BoxFuture<'c, Result<HttpResponse, apiserver::Error>>;
 
     fn call(&'c self, request: HttpRequest) -> Self::Future {
-        Box::pin(fetch::send(request, &self.0))
+        Box::pin(async move {
+            let url = request.uri().to_string();
+            let answer = fetch::send(request, &self.0).await?;
+            if NOT_NOW.contains(&answer.status()) {
+                return Err(apiserver::Error::Issuer { url, why: answer.status().to_string() });
+            }
+            Ok(answer)
+        })
     }
 }
 

@@ -7,7 +7,7 @@ use crate::support::{project, until};
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use futures_util::StreamExt;
-use http::{Method, header};
+use http::{Method, StatusCode, header};
 use provider::{Provider, alice};
 use runtime::Clock;
 use serde_json::{Value, json};
@@ -314,8 +314,20 @@ async fn a_session_is_refreshed_with_a_refresh_token_that_is_good_once_until_its
     assert_eq!(world.browser().post("/console/refresh", None).await.code, 401);
     world.provider.now_it(|conduct| conduct.is_down = true);
     assert_eq!(browser.post("/console/refresh", None).await.json(503)["kind"], "Status");
+    world.provider.now_it(|conduct| conduct.is_down = false);
+    for code in [
+        StatusCode::TOO_MANY_REQUESTS,
+        StatusCode::BAD_GATEWAY,
+        StatusCode::SERVICE_UNAVAILABLE,
+        StatusCode::GATEWAY_TIMEOUT,
+    ] {
+        world.provider.now_it(|conduct| conduct.not_now = Some(code));
+        let answer = browser.post("/console/refresh", None).await;
+        assert_eq!(answer.code, 503, "{code}: {}", answer.text);
+    }
+    world.provider.now_it(|conduct| conduct.not_now = None);
+    browser.post("/console/refresh", None).await.json(200);
     world.provider.now_it(|conduct| {
-        conduct.is_down = false;
         conduct.person["sub"] = json!("mallory");
     });
     assert_eq!(browser.post("/console/refresh", None).await.code, 401);
