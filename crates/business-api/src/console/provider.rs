@@ -38,6 +38,8 @@ const ALGORITHMS: [CoreJwsSigningAlgorithm; 9] = [
 ];
 
 const DISCOVERED_FOR: Duration = Duration::from_mins(1);
+/// A longer ID token goes into no URL: providers and what stands before them refuse URLs of more than some thousand bytes.
+const HINT_BYTES_MAX: usize = 1500;
 /// "Not now". The body may have the form of a refusal, which the library then takes it for.
 const NOT_NOW: [StatusCode; 4] = [
     StatusCode::TOO_MANY_REQUESTS,
@@ -266,11 +268,12 @@ impl<'a> Provider<'a> {
     pub(super) fn end(&self, session: &Session, back: &str) -> Option<String> {
         let url = EndSessionUrl::new(self.discovery.end_session_endpoint.clone()?).ok()?;
         let back = PostLogoutRedirectUrl::new(back.to_owned()).ok()?;
-        let token = CoreIdToken::from_str(&session.token).ok()?;
-        let request = LogoutRequest::from(url)
-            .set_id_token_hint(&token)
+        let mut request = LogoutRequest::from(url)
             .set_client_id(ClientId::new(self.settings.client_id.clone()))
             .set_post_logout_redirect_uri(back);
+        if session.token.len() <= HINT_BYTES_MAX {
+            request = request.set_id_token_hint(&CoreIdToken::from_str(&session.token).ok()?);
+        }
         Some(request.http_get_url().to_string())
     }
 

@@ -373,6 +373,14 @@ async fn a_logout_ends_the_session_here_and_at_the_provider() {
     assert_eq!(thief.clone().post("/console/refresh", None).await.code, 401);
 
     assert_eq!(browser.post("/console/logout", None).await.json(200)["location"], "/console/");
+    let groups: Vec<String> = (0..100).map(|n| format!("a-group-with-a-long-name-{n}")).collect();
+    world.provider.now_it(|conduct| conduct.person["groups"] = json!(groups));
+    let mut browser = world.logged_in().await;
+    let answer = browser.post("/console/logout", None).await.json(200);
+    let location = answer["location"].as_str().unwrap();
+    let no_hint = format!("{}/end?client_id=business-console&post_logout_redirect_uri=", world.provider.url);
+    assert!(location.starts_with(&no_hint), "a long token goes into no URL: {location}");
+    world.provider.now_it(|conduct| conduct.person = alice());
     let mut browser = world.logged_in().await;
     world.provider.now_it(|conduct| conduct.is_down = true);
     assert_eq!(browser.post("/console/logout", None).await.code, 200);
