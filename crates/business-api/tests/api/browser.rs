@@ -566,6 +566,9 @@ async fn files_are_cached_by_their_hash_and_every_answer_has_the_headers() {
         assert!(answer.header("permissions-policy").contains("camera=()"));
         assert!(answer.headers.get(header::ACCESS_CONTROL_ALLOW_ORIGIN).is_none());
     }
+    for path in [PROJECTS, "/nowhere", "/console/session"] {
+        assert_eq!(inside.ask(path).await.header("cache-control"), "no-store", "{path}");
+    }
     assert_eq!(browser.get("/metrics", &[]).await.code, 404);
     assert_eq!(browser.get("/registry/token", &[]).await.code, 404);
 }
