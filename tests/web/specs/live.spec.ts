@@ -5,6 +5,8 @@ import { PAGES } from "./routes";
 
 const ACCESS = [{ kind: "Group", name: "shop-developers", role: "edit" }, { kind: "User", name: "dave", role: "view" }];
 
+const COLLECTIONS = /\/apis\/business\.tkestack\.io\/v1\/(projects|namespaces)\?/;
+
 /** What is promised; a machine that builds something beside may miss it now and then, and not each time. */
 const SEEN_MILLISECONDS = 1000;
 const CHANGES = 5;
@@ -62,6 +64,26 @@ test("whoever loses his role while he looks is told", async ({ console, platform
   } finally {
     platform.change("projects", undefined, "shop", { spec: { access: ACCESS } });
   }
+});
+
+test("whoever is refused asks again, by the button or by another page", async ({ console, page }) => {
+  const refusal = { kind: "Status", code: 403, message: "forbidden: no role yet" };
+  const refuse = () => page.route(COLLECTIONS, (route) => route.fulfill({ status: 403, json: refusal }));
+  await refuse();
+  await console.as("alice", PAGES.projects);
+  await expect(page.getByRole("alert")).toContainText(words("state.forbidden"));
+  await console.isAccessible(page);
+  await page.unroute(COLLECTIONS);
+  await page.getByRole("button", { name: words("state.again") }).click();
+  await expect(console.row(page, "shop").first()).toBeVisible();
+  await expect(page.getByRole("alert")).toHaveCount(0);
+
+  await refuse();
+  await console.as("alice", PAGES.project);
+  await expect(page.getByRole("alert")).toContainText(words("state.forbidden"));
+  await page.unroute(COLLECTIONS);
+  await page.getByRole("link", { name: words("state.back") }).click();
+  await expect(console.row(page, "shop").first()).toBeVisible();
 });
 
 test("a page that is cut off says so, goes on by itself, and shows what it has missed", async ({ console, page, platform }) => {

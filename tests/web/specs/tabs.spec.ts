@@ -1,11 +1,13 @@
 import { words } from "../words";
 import { expect, test } from "./fixtures";
 
-/** A session as the server tells it, whose token ends that soon; or has just ended. */
-const session = (seconds: number) => ({
-  username: "alice", groups: [], issuer: "local",
-  expires: new Date(Date.now() + seconds * 1000).toISOString(), ends: new Date(Date.now() + 3_600_000).toISOString(),
-});
+/** A session as the server tells it. */
+const session = () => {
+  const end = new Date(Date.now() + 3_600_000).toISOString();
+  return { username: "alice", groups: [], issuer: "local", expires: end, ends: end };
+};
+/** The same of one whose token has ended. */
+const ENDED = { status: 401, json: { kind: "Status", code: 401, message: "Unauthorized" } };
 
 test("two pages refresh one session once", { tag: "@simulated" }, async ({ console, context, page }) => {
   await console.logsIn("alice");
@@ -18,11 +20,11 @@ test("two pages refresh one session once", { tag: "@simulated" }, async ({ conso
     looked += 1;
     if (looked === 2) bothHaveCome();
     if (looked <= 2) await both;
-    return route.fulfill({ json: session(refreshed === 0 ? -1 : 3600) });
+    return route.fulfill(refreshed === 0 ? ENDED : { json: session() });
   });
   await context.route("**/console/refresh", (route) => {
     refreshed += 1;
-    return route.fulfill({ json: session(3600) });
+    return route.fulfill({ json: session() });
   });
   const other = await context.newPage();
   await Promise.all([page.reload(), other.goto(page.url())]);

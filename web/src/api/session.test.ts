@@ -8,6 +8,8 @@ let token: number;
 let ends: number;
 /** How long what it gives lasts. */
 let lives: number;
+/** So far is the browser's clock ahead of the server's. */
+let ahead: number;
 let giver: "gives" | "refuses" | "is away" | "has no provider";
 let username: string;
 let asked: string[];
@@ -33,14 +35,15 @@ async function server(path: string): Promise<Response> {
   asked.push(path.slice(path.lastIndexOf("/") + 1));
   if (giver === "is away") throw new TypeError("Failed to fetch");
   if (path === "/console/logout") return json(200, { location: "/console/" });
-  if (Date.now() >= ends) return status(401);
+  const now = Date.now() - ahead;
+  if (now >= ends) return status(401);
   if (path === "/console/refresh") {
     if (giver === "refuses") return status(401);
     if (giver === "has no provider") return status(503);
-    token = Math.min(Date.now() + lives, ends);
+    token = Math.min(now + lives, ends);
     return session();
   }
-  if (Date.now() >= token) return status(401);
+  if (now >= token) return status(401);
   return path === "/console/session" ? session() : json(200, {});
 }
 
@@ -51,7 +54,8 @@ async function fresh() {
 
 beforeEach(() => {
   vi.useFakeTimers({ now: START });
-  [token, ends, lives, giver, username, asked, channels] = [START + 300_000, START + 12 * HOUR, 300_000, "gives", "alice", [], []];
+  [token, ends, lives, ahead] = [START + 300_000, START + 12 * HOUR, 300_000, 0];
+  [giver, username, asked, channels] = ["gives", "alice", [], []];
   vi.stubGlobal("BroadcastChannel", FakeChannel);
   vi.stubGlobal("navigator", { locks: { request: (_: string, work: () => unknown) => work() } });
   vi.stubGlobal("fetch", server);
@@ -113,6 +117,16 @@ it("refreshes a token that lives shorter than a minute once in half of its life"
   [token, lives] = [START + 40_000, 40_000];
   await look();
   await vi.advanceTimersByTimeAsync(199_000);
+  expect(asked.filter((what) => what === "refresh")).toHaveLength(9);
+  expect(sessionState().is).toBe("somebody");
+});
+
+it("refreshes once a minute where this clock is ahead by more than a token's life", async () => {
+  const { look, sessionState } = await fresh();
+  ahead = 600_000;
+  [token, ends] = [token - ahead, ends - ahead];
+  await look();
+  await vi.advanceTimersByTimeAsync(599_000);
   expect(asked.filter((what) => what === "refresh")).toHaveLength(9);
   expect(sessionState().is).toBe("somebody");
 });

@@ -29,7 +29,8 @@ const [isEnding, setEnding] = createSignal(false);
 /** Whether one has to log in again soon. */
 export const sessionEnds = isEnding;
 
-/** A token that lives shorter than twice that is refreshed when half of what is left has passed. */
+/** A token that lives shorter than twice that is refreshed when half of what is left has passed. Where this clock is so far ahead of the server's
+ * that each token seems to have ended, so often. */
 const REFRESH_BEFORE_MS = 60_000;
 /** Enough to finish a form. */
 const WARN_BEFORE_MS = 10 * 60_000;
@@ -106,7 +107,8 @@ function isDue(session: Session): boolean {
 function dueOf({ expires }: Session): number {
   if (token.expires !== expires) {
     const end = Date.parse(expires);
-    token = { expires, due: end - Math.min(REFRESH_BEFORE_MS, Math.max(0, end - Date.now()) / 2) };
+    const left = end - Date.now();
+    token = { expires, due: left > 0 ? end - Math.min(REFRESH_BEFORE_MS, left / 2) : Date.now() + REFRESH_BEFORE_MS };
   }
   return token.due;
 }

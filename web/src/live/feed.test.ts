@@ -141,11 +141,17 @@ it("goes on when it is known again who asks", async () => {
   expect(seen.states).toEqual([]);
 });
 
-it("takes a refusal for an answer", async () => {
+it("takes a refusal for an answer until somebody asks again", async () => {
   const refusal = new ApiError({ kind: "Status", message: "no", reason: "Forbidden" }, 403);
-  const { seen } = story([() => { throw refusal; }]);
+  const { seen } = story([() => { throw refusal; }, page(7, ["a"])]);
+  await vi.advanceTimersByTimeAsync(60_000);
+  expect(seen.states).toEqual([{ at: "refused", error: refusal, again: expect.any(Function) }]);
+  const [refused] = seen.states.splice(0);
+  if (refused?.at === "refused") refused.again();
   await vi.advanceTimersByTimeAsync(0);
-  expect(seen.states).toEqual([{ at: "refused", error: refusal }]);
+  expect(seen.states).toEqual([{ at: "loading" }]);
+  expect([...seen.names]).toEqual(["a"]);
+  expect(FakeSocket.all[0]?.url).toContain("resourceVersion=7");
 });
 
 it("does nothing more once it is stopped", async () => {

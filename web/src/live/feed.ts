@@ -51,7 +51,7 @@ export type FeedState =
   /** What is shown was true at `since`; the feed tries again. */
   | { at: "cut"; since: number; why: string }
   /** The server says no: it stays so until somebody asks again. */
-  | { at: "refused"; error: ApiError };
+  | { at: "refused"; error: ApiError; again: () => void };
 
 export interface FeedSink<T extends Resource> {
   replace(items: T[]): void;
@@ -121,12 +121,18 @@ export class Feed<T extends Resource> {
     } catch (error) {
       if (this.#stopped) return;
       if (error instanceof ApiError && error.code < 500 && !PASSING.has(error.code)) {
-        this.sink.state({ at: "refused", error });
+        this.sink.state({ at: "refused", error, again: () => this.#restart() });
       } else {
         const why = error instanceof Error ? error.message : String(error);
         this.#later(() => why, () => void this.#list());
       }
     }
+  }
+
+  #restart(): void {
+    this.#tries = 0;
+    this.sink.state({ at: "loading" });
+    this.start();
   }
 
   #watch(from: string): void {

@@ -4,7 +4,7 @@ import type { FeedState } from "./feed";
 import { seen } from "./states";
 
 it("waits for all feeds but those that are not for whoever asks", () => {
-  const refused = (code: number): FeedState => ({ at: "refused", error: new ApiError({ kind: "Status" }, code) });
+  const refused = (code: number): FeedState => ({ at: "refused", error: new ApiError({ kind: "Status" }, code), again: () => {} });
   const [loading, broken] = [{ at: "loading" } as const, refused(401)];
   expect(seen(loading, refused(403), broken)).toEqual([loading, broken]);
 });

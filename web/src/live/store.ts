@@ -3,7 +3,7 @@
  * stream of them ten times a second, which is as often as people read.
  */
 
-import { type Accessor, batch, createSignal, onCleanup } from "solid-js";
+import { type Accessor, batch, createSignal, onCleanup, untrack } from "solid-js";
 import { Feed, type FeedState, type Resource } from "./feed";
 
 /** A collection that is followed. */
@@ -30,9 +30,10 @@ export function keyOf({ metadata: { namespace, name } }: Resource): string {
   return namespace ? `${namespace}/${name}` : name;
 }
 
-/** Follows a collection for as long as its user is there. */
+/** Follows a collection for as long as its user is there. What was refused may be allowed by now: whoever comes has it asked for anew. */
 export function follow<T extends Resource>(path: string): Collection<T> {
-  const shared = followed.get(path) ?? begin(path);
+  const known = followed.get(path);
+  const shared = known && untrack(known.state).at !== "refused" ? known : begin(path);
   clearTimeout(shared.rest);
   shared.users += 1;
   onCleanup(() => {

@@ -1,7 +1,7 @@
 /** Small parts that all pages are made of. */
 
 import { A } from "@solidjs/router";
-import { For, Match, type ParentProps, Show, Switch, createEffect } from "solid-js";
+import { For, Match, type ParentProps, Show, Switch, batch, createEffect } from "solid-js";
 import { exact } from "../amounts/people";
 import type { Amount } from "../amounts/quantity";
 import { permille } from "../amounts/quantity";
@@ -211,9 +211,12 @@ export function missing(name: string): ApiError {
 export function Living(props: ParentProps<{ states: FeedState[] }>) {
   const at = <At extends FeedState["at"]>(wanted: At) =>
     props.states.find((state) => state.at === wanted) as Extract<FeedState, { at: At }> | undefined;
+  const again = () => batch(() => {
+    for (const state of props.states) if (state.at === "refused") state.again();
+  });
   return (
     <Switch>
-      <Match when={at("refused")}>{(refused) => <Problem error={refused().error} />}</Match>
+      <Match when={at("refused")}>{(refused) => <Problem error={refused().error}><AgainButton again={again} /></Problem>}</Match>
       <Match when={at("loading")}><p class="empty" role="status">{t("state.loading")}</p></Match>
       <Match when={true}>
         <Show when={at("cut")}>

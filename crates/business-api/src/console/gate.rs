@@ -156,6 +156,10 @@ impl Gate for ConsoleGate {
         ] {
             headers.insert(name, HeaderValue::from_static(value));
         }
+        // What the API says by itself lets a browser keep an answer on its disk, and ask before it shows it once more.
+        if headers.get(header::CACHE_CONTROL).is_some_and(|value| value == "no-cache, private") {
+            headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use super::settings::ConsoleIssuer;
 use apiserver::authn::fetch;
 use apiserver::authn::jwks::{IssuerAuthorities, KeySource};
 use futures_util::future::BoxFuture;
-use http::{Request, header};
+use http::{Request, StatusCode, header};
 use openidconnect::core::{
     CoreAuthenticationFlow, CoreClient, CoreErrorResponseType, CoreIdToken, CoreIdTokenVerifier,
     CoreJsonWebKeySet, CoreJwsSigningAlgorithm, CoreRevocableToken, CoreTokenResponse,
@@ -38,6 +38,15 @@ const ALGORITHMS: [CoreJwsSigningAlgorithm; 9] = [
 ];
 
 const DISCOVERED_FOR: Duration = Duration::from_mins(1);
+/// A longer ID token goes into no URL: providers and what stands before them refuse URLs of more than some thousand bytes.
+const HINT_BYTES_MAX: usize = 1500;
+/// "Not now". The body may have the form of a refusal, which the library then takes it for.
+const NOT_NOW: [StatusCode; 4] = [
+    StatusCode::TOO_MANY_REQUESTS,
+    StatusCode::BAD_GATEWAY,
+    StatusCode::SERVICE_UNAVAILABLE,
+    StatusCode::GATEWAY_TIMEOUT,
+];
 
 type Client = CoreClient<EndpointSet, EndpointNotSet, EndpointNotSet, EndpointNotSet, EndpointSet>;
 type Refused = RequestTokenError<apiserver::Error, StandardErrorResponse<CoreErrorResponseType>>;
@@ -79,7 +88,14 @@ impl<'c> AsyncHttpClient<'c> for Wire {
     type Future = BoxFuture<'c, Result<HttpResponse, apiserver::Error>>;
 
     fn call(&'c self, request: HttpRequest) -> Self::Future {
-        Box::pin(fetch::send(request, &self.0))
+        Box::pin(async move {
+            let url = request.uri().to_string();
+            let answer = fetch::send(request, &self.0).await?;
+            if NOT_NOW.contains(&answer.status()) {
+                return Err(apiserver::Error::Issuer { url, why: answer.status().to_string() });
+            }
+            Ok(answer)
+        })
     }
 }
 
@@ -252,11 +268,12 @@ impl<'a> Provider<'a> {
     pub(super) fn end(&self, session: &Session, back: &str) -> Option<String> {
         let url = EndSessionUrl::new(self.discovery.end_session_endpoint.clone()?).ok()?;
         let back = PostLogoutRedirectUrl::new(back.to_owned()).ok()?;
-        let token = CoreIdToken::from_str(&session.token).ok()?;
-        let request = LogoutRequest::from(url)
-            .set_id_token_hint(&token)
+        let mut request = LogoutRequest::from(url)
             .set_client_id(ClientId::new(self.settings.client_id.clone()))
             .set_post_logout_redirect_uri(back);
+        if session.token.len() <= HINT_BYTES_MAX {
+            request = request.set_id_token_hint(&CoreIdToken::from_str(&session.token).ok()?);
+        }
         Some(request.http_get_url().to_string())
     }
 

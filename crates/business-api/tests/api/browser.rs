@@ -7,7 +7,7 @@ use crate::support::{project, until};
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use futures_util::StreamExt;
-use http::{Method, header};
+use http::{Method, StatusCode, header};
 use provider::{Provider, alice};
 use runtime::Clock;
 use serde_json::{Value, json};
@@ -314,8 +314,20 @@ async fn a_session_is_refreshed_with_a_refresh_token_that_is_good_once_until_its
     assert_eq!(world.browser().post("/console/refresh", None).await.code, 401);
     world.provider.now_it(|conduct| conduct.is_down = true);
     assert_eq!(browser.post("/console/refresh", None).await.json(503)["kind"], "Status");
+    world.provider.now_it(|conduct| conduct.is_down = false);
+    for code in [
+        StatusCode::TOO_MANY_REQUESTS,
+        StatusCode::BAD_GATEWAY,
+        StatusCode::SERVICE_UNAVAILABLE,
+        StatusCode::GATEWAY_TIMEOUT,
+    ] {
+        world.provider.now_it(|conduct| conduct.not_now = Some(code));
+        let answer = browser.post("/console/refresh", None).await;
+        assert_eq!(answer.code, 503, "{code}: {}", answer.text);
+    }
+    world.provider.now_it(|conduct| conduct.not_now = None);
+    browser.post("/console/refresh", None).await.json(200);
     world.provider.now_it(|conduct| {
-        conduct.is_down = false;
         conduct.person["sub"] = json!("mallory");
     });
     assert_eq!(browser.post("/console/refresh", None).await.code, 401);
@@ -361,6 +373,14 @@ async fn a_logout_ends_the_session_here_and_at_the_provider() {
     assert_eq!(thief.clone().post("/console/refresh", None).await.code, 401);
 
     assert_eq!(browser.post("/console/logout", None).await.json(200)["location"], "/console/");
+    let groups: Vec<String> = (0..100).map(|n| format!("a-group-with-a-long-name-{n}")).collect();
+    world.provider.now_it(|conduct| conduct.person["groups"] = json!(groups));
+    let mut browser = world.logged_in().await;
+    let answer = browser.post("/console/logout", None).await.json(200);
+    let location = answer["location"].as_str().unwrap();
+    let no_hint = format!("{}/end?client_id=business-console&post_logout_redirect_uri=", world.provider.url);
+    assert!(location.starts_with(&no_hint), "a long token goes into no URL: {location}");
+    world.provider.now_it(|conduct| conduct.person = alice());
     let mut browser = world.logged_in().await;
     world.provider.now_it(|conduct| conduct.is_down = true);
     assert_eq!(browser.post("/console/logout", None).await.code, 200);
@@ -545,6 +565,9 @@ async fn files_are_cached_by_their_hash_and_every_answer_has_the_headers() {
         }
         assert!(answer.header("permissions-policy").contains("camera=()"));
         assert!(answer.headers.get(header::ACCESS_CONTROL_ALLOW_ORIGIN).is_none());
+    }
+    for path in [PROJECTS, "/nowhere", "/console/session"] {
+        assert_eq!(inside.ask(path).await.header("cache-control"), "no-store", "{path}");
     }
     assert_eq!(browser.get("/metrics", &[]).await.code, 404);
     assert_eq!(browser.get("/registry/token", &[]).await.code, 404);

@@ -39,6 +39,8 @@ pub(crate) struct Conduct {
     pub(crate) names_itself: bool,
     /// It answers 500.
     pub(crate) is_down: bool,
+    /// It gives no tokens, and answers this in OAuth's words.
+    pub(crate) not_now: Option<StatusCode>,
     codes: HashMap<String, HashMap<String, String>>,
     sessions: Vec<String>,
     pub(crate) revoked: Vec<String>,
@@ -139,6 +141,11 @@ impl Desk {
         let mut conduct = self.conduct.lock().unwrap();
         if conduct.is_down {
             return answered(StatusCode::INTERNAL_SERVER_ERROR, &json!({}));
+        }
+        if let Some(code) = conduct.not_now
+            && head.uri.path() == "/token"
+        {
+            return answered(code, &json!({"error": "temporarily_unavailable"}));
         }
         match head.uri.path() {
             "/.well-known/openid-configuration" => {
