@@ -18,6 +18,8 @@ const MIGRATION: (&str, &str) = (
 const TAGS: &str = "v*";
 /// Names the commit that is tried as the release before this one.
 const FORMER: &str = "XTASK_FORMER";
+const SHALLOW: &str = "this clone is shallow, so no release's tag can be seen: nothing is tried that came before. \
+    `git fetch --unshallow --tags` brings the tags, and XTASK_FORMER=REV names any other commit";
 /// What a release runs.
 const PROGRAMS: [&str; 2] = ["business-api", "business-controller"];
 /// Another text gives all functions of the store other names.
@@ -43,7 +45,10 @@ pub(crate) fn build() -> Result<()> {
                 std::fs::remove_file(program)?;
             }
         }
-        say::skipped(why_none(&root));
+        match why_none(&root) {
+            Ok(why) => say::needless(why),
+            Err(why) => say::skipped(why),
+        }
         Ok(())
     })
 }
@@ -92,15 +97,12 @@ fn former(root: &Path, named: &str) -> Result<Option<String>> {
     Ok(String::from_utf8(tags)?.lines().next().map(str::to_owned))
 }
 
-/// Why there is none.
-fn why_none(root: &Path) -> &'static str {
+/// Why there is none; the error says why nobody can see whether there is one.
+fn why_none(root: &Path) -> Result<&'static str, &'static str> {
     match git(root, &["rev-parse", "--is-shallow-repository"]).as_deref() {
-        Ok(b"true\n") => {
-            "this clone is shallow, so no release's tag can be seen: nothing is tried that came before. \
-             `git fetch --unshallow --tags` brings the tags, and XTASK_FORMER=REV names any other commit"
-        }
-        Ok(_) => "no release has a tag yet; XTASK_FORMER=REV names a commit to be tried as one",
-        Err(_) => "there is no history here, so nothing is tried that came before",
+        Ok(b"true\n") => Err(SHALLOW),
+        Ok(_) => Ok("no release has a tag yet; XTASK_FORMER=REV names a commit to be tried as one"),
+        Err(_) => Err("there is no history here, so nothing is tried that came before"),
     }
 }
 
@@ -193,8 +195,10 @@ mod tests {
         let from = format!("file://{}", whole.display());
         run(&root, &["clone", "--quiet", "--depth=1", "--no-tags", &from, "shallow"]);
         assert_eq!(former(&shallow, "").unwrap(), None);
-        assert!(why_none(&shallow).contains("shallow"), "{}", why_none(&shallow));
-        assert!(why_none(&whole).contains("XTASK_FORMER"), "{}", why_none(&whole));
+        let unseen = why_none(&shallow).unwrap_err();
+        assert!(unseen.contains("shallow"), "{unseen}");
+        let none = why_none(&whole).unwrap();
+        assert!(none.contains("no release has a tag"), "{none}");
         std::fs::remove_dir_all(root).unwrap();
     }
 }

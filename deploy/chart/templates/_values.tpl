@@ -18,6 +18,14 @@
 {{- if $image.registry }}{{ printf "%s/%s" (trimSuffix "/" $image.registry) $name }}{{ else }}{{ $name }}{{ end }}
 {{- end }}
 
+{{/* The ids of a pod are the cluster's to give where it refuses ours. Takes root and securityContext, which it changes in place. */}}
+{{- define "business.ids" -}}
+{{- $context := .securityContext }}
+{{- if not .root.Values.fixedIds }}
+  {{- range list "runAsUser" "runAsGroup" "fsGroup" }}{{ $_ := unset $context . }}{{ end }}
+{{- end }}
+{{- end }}
+
 {{/* What is the same for both programs. What people say goes over what the chart says. Takes root, deployment and values. */}}
 {{- define "business.deployment" -}}
 {{- $root := .root }}
@@ -25,6 +33,7 @@
 {{- $spec := .deployment.spec }}
 {{- $pod := $spec.template.spec }}
 {{- $container := first $pod.containers }}
+{{- include "business.ids" (dict "root" $root "securityContext" $pod.securityContext) }}
 {{- if dig "autoscaling" "enabled" false $values }}{{ $_ := unset $spec "replicas" }}{{ else }}{{ $_ := set $spec "replicas" $values.replicas }}{{ end }}
 {{- $_ := set $container "image" (include "business.image" (dict "root" $root "values" $values)) }}
 {{- $_ := set $container "imagePullPolicy" $root.Values.image.pullPolicy }}

@@ -24,7 +24,7 @@ const FOREIGN: [&str; 2] = [CERT_MANAGER, "monitoring.coreos.com/"];
 const CERT_MANAGER: &str = "cert-manager.io/";
 
 /// Each directory of deploy/components is part of one at least.
-const RENDERED: [&str; 11] = [
+const RENDERED: [&str; 12] = [
     "deploy/member",
     "deploy/member-capacity",
     "deploy/member-shared",
@@ -37,6 +37,7 @@ const RENDERED: [&str; 11] = [
     "tests/accept/deploy/people",
     "tests/accept/deploy/console",
     "tests/accept/deploy/tunnel",
+    "tests/accept/deploy/assigned-ids",
 ];
 
 /// What `install.yaml` of a release is rendered from: nothing but cert-manager has to be there before.

@@ -53,6 +53,7 @@ impl Caller {
         let mut outcome = work();
         match &self.outcome {
             Some(file) => {
+                outcome = outcome.map(|count| with_failures(count, say::lacking()));
                 let told = tell(file, &outcome);
                 outcome = outcome.and_then(|count| told.map(|()| count));
             }
@@ -74,6 +75,16 @@ pub fn level(name: &str, outcome: &Path, output: Output) -> Vec<OsString> {
         flags.extend(["--output".into(), "json".into()]);
     }
     flags
+}
+
+/// What a level has counted, and what it had to leave out.
+fn with_failures(count: Option<Count>, more: usize) -> Option<Count> {
+    if more == 0 {
+        return count;
+    }
+    let mut count = count.unwrap_or(Count::ONE);
+    count.failed += more;
+    Some(count)
 }
 
 fn tell(file: &Path, outcome: &Result<Option<Count>>) -> Result<()> {
@@ -101,6 +112,15 @@ pub fn heard(file: &Path) -> Result<Count> {
 mod tests {
     use super::*;
     use anyhow::anyhow;
+
+    #[test]
+    fn what_had_to_be_left_out_is_counted_beside_what_was_not() {
+        assert_eq!(with_failures(None, 0), None);
+        assert_eq!(with_failures(None, 2), Some(Count { passed: 1, failed: 2 }));
+        let count = Count { passed: 7, failed: 1 };
+        assert_eq!(with_failures(Some(count), 0), Some(count));
+        assert_eq!(with_failures(Some(count), 1), Some(Count { passed: 7, failed: 2 }));
+    }
 
     #[test]
     fn what_is_told_is_heard() {

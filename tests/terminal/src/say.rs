@@ -1,10 +1,14 @@
 use anyhow::Result;
+use std::ffi::OsStr;
 use std::fmt::{Display, Write as _};
 use std::io::{IsTerminal as _, Write as _};
 use std::process::{ExitCode, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+/// Set to `never`, what is skipped has failed.
+const SKIP: &str = "XTASK_SKIP";
+const NEVER: &str = "never";
 /// Between two lines about the same thing where none can be written over.
 const PROGRESS: Duration = Duration::from_secs(10);
 
@@ -46,13 +50,21 @@ struct SayState {
     level: Option<String>,
     /// Why the running step does nothing.
     skipped: Option<String>,
+    /// How often something was left out that this machine lacks.
+    lacking: usize,
     /// When progress was last told, and whether it stands on a line that is to be written over.
     progress: Option<Instant>,
     open: bool,
 }
 
-static TOLD: Mutex<SayState> =
-    Mutex::new(SayState { output: Output::Text, level: None, skipped: None, progress: None, open: false });
+static TOLD: Mutex<SayState> = Mutex::new(SayState {
+    output: Output::Text,
+    level: None,
+    skipped: None,
+    lacking: 0,
+    progress: None,
+    open: false,
+});
 
 /// One line for a program. docs/operations.md promises these names.
 #[derive(Debug, Default)]
@@ -175,10 +187,30 @@ pub fn begin(what: impl Display) {
     line(format_args!("  …  {what}"));
 }
 
-/// The step that is running has nothing to do here.
+/// The step that is running cannot be done on this machine.
 pub fn skipped(reason: &str) {
+    needless(reason);
+    told().lacking += 1;
+}
+
+/// The step that is running has nothing to do, on this machine as on any other.
+pub fn needless(reason: &str) {
     line(format_args!("      skipped: {reason}"));
     told().skipped = Some(reason.to_owned());
+}
+
+/// How many failures what was skipped since the last call counts as: none, unless nothing may be skipped.
+pub(crate) fn lacking() -> usize {
+    let lacking = std::mem::take(&mut told().lacking);
+    let failures = if may_be_skipped(std::env::var_os(SKIP).as_deref()) { 0 } else { lacking };
+    if failures > 0 {
+        line(format_args!("      skipped {failures} times, and {SKIP} is {NEVER}"));
+    }
+    failures
+}
+
+fn may_be_skipped(setting: Option<&OsStr>) -> bool {
+    setting.is_none_or(|setting| setting != NEVER)
 }
 
 /// Runs one step and tells its outcome and time.
@@ -215,7 +247,8 @@ pub fn level(name: &str, run: impl FnOnce() -> Result<Count>) -> Count {
     enter(None);
     let skipped = told().skipped.take();
     let error = outcome.as_ref().err().map(|error| format!("{error:#}"));
-    let count = outcome.unwrap_or(Count { passed: 0, failed: 1 });
+    let mut count = outcome.unwrap_or(Count { passed: 0, failed: 1 });
+    count.failed += lacking();
     let verdict = match &error {
         None if count.failed == 0 => "ok".to_owned(),
         None => "FAILED".to_owned(),
@@ -261,6 +294,13 @@ pub fn seconds(time: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_skipped_fails_only_where_nothing_may_be() {
+        assert!(may_be_skipped(None));
+        assert!(may_be_skipped(Some(OsStr::new(""))));
+        assert!(!may_be_skipped(Some(OsStr::new("never"))));
+    }
 
     #[test]
     fn a_program_finds_the_names_that_are_promised() {

@@ -14,6 +14,7 @@ const CONTAINER: &str = "/spec/template/spec/containers/0";
 pub(super) fn check(helm: &Helm, dir: &Path) -> Result<()> {
     pinned(helm)?;
     placed(helm)?;
+    given_ids(helm)?;
     ends_later(helm)?;
     forbidden(helm)?;
     given_anew(helm)?;
@@ -57,6 +58,23 @@ fn placed(helm: &Helm) -> Result<()> {
         placed && tolerant && (selectors.len(), tolerations.len()) == (4, 4),
         "{selectors:?} {tolerations:?}"
     );
+    Ok(())
+}
+
+/// Where the cluster gives ids, no pod asks for one: of programs, jobs and the test.
+fn given_ids(helm: &Helm) -> Result<()> {
+    for (fixed, wanted) in [("true", [5, 5, 2]), ("false", [0, 0, 0])] {
+        let set =
+            format!("certificates.provider=job,people.enabled=true,tunnel.enabled=true,fixedIds={fixed}");
+        let objects = Value::from(helm.template_with(NAMESPACE, &chart(), &[&set])?);
+        let count = |key: &str| {
+            let mut values = Vec::new();
+            found(&objects, key, &mut values);
+            values.len()
+        };
+        let counted = ["runAsUser", "runAsGroup", "fsGroup"].map(count);
+        ensure!(counted == wanted && count("runAsNonRoot") == 5, "fixedIds={fixed}: {counted:?}");
+    }
     Ok(())
 }
 

@@ -130,6 +130,29 @@ fn metrics(expression: &str) -> BTreeSet<String> {
 mod tests {
     use super::*;
 
+    /// Of these each replica of the controller counts what is in its own clusters.
+    const IN_PARTS: [&str; 4] = [
+        "business_controller_members",
+        "business_controller_credentials",
+        "business_controller_orphans",
+        "business_controller_strangers",
+    ];
+
+    #[test]
+    fn what_replicas_count_in_parts_is_shown_as_a_sum() {
+        let file = layout::workspace().join("deploy/components/monitoring/dashboard.json");
+        let dashboard: Value = serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
+        let targets = list(&dashboard, "/panels").flat_map(|panel| list(panel, "/targets"));
+        let mut shown = 0;
+        for expression in targets.map(|target| text(target, "/expr")) {
+            if IN_PARTS.iter().any(|part| expression.contains(part)) {
+                assert!(expression.starts_with("sum"), "{expression}");
+                shown += 1;
+            }
+        }
+        assert!(shown > 0);
+    }
+
     #[test]
     fn metrics_are_found_in_expressions_and_in_a_scrapers_text() {
         let expression = "sum(rate(store_writes_total[5m])) / max(apiserver_x_bucket{namespace=\"n\"}) > 0";

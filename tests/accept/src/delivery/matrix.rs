@@ -14,22 +14,24 @@ use std::path::Path;
 use std::process::Command;
 
 /// Files of values, and the Secrets that each wants people to bring.
-const MATRIX: [(&str, &[&str]); 7] = [
+const MATRIX: [(&str, &[&str]); 8] = [
     ("prod", &[]),
     ("people", &[]),
     ("tunnel", &[]),
     ("console", &[]),
+    ("assigned-ids", &[]),
     ("job", &["business-api-tls"]),
     ("everything", &["business-registry", "pg-ca"]),
     ("given", &["brought-tls", "business-issuer-tls", "business-issuer-client-tls"]),
 ];
 
 /// Files of values, and the directory of which kustomize makes the same.
-const SAME: [(&str, &str); 4] = [
+const SAME: [(&str, &str); 5] = [
     ("prod", "deploy/overlays/prod"),
     ("people", "tests/accept/deploy/people"),
     ("tunnel", "tests/accept/deploy/tunnel"),
     ("console", "tests/accept/deploy/console"),
+    ("assigned-ids", "tests/accept/deploy/assigned-ids"),
 ];
 
 /// Values that are refused, and what has to be told.
