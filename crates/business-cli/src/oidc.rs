@@ -8,7 +8,7 @@ use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::connect::proxy::{SocksV5, Tunnel};
 use hyper_util::client::legacy::connect::{Connect, HttpConnector};
 use hyper_util::client::legacy::{self, Client};
-use hyper_util::client::proxy::matcher::{Intercept, Matcher};
+use hyper_util::client::proxy::matcher::Intercept;
 use hyper_util::rt::TokioExecutor;
 use openidconnect::core::{
     CoreAuthDisplay, CoreAuthenticationFlow, CoreClaimName, CoreClaimType, CoreClient, CoreClientAuthMethod,
@@ -32,8 +32,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Where nobody reads what is sent, and no proxy is asked.
-const OWN_MACHINE: [&str; 3] = ["127.0.0.1", "localhost", "[::1]"];
 /// Bytes of an answer.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
 /// What has a refresh token given out.
@@ -126,7 +124,6 @@ struct Transport {
     direct: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
     connector: HttpsConnector<HttpConnector>,
     tls: Arc<ClientConfig>,
-    proxies: Arc<Matcher>,
     within: Duration,
 }
 
@@ -245,7 +242,7 @@ impl KnownProvider {
 /// Whether nobody on the way reads what is sent there.
 fn is_guarded(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default();
-    url.scheme() == "https" || OWN_MACHINE.contains(&host)
+    url.scheme() == "https" || reached::is_own_machine(host)
 }
 
 fn stopped(error: &dyn std::error::Error) -> Failure {
@@ -262,16 +259,8 @@ impl Transport {
             .with_no_client_auth();
         let tls = Arc::new(tls);
         let connector = HttpsConnector::from((plain(), Arc::clone(&tls)));
-        let set = |names: [&str; 2]| {
-            let mut set = names.into_iter().filter_map(|name| std::env::var(name).ok());
-            set.find(|value| !value.is_empty()).unwrap_or_default()
-        };
-        let proxies = Matcher::builder()
-            .https(set(["HTTPS_PROXY", "https_proxy"]))
-            .no(set(["NO_PROXY", "no_proxy"]))
-            .build();
         let direct = Client::builder(TokioExecutor::new()).build(connector.clone());
-        Ok(Self { direct, connector, tls, proxies: Arc::new(proxies), within })
+        Ok(Self { direct, connector, tls, within })
     }
 
     /// What the library calls for each request. It follows no redirect.
@@ -293,8 +282,7 @@ impl Transport {
 
     async fn answer(&self, request: HttpRequest) -> Result<HttpResponse, TransportError> {
         let request = request.map(|body| Full::new(Bytes::from(body)));
-        let is_near = request.uri().host().is_some_and(|host| OWN_MACHINE.contains(&host));
-        let proxy = self.proxies.intercept(request.uri()).filter(|_| !is_near);
+        let proxy = reached::environment_proxy(request.uri());
         let response = match &proxy {
             None => self.direct.request(request).await,
             Some(proxy) => self.sent_by(proxy, request).await,
