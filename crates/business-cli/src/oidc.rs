@@ -20,7 +20,8 @@ use openidconnect::url::form_urlencoded::Serializer;
 use openidconnect::{
     AdditionalProviderMetadata, AuthorizationCode, ClientId, CsrfToken, EndpointMaybeSet, EndpointNotSet,
     EndpointSet, HttpRequest, HttpResponse, IssuerUrl, Nonce, OAuth2TokenResponse as _, PkceCodeChallenge,
-    PkceCodeVerifier, ProviderMetadata, RedirectUrl, RefreshToken, Scope, TokenResponse as _,
+    PkceCodeVerifier, ProviderMetadata, RedirectUrl, RefreshToken, RequestTokenError, Scope,
+    TokenResponse as _,
 };
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
@@ -59,6 +60,13 @@ pub(crate) struct Session {
     /// Seconds since 1970.
     pub(crate) ends: i64,
     pub(crate) subject: String,
+}
+
+/// What a provider makes of a refresh token.
+pub(crate) enum Refreshed {
+    Session(Session),
+    /// It takes this one no more: only another login helps.
+    Refused(Failure),
 }
 
 /// A login that waits for its code.
@@ -182,12 +190,15 @@ impl KnownProvider {
     }
 
     /// Another token by a session's refresh token.
-    pub(crate) async fn refreshed(&self, refresh: &str) -> Result<Session, Failure> {
+    pub(crate) async fn refreshed(&self, refresh: &str) -> Result<Refreshed, Failure> {
         let refresh = RefreshToken::new(refresh.to_owned());
         let request = self.client.exchange_refresh_token(&refresh).map_err(|error| stopped(&error))?;
-        let answer =
-            request.request_async(&self.transport.caller()).await.map_err(|error| stopped(&error))?;
-        self.session(&answer, Some(refresh), None)
+        let answered = request.request_async(&self.transport.caller()).await;
+        match answered {
+            Ok(answer) => self.session(&answer, Some(refresh), None).map(Refreshed::Session),
+            Err(error @ RequestTokenError::ServerResponse(_)) => Ok(Refreshed::Refused(stopped(&error))),
+            Err(error) => Err(stopped(&error)),
+        }
     }
 
     /// Has the provider take a session's refresh token back. Whether it says where: RFC 7009.
