@@ -230,7 +230,7 @@ pub(crate) async fn kubernetes(kubeconfig: Option<&Path>) -> Result<Client> {
     let config = match kubeconfig {
         Some(path) => {
             let file = Kubeconfig::read_from(path).with_context(|| format!("read {}", path.display()))?;
-            reached::config(&file, None).await.context("kubeconfig")?
+            kubeconfig::config(&file, None).await.context("kubeconfig")?
         }
         None => kube::Config::incluster().context("no cluster around this program: give --kubeconfig")?,
     };

@@ -168,7 +168,7 @@ fn none_found() -> Failure {
 
 async fn of_config(file: &Kubeconfig, context: Option<&str>) -> Result<Config, Failure> {
     let has_contexts = !file.contexts.is_empty();
-    reached::config(file, context).await.map_err(|error| {
+    kubeconfig::config(file, context).await.map_err(|error| {
         let failure = Failure::Kubeconfig(whole(&error));
         match error {
             KubeconfigError::CurrentContextNotSet | KubeconfigError::LoadContext(_) if has_contexts => {

@@ -253,7 +253,7 @@ impl KnownProvider {
 /// Whether nobody on the way reads what is sent there.
 fn is_guarded(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default();
-    url.scheme() == "https" || reached::is_own_machine(host)
+    url.scheme() == "https" || kubeconfig::is_own_machine(host)
 }
 
 fn stopped(error: &dyn std::error::Error) -> Failure {
@@ -293,7 +293,7 @@ impl Transport {
 
     async fn answer(&self, request: HttpRequest) -> Result<HttpResponse, TransportError> {
         let request = request.map(|body| Full::new(Bytes::from(body)));
-        let proxy = reached::environment_proxy(request.uri());
+        let proxy = kubeconfig::environment_proxy(request.uri());
         let response = match &proxy {
             None => self.direct.request(request).await,
             Some(proxy) => self.sent_by(proxy, request).await,

@@ -114,7 +114,7 @@ pub async fn listed_as(
     mut entry: Described,
 ) -> Result<Listed, Error> {
     let fingerprint = fingerprint(&file, context.as_deref());
-    let config = reached::config(&file, context.as_deref()).await?;
+    let config = kubeconfig::config(&file, context.as_deref()).await?;
     if entry.display_name.is_empty() {
         name.clone_into(&mut entry.display_name);
     }

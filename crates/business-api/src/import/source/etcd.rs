@@ -102,6 +102,6 @@ async fn client(source: &ImportSource, endpoint: &str) -> Result<Client> {
         "contexts": [{ "name": name, "context": { "cluster": name, "user": name } }],
         "current-context": name,
     }))?;
-    let config = reached::config(&file, None).await.context("its certificates")?;
+    let config = kubeconfig::config(&file, None).await.context("its certificates")?;
     Ok(Client::try_from(config)?)
 }
