@@ -24,7 +24,7 @@ use apiserver::authz::Policy;
 use apiserver::openapi::About;
 use apiserver::server::{Parts, Server, ServerSettings};
 use kube::Client;
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::config::Kubeconfig;
 use runtime::admin::{self, Admin};
 use runtime::trace::{self, Tracer};
 use runtime::{Backoff, CertificateEnd, Clock, Health, Metrics, Tasks};
@@ -230,9 +230,7 @@ pub(crate) async fn kubernetes(kubeconfig: Option<&Path>) -> Result<Client> {
     let config = match kubeconfig {
         Some(path) => {
             let file = Kubeconfig::read_from(path).with_context(|| format!("read {}", path.display()))?;
-            kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
-                .await
-                .context("kubeconfig")?
+            kubeconfig::config(&file, None).await.context("kubeconfig")?
         }
         None => kube::Config::incluster().context("no cluster around this program: give --kubeconfig")?,
     };

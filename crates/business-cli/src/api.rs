@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::paths;
 use crate::plugin;
 use crate::screen::{self, harmless};
-use http::{HeaderMap, Method, Request, header};
+use http::{HeaderMap, Method, Request, StatusCode, header};
 use kube::client::Body;
 use kube::{Client, Config};
 use meta::status::{ListMeta, Status};
@@ -291,16 +291,22 @@ impl Api {
         }
         let told = serde_json::from_slice::<Status>(&bytes);
         Err(Failure::Refused(Box::new(told.unwrap_or_else(|_not_ours| {
-            let text = String::from_utf8_lossy(&bytes);
-            let text: String = text.trim().chars().take(300).collect();
-            let text = if text.is_empty() { format!("the server answered {code}") } else { text };
-            let bare = Status::failure(code.as_u16(), code.canonical_reason().unwrap_or_default(), text);
+            let bare = bare(code, &bytes);
             match patience {
                 Some(seconds) => bare.retry_after(seconds),
                 None => bare,
             }
         }))))
     }
+}
+
+/// An answer that is no Status. The page of a proxy is for browsers.
+fn bare(code: StatusCode, answer: &[u8]) -> Status {
+    let text = String::from_utf8_lossy(answer);
+    let text: String = text.trim().chars().take(300).collect();
+    let says_nothing = text.is_empty() || text.starts_with('<');
+    let text = if says_nothing { format!("the server answered {code}") } else { text };
+    Status::failure(code.as_u16(), code.canonical_reason().unwrap_or_default(), text)
 }
 
 impl Content {
@@ -359,6 +365,17 @@ pub(crate) fn segment(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_page_of_a_proxy_is_not_told() {
+        for (answer, told) in [
+            ("", "the server answered 502 Bad Gateway"),
+            ("\n<html><body>nginx</body></html>", "the server answered 502 Bad Gateway"),
+            ("no upstream\n", "no upstream"),
+        ] {
+            assert_eq!(bare(StatusCode::BAD_GATEWAY, answer.as_bytes()).message, told);
+        }
+    }
 
     #[test]
     fn a_name_cannot_leave_its_place_in_a_path() {

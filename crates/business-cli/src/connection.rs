@@ -6,7 +6,7 @@ use crate::files;
 use crate::kubeconfigs::Kubeconfigs;
 use clap::Args;
 use kube::Config;
-use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
+use kube::config::{Kubeconfig, KubeconfigError};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -117,10 +117,10 @@ impl ConnectionFlags {
     }
 
     async fn config(&self, kubeconfig: Option<&Path>) -> Result<Config, Failure> {
-        let options = KubeConfigOptions { context: self.context.clone(), ..KubeConfigOptions::default() };
+        let context = self.context.as_deref();
         let mut config = match kubeconfig {
-            Some(path) => of_file(path, &options).await?,
-            None => default_config(&options).await?,
+            Some(path) => of_file(path, context).await?,
+            None => default_config(context).await?,
         };
         if let Some(user) = &self.impersonate {
             config.auth_info.impersonate = Some(user.clone());
@@ -144,20 +144,20 @@ impl ConnectionFlags {
 }
 
 /// A cluster of a kubeconfig file, by one of its contexts.
-pub(crate) async fn of_file(path: &Path, options: &KubeConfigOptions) -> Result<Config, Failure> {
+pub(crate) async fn of_file(path: &Path, context: Option<&str>) -> Result<Config, Failure> {
     if !path.exists() {
         return Err(Failure::Kubeconfig(format!("{} is not there", path.display())));
     }
-    of_config(Kubeconfigs::read(Some(path))?.all, options).await
+    of_config(&Kubeconfigs::read(Some(path))?.all, context).await
 }
 
 /// $KUBECONFIG or ~/.kube/config; in a pod that has neither, the pod's own account.
-async fn default_config(options: &KubeConfigOptions) -> Result<Config, Failure> {
+async fn default_config(context: Option<&str>) -> Result<Config, Failure> {
     let listed = Kubeconfigs::read(None)?;
-    if listed.say_nothing() && options.context.is_none() {
+    if listed.say_nothing() && context.is_none() {
         return Config::incluster().map_err(|_outside| none_found());
     }
-    of_config(listed.all, options).await
+    of_config(&listed.all, context).await
 }
 
 fn none_found() -> Failure {
@@ -166,9 +166,9 @@ fn none_found() -> Failure {
     Failure::Kubeconfig(format!("there is none, or nothing in it: {}", looked.join(", ")))
 }
 
-async fn of_config(file: Kubeconfig, options: &KubeConfigOptions) -> Result<Config, Failure> {
+async fn of_config(file: &Kubeconfig, context: Option<&str>) -> Result<Config, Failure> {
     let has_contexts = !file.contexts.is_empty();
-    Config::from_custom_kubeconfig(file, options).await.map_err(|error| {
+    kubeconfig::config(file, context).await.map_err(|error| {
         let failure = Failure::Kubeconfig(whole(&error));
         match error {
             KubeconfigError::CurrentContextNotSet | KubeconfigError::LoadContext(_) if has_contexts => {

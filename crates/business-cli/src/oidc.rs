@@ -8,7 +8,7 @@ use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::connect::proxy::{SocksV5, Tunnel};
 use hyper_util::client::legacy::connect::{Connect, HttpConnector};
 use hyper_util::client::legacy::{self, Client};
-use hyper_util::client::proxy::matcher::{Intercept, Matcher};
+use hyper_util::client::proxy::matcher::Intercept;
 use hyper_util::rt::TokioExecutor;
 use openidconnect::core::{
     CoreAuthDisplay, CoreAuthenticationFlow, CoreClaimName, CoreClaimType, CoreClient, CoreClientAuthMethod,
@@ -20,7 +20,8 @@ use openidconnect::url::form_urlencoded::Serializer;
 use openidconnect::{
     AdditionalProviderMetadata, AuthorizationCode, ClientId, CsrfToken, EndpointMaybeSet, EndpointNotSet,
     EndpointSet, HttpRequest, HttpResponse, IssuerUrl, Nonce, OAuth2TokenResponse as _, PkceCodeChallenge,
-    PkceCodeVerifier, ProviderMetadata, RedirectUrl, RefreshToken, Scope, TokenResponse as _,
+    PkceCodeVerifier, ProviderMetadata, RedirectUrl, RefreshToken, RequestTokenError, Scope,
+    TokenResponse as _,
 };
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
@@ -32,8 +33,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Where nobody reads what is sent, and no proxy is asked.
-const OWN_MACHINE: [&str; 3] = ["127.0.0.1", "localhost", "[::1]"];
 /// Bytes of an answer.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
 /// What has a refresh token given out.
@@ -61,6 +60,13 @@ pub(crate) struct Session {
     /// Seconds since 1970.
     pub(crate) ends: i64,
     pub(crate) subject: String,
+}
+
+/// What a provider makes of a refresh token.
+pub(crate) enum Refreshed {
+    Session(Session),
+    /// It takes this one no more: only another login helps.
+    Refused(Failure),
 }
 
 /// A login that waits for its code.
@@ -126,7 +132,6 @@ struct Transport {
     direct: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
     connector: HttpsConnector<HttpConnector>,
     tls: Arc<ClientConfig>,
-    proxies: Arc<Matcher>,
     within: Duration,
 }
 
@@ -185,12 +190,15 @@ impl KnownProvider {
     }
 
     /// Another token by a session's refresh token.
-    pub(crate) async fn refreshed(&self, refresh: &str) -> Result<Session, Failure> {
+    pub(crate) async fn refreshed(&self, refresh: &str) -> Result<Refreshed, Failure> {
         let refresh = RefreshToken::new(refresh.to_owned());
         let request = self.client.exchange_refresh_token(&refresh).map_err(|error| stopped(&error))?;
-        let answer =
-            request.request_async(&self.transport.caller()).await.map_err(|error| stopped(&error))?;
-        self.session(&answer, Some(refresh), None)
+        let answered = request.request_async(&self.transport.caller()).await;
+        match answered {
+            Ok(answer) => self.session(&answer, Some(refresh), None).map(Refreshed::Session),
+            Err(error @ RequestTokenError::ServerResponse(_)) => Ok(Refreshed::Refused(stopped(&error))),
+            Err(error) => Err(stopped(&error)),
+        }
     }
 
     /// Has the provider take a session's refresh token back. Whether it says where: RFC 7009.
@@ -245,7 +253,7 @@ impl KnownProvider {
 /// Whether nobody on the way reads what is sent there.
 fn is_guarded(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default();
-    url.scheme() == "https" || OWN_MACHINE.contains(&host)
+    url.scheme() == "https" || kubeconfig::is_own_machine(host)
 }
 
 fn stopped(error: &dyn std::error::Error) -> Failure {
@@ -262,16 +270,8 @@ impl Transport {
             .with_no_client_auth();
         let tls = Arc::new(tls);
         let connector = HttpsConnector::from((plain(), Arc::clone(&tls)));
-        let set = |names: [&str; 2]| {
-            let mut set = names.into_iter().filter_map(|name| std::env::var(name).ok());
-            set.find(|value| !value.is_empty()).unwrap_or_default()
-        };
-        let proxies = Matcher::builder()
-            .https(set(["HTTPS_PROXY", "https_proxy"]))
-            .no(set(["NO_PROXY", "no_proxy"]))
-            .build();
         let direct = Client::builder(TokioExecutor::new()).build(connector.clone());
-        Ok(Self { direct, connector, tls, proxies: Arc::new(proxies), within })
+        Ok(Self { direct, connector, tls, within })
     }
 
     /// What the library calls for each request. It follows no redirect.
@@ -293,8 +293,7 @@ impl Transport {
 
     async fn answer(&self, request: HttpRequest) -> Result<HttpResponse, TransportError> {
         let request = request.map(|body| Full::new(Bytes::from(body)));
-        let is_near = request.uri().host().is_some_and(|host| OWN_MACHINE.contains(&host));
-        let proxy = self.proxies.intercept(request.uri()).filter(|_| !is_near);
+        let proxy = kubeconfig::environment_proxy(request.uri());
         let response = match &proxy {
             None => self.direct.request(request).await,
             Some(proxy) => self.sent_by(proxy, request).await,

@@ -4,6 +4,7 @@ use crate::failure::Failure;
 use clap::ValueEnum;
 use std::fmt::Display;
 use std::io::{IsTerminal as _, Write as _};
+use unicode_width::UnicodeWidthStr as _;
 
 /// Columns where nobody says how wide the terminal is.
 const WIDTH: usize = 100;
@@ -140,12 +141,12 @@ impl Screen {
     /// The lines of a text that begins at this column: on a terminal as many as it takes, broken between words.
     pub(crate) fn lines_of(self, text: &str, column: usize) -> Vec<String> {
         let room = self.width.saturating_sub(column);
-        if !self.wraps || room < ROOM_MIN || text.chars().count() <= room {
+        if !self.wraps || room < ROOM_MIN || text.width() <= room {
             return vec![text.to_owned()];
         }
         let (mut lines, mut line) = (Vec::new(), String::new());
         for word in text.split(' ') {
-            if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > room {
+            if !line.is_empty() && line.width() + 1 + word.width() > room {
                 lines.push(std::mem::take(&mut line));
             } else if !line.is_empty() {
                 line.push(' ');
@@ -164,7 +165,7 @@ impl Screen {
 
 impl Cell {
     pub(crate) fn toned(tone: Tone, text: impl Into<String>) -> Self {
-        Self { text: text.into(), tone }
+        Self { text: harmless_line(&text.into()), tone }
     }
 }
 
@@ -193,7 +194,7 @@ impl Table {
         let mut widths: Vec<usize> = self.columns.iter().map(|column| column.title.len()).collect();
         for row in &self.rows {
             for (width, cell) in widths.iter_mut().zip(row) {
-                *width = (*width).max(cell.text.chars().count());
+                *width = (*width).max(cell.text.width());
             }
         }
         let gaps = COLUMN_GAP.len() * widths.len().saturating_sub(1);
@@ -206,7 +207,7 @@ impl Table {
             let places = row.iter().zip(&widths).zip(&self.columns);
             let mut places = places.filter(|(_, column)| !(is_narrow && column.spare)).peekable();
             while let Some(((cell, width), column)) = places.next() {
-                let pad = " ".repeat(width.saturating_sub(cell.text.chars().count()));
+                let pad = " ".repeat(width.saturating_sub(cell.text.width()));
                 let is_last = places.peek().is_none();
                 let painted = if is_last && !column.right {
                     let parts = screen.lines_of(&cell.text, begin);
@@ -249,7 +250,18 @@ pub(crate) fn note(text: impl Display) {
 
 /// A text of somebody else, without what would act on the terminal.
 pub(crate) fn harmless(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() && c != '\n' { '\u{fffd}' } else { c }).collect()
+    let acts = |c: char| (c.is_control() && c != '\n') || turns(c);
+    text.chars().map(|c| if acts(c) { '\u{fffd}' } else { c }).collect()
+}
+
+/// The same where a second line would be taken for somebody else's.
+pub(crate) fn harmless_line(text: &str) -> String {
+    harmless(text).replace('\n', " ")
+}
+
+/// What changes the direction of the letters behind it.
+fn turns(c: char) -> bool {
+    matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 #[cfg(test)]
@@ -291,5 +303,18 @@ mod tests {
     #[test]
     fn what_others_write_does_not_act_on_the_terminal() {
         assert_eq!(harmless("a\x1b[2Jb\nc"), "a\u{fffd}[2Jb\nc");
+        assert_eq!(harmless("a\u{202e}b\u{2066}c\u{2069}"), "a\u{fffd}b\u{fffd}c\u{fffd}");
+        let mut table = Table::new(&[left("NAME"), left("WHY")]);
+        table.row(["a\nroot".into(), Cell::toned(Tone::Full, "b\x1b[2J")]);
+        assert_eq!(table.shown(PLAIN, ""), "NAME    WHY\na root  b\u{fffd}[2J\n");
+    }
+
+    #[test]
+    fn wide_letters_take_two_columns() {
+        let mut table = Table::new(&[left("NAME"), left("WHERE")]);
+        table.row(["商店一".into(), "east".into()]);
+        table.row(["e\u{301}".into(), "west".into()]);
+        assert_eq!(table.shown(PLAIN, ""), "NAME    WHERE\n商店一  east\ne\u{301}       west\n");
+        assert_eq!(Screen::narrow(12).lines_of("商店一 商店二", 0), ["商店一", "商店二"]);
     }
 }

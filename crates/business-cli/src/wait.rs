@@ -1,7 +1,7 @@
 //! Waiting for something to come true, with a deadline and a word now and then.
 
 use crate::failure::Failure;
-use crate::screen::{harmless, note};
+use crate::screen::{harmless_line, note};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -49,7 +49,7 @@ pub(crate) async fn until<T>(
 
 /// A line of progress; what stands in the way may be a text of a member cluster.
 fn told(what: &str, why: &str) -> String {
-    format!("waiting: {what}: {}", harmless(why).replace('\n', " "))
+    format!("waiting: {what}: {}", harmless_line(why))
 }
 
 #[cfg(test)]

@@ -342,10 +342,7 @@ impl Config {
 /// A client from a kubeconfig, or from what the cluster gives its pods.
 pub async fn client(kubeconfig: Option<&Path>) -> Result<kube::Client, Error> {
     let mut config = match kubeconfig {
-        Some(path) => {
-            let file = kube::config::Kubeconfig::read_from(path)?;
-            kube::Config::from_custom_kubeconfig(file, &kube::config::KubeConfigOptions::default()).await?
-        }
+        Some(path) => kubeconfig::config(&kube::config::Kubeconfig::read_from(path)?, None).await?,
         None => kube::Config::incluster().map_err(|error| Error::Config(error.to_string()))?,
     };
     // Every call is tried again by whoever made it, with what is known by then.

@@ -40,20 +40,30 @@ const CRATES: &[Crate] = &[
     Crate { name: "apiserver", may_use: &["meta", "quota", "store", "runtime"], must_not_use: &["sqlx"] },
     Crate { name: "business-types", may_use: &["meta", "quota"], must_not_use: IO },
     Crate { name: "console-page", may_use: &[], must_not_use: IO },
+    Crate { name: "kubeconfig", may_use: &[], must_not_use: &["sqlx", "axum", "reqwest"] },
     Crate {
         name: "business-api",
-        may_use: &["meta", "quota", "store", "apiserver", "business-types", "console-page", "runtime"],
+        may_use: &[
+            "meta",
+            "quota",
+            "store",
+            "apiserver",
+            "business-types",
+            "console-page",
+            "kubeconfig",
+            "runtime",
+        ],
         must_not_use: &[],
     },
     Crate {
         name: "business-controller",
-        may_use: &["meta", "quota", "business-types", "runtime"],
+        may_use: &["meta", "quota", "business-types", "kubeconfig", "runtime"],
         must_not_use: &["sqlx", "axum"],
     },
     // It knows the API as everybody else does; its tests run beside the real server.
     Crate {
         name: "business-cli",
-        may_use: &["meta", "business-types"],
+        may_use: &["meta", "business-types", "kubeconfig"],
         must_not_use: &["sqlx", "axum", "reqwest"],
     },
     Crate { name: "dist", may_use: &["terminal"], must_not_use: IO },

@@ -255,7 +255,7 @@ pub(crate) fn table<'a>(holders: impl IntoIterator<Item = &'a Holder>, here: &st
         };
         let from =
             if holder.project == here { "here".to_owned() } else { format!("project {}", holder.project) };
-        table.row([Cell::from(harmless(&who)), word(holder.entry.role).into(), from.into()]);
+        table.row([Cell::from(who), word(holder.entry.role).into(), from.into()]);
     }
     table
 }

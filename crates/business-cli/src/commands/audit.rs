@@ -4,7 +4,7 @@ use crate::connection::duration;
 use crate::failure::{Failure, Outcome};
 use crate::objects::{self, MemberCluster, Namespace, Project, Tenant};
 use crate::output::{self, View};
-use crate::screen::{Cell, Screen, Table, Tone, harmless, left, note, print};
+use crate::screen::{Cell, Screen, Table, Tone, left, note, print};
 use business_types::condition::{self, BOUNDED, FALSE, QUOTA_CONSISTENT, REPLACED};
 use business_types::{Condition, HeldAmount, names};
 use clap::Args;
@@ -211,14 +211,13 @@ impl Report {
         } else {
             let mut table = Table::new(&[left("WHAT"), left("NAME"), left("FOUND")]);
             for Finding { kind, project, name, why } in &self.findings {
-                let why = harmless(why).replace('\n', " ");
                 let name = if project.is_empty() { name.clone() } else { format!("{project}/{name}") };
                 let word = if *kind == names::MEMBER_CLUSTER_KIND {
                     "cluster".to_owned()
                 } else {
                     kind.to_lowercase()
                 };
-                table.row([Cell::from(word), name.into(), Cell::toned(Tone::High, why)]);
+                table.row([Cell::from(word), name.into(), Cell::toned(Tone::High, why.as_str())]);
             }
             text.push_str(&table.shown(screen, ""));
         }

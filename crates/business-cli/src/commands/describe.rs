@@ -5,7 +5,7 @@ use crate::failure::{Failure, Outcome};
 use crate::objects::{self, ClusterOffer, MemberCluster, Namespace, Project, Tenant};
 use crate::output::{self, View};
 use crate::paths;
-use crate::screen::{Cell, Screen, Table, Tone, harmless, left, picture, print, right};
+use crate::screen::{Cell, Screen, Table, Tone, harmless_line, left, picture, print, right};
 use business_types::condition::{FALSE, TRUE};
 use business_types::{Condition, HardQuantity, HeldAmount, UsedQuantity, names};
 use clap::builder::{EnumValueParser, PossibleValue, TypedValueParser};
@@ -225,7 +225,7 @@ impl Description {
         for Fact { name, text: fact } in &self.facts {
             let name = format!("{name}:");
             let name = screen.paint(Tone::Faint, &format!("{name:width$}"));
-            text.extend([name.as_str(), &screen.hanging(&harmless(fact), width), "\n"]);
+            text.extend([name.as_str(), &screen.hanging(&harmless_line(fact), width), "\n"]);
         }
         let section = |text: &mut String, title: &str, table: &Table| {
             if !table.is_empty() {
@@ -243,7 +243,7 @@ impl Description {
         section(&mut text, "Conditions", &self.condition_lines());
         section(&mut text, "Held without an object", &held_lines(&self.held));
         for difference in &self.differences {
-            text.extend([screen.paint(Tone::Full, &harmless(difference)).as_str(), "\n"]);
+            text.extend([screen.paint(Tone::Full, &harmless_line(difference)).as_str(), "\n"]);
         }
         text
     }
@@ -289,7 +289,7 @@ impl Description {
                 Cell::from(condition.type_.as_str()),
                 Cell::toned(tone, condition.status.as_str()),
                 condition.reason.as_str().into(),
-                harmless(&condition.message).replace('\n', " ").into(),
+                condition.message.as_str().into(),
             ]);
         }
         table
@@ -313,7 +313,7 @@ pub(crate) fn held_lines(held: &[HeldAmount]) -> Table {
             one.namespace.as_str().into(),
             amount::list_text(&one.hard).into(),
             one.uid.as_str().into(),
-            harmless(&one.reason).replace('\n', " ").into(),
+            one.reason.as_str().into(),
         ]);
     }
     table

@@ -5,7 +5,6 @@ use crate::objects::MemberCluster;
 use crate::paths;
 use business_types::names;
 use clap::Args;
-use kube::config::KubeConfigOptions;
 use serde::Deserialize;
 use serde_json::Value;
 use std::path::PathBuf;
@@ -40,9 +39,7 @@ impl BothClusters {
     pub(crate) async fn open(&self, connection: &ConnectionFlags) -> Result<Both, Failure> {
         let file = connection.kubeconfig.as_deref();
         let file = file.ok_or_else(|| Failure::Usage("name the member cluster's --kubeconfig".to_owned()))?;
-        let options =
-            KubeConfigOptions { context: self.member_context.clone(), ..KubeConfigOptions::default() };
-        let config = of_file(file, &options).await?;
+        let config = of_file(file, self.member_context.as_deref()).await?;
         let member = Api::new(config, String::new(), connection.request_timeout)?.of_member();
         Ok(Both { host: connection.open_with(self.host_kubeconfig.as_deref()).await?, member })
     }

@@ -19,7 +19,11 @@ const CODE: &str = "the-code";
 struct StandIn {
     issuer: String,
     asked: Arc<Mutex<Vec<HashMap<String, String>>>>,
+    refuses: Refusal,
 }
+
+/// What is answered in place of another token: the first line, and the body.
+type Refusal = Arc<Mutex<Option<(&'static str, Value)>>>;
 
 /// What one answers of.
 struct Answering {
@@ -29,6 +33,7 @@ struct Answering {
     lifetime: u64,
     /// The first line of what it answers when it is to take a token back.
     revokes: &'static str,
+    refuses: Refusal,
     nonce: Mutex<String>,
 }
 
@@ -47,7 +52,10 @@ impl StandIn {
             "x": part(1..33), "y": part(33..65)}]});
         let key = EncodingKey::from_ec_pem(pair.serialize_pem().as_bytes()).unwrap();
         let nonce = Mutex::new(String::new());
-        let answering = Answering { issuer: issuer.clone(), key, public, lifetime, revokes, nonce };
+        let refuses = Refusal::default();
+        let refusing = Arc::clone(&refuses);
+        let answering =
+            Answering { issuer: issuer.clone(), key, public, lifetime, revokes, refuses: refusing, nonce };
         let asked = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&asked);
         std::thread::spawn(move || {
@@ -55,7 +63,7 @@ impl StandIn {
                 answering.answer(stream.unwrap(), &seen);
             }
         });
-        Self { issuer, asked }
+        Self { issuer, asked, refuses }
     }
 }
 
@@ -74,9 +82,11 @@ impl Answering {
             }
             "/token" => {
                 let asked = pairs(&String::from_utf8(body).unwrap());
-                let answer = self.token(&asked);
+                let refusal = self.refuses.lock().unwrap().clone();
+                let refusal = refusal.filter(|_| asked["grant_type"] == "refresh_token");
+                let (head, answer) = refusal.unwrap_or_else(|| ("200 OK", self.token(&asked)));
                 seen.lock().unwrap().push(asked);
-                ("200 OK".to_owned(), answer)
+                (head.to_owned(), answer)
             }
             "/revoke" => {
                 seen.lock().unwrap().push(pairs(&String::from_utf8(body).unwrap()));
@@ -278,6 +288,26 @@ fn a_token_that_is_good_is_not_refreshed_and_nobody_has_one_without_a_login() {
     let output = other.token(&home.kubeconfig());
     assert_eq!(output.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&output.stderr).contains("log in again"), "{output:?}");
+}
+
+#[test]
+fn nobody_logs_in_again_for_what_the_provider_has_not_refused() {
+    let (provider, home) = (StandIn::start(20), Home::new());
+    assert_eq!(home.login(&provider.issuer, str::to_owned).0, 0);
+    let config = home.kubeconfig();
+    for (head, body, has_ended) in [
+        ("400 Bad Request", json!({"error": "invalid_grant"}), true),
+        ("502 Bad Gateway", json!("a page of a proxy"), false),
+    ] {
+        *provider.refuses.lock().unwrap() = Some((head, body));
+        let output = home.token(&config);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert_eq!(said.contains("log in again"), has_ended, "{said}");
+        assert_eq!(said.contains("next: try again; the session is kept"), !has_ended, "{said}");
+    }
+    *provider.refuses.lock().unwrap() = None;
+    assert!(home.token(&config).status.success());
 }
 
 #[test]

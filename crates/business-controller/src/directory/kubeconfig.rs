@@ -4,7 +4,7 @@ use super::described::Described;
 use super::{DirectorySource, Listed, Listing};
 use crate::error::Error;
 use futures_util::future::{BoxFuture, FutureExt as _};
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::config::Kubeconfig;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
@@ -114,8 +114,7 @@ pub async fn listed_as(
     mut entry: Described,
 ) -> Result<Listed, Error> {
     let fingerprint = fingerprint(&file, context.as_deref());
-    let options = KubeConfigOptions { context, ..KubeConfigOptions::default() };
-    let config = kube::Config::from_custom_kubeconfig(file, &options).await?;
+    let config = kubeconfig::config(&file, context.as_deref()).await?;
     if entry.display_name.is_empty() {
         name.clone_into(&mut entry.display_name);
     }

@@ -8,7 +8,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use http::Request;
 use kube::Client;
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::config::Kubeconfig;
 use serde::Deserialize;
 use serde_json::json;
 use std::time::Duration;
@@ -102,7 +102,6 @@ async fn client(source: &ImportSource, endpoint: &str) -> Result<Client> {
         "contexts": [{ "name": name, "context": { "cluster": name, "user": name } }],
         "current-context": name,
     }))?;
-    let options = KubeConfigOptions::default();
-    let config = kube::Config::from_custom_kubeconfig(file, &options).await.context("its certificates")?;
+    let config = kubeconfig::config(&file, None).await.context("its certificates")?;
     Ok(Client::try_from(config)?)
 }

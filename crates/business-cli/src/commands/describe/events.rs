@@ -74,9 +74,9 @@ impl Events {
             let tone = if event.level == "Normal" { Tone::Plain } else { Tone::High };
             table.row([
                 Cell::from(event.event_time.map_or_else(|| "?".to_owned(), |at| age(at, now))),
-                Cell::toned(tone, harmless(&event.level)),
-                harmless(&event.reason).into(),
-                harmless(&event.message).replace('\n', " ").into(),
+                Cell::toned(tone, event.level.as_str()),
+                event.reason.as_str().into(),
+                event.message.as_str().into(),
             ]);
         }
         let mut text = table.shown(screen, "  ");

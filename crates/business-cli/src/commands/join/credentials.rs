@@ -59,7 +59,7 @@ pub(crate) struct Credential {
 
 /// When a token ends.
 pub(crate) struct Ended {
-    /// RFC 3339.
+    /// RFC 3339; empty where the server has said no time.
     pub(crate) at: String,
     /// From now.
     pub(crate) days: i64,
@@ -67,8 +67,8 @@ pub(crate) struct Ended {
 
 impl Ended {
     fn of(at: &str) -> Self {
-        let until: Result<jiff::Timestamp, _> = at.parse();
-        let seconds = until.map_or(0, |until| until.as_second() - jiff::Timestamp::now().as_second());
+        let Ok(until) = at.parse::<jiff::Timestamp>() else { return Self { at: String::new(), days: 0 } };
+        let seconds = until.as_second() - jiff::Timestamp::now().as_second();
         Self { at: at.to_owned(), days: seconds / DAY_SECONDS }
     }
 }
@@ -209,4 +209,20 @@ fn pem(der: &[u8]) -> String {
     let lines = encoded.as_bytes().chunks(PEM_LINE).map(|line| String::from_utf8_lossy(line).into_owned());
     let lines: Vec<String> = lines.collect();
     format!("-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n", lines.join("\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_time_is_not_told_as_one() {
+        let at = "2999-01-01T00:00:00Z";
+        assert_eq!(Ended::of(at).at, at);
+        assert!(Ended::of(at).days > 0);
+        for wrong in ["", "\x1b[2J", "2999-01-01T00:00:00Z\nroot"] {
+            let ended = Ended::of(wrong);
+            assert_eq!((ended.at.as_str(), ended.days), ("", 0), "{wrong:?}");
+        }
+    }
 }

@@ -1,7 +1,7 @@
 use super::OidcClient;
 use crate::failure::{Failure, Outcome, seconds};
 use crate::files;
-use crate::oidc::{Provider, Session};
+use crate::oidc::{Provider, Refreshed, Session};
 use crate::plugin::PLUGIN;
 use crate::screen::{note, print};
 use clap::{Args, Command, FromArgMatches as _};
@@ -24,6 +24,8 @@ const LOCK_MODE: u32 = 0o600;
 const PLACE_MARK: char = '@';
 /// Letters of the digest of a kubeconfig's path that are in it.
 const PLACE_LETTERS: usize = 8;
+/// What to do where the provider has not said that a session has ended.
+const KEPT: &str = "try again; the session is kept";
 
 /// Print a fresh token for kubectl; `login` has it called
 #[derive(Debug, Args)]
@@ -227,9 +229,15 @@ impl Token {
             return Ok(session);
         }
         let refresh = session.refresh_token.ok_or_else(|| self.again("the session has ended"))?;
-        let fresh = provider.known(None).await?.refreshed(&refresh).await;
-        let fresh =
-            fresh.map_err(|failure| self.again(&format!("the session was not refreshed ({failure})")))?;
+        let refreshed = async { provider.known(None).await?.refreshed(&refresh).await };
+        let fresh = match refreshed.await {
+            Ok(Refreshed::Session(fresh)) => fresh,
+            Ok(Refreshed::Refused(why)) => {
+                return Err(self.again(&format!("the session was not refreshed ({why})")));
+            }
+            Err(failure @ Failure::Stopped(_)) => return Err(failure.with_next(KEPT)),
+            Err(failure) => return Err(failure),
+        };
         file.keep(&fresh)?;
         drop(lock);
         Ok(fresh)

@@ -1,6 +1,6 @@
 use super::forest::{Entry, Forest, Node, NodeKind, Selection, Shown};
 use crate::amount::{self, Bar};
-use crate::screen::{Screen, Tone, harmless};
+use crate::screen::{Screen, Tone, harmless_line};
 use meta::quantity::Quantity;
 use std::fmt::Write as _;
 
@@ -252,7 +252,7 @@ impl DrawnLine<'_> {
             push(text, &figures.hard, hard, true);
         }
         if let Some(node) = self.node.filter(|_| wide) {
-            let _infallible = write!(text, "{GAP}{}{GAP}{}", node.phase, harmless(&node.display_name));
+            let _infallible = write!(text, "{GAP}{}{GAP}{}", node.phase, harmless_line(&node.display_name));
         }
     }
 }

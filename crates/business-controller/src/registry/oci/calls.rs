@@ -10,7 +10,7 @@ use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri, header};
 use http_body_util::{BodyExt as _, Limited};
 use kube::Client;
 use kube::client::Body;
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::config::Kubeconfig;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -317,7 +317,7 @@ async fn client(url: &str, site: &Site) -> Result<Client, Error> {
         "current-context": "registry",
     });
     let file: Kubeconfig = serde_json::from_value(file).map_err(|error| Error::Config(error.to_string()))?;
-    let mut config = kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?;
+    let mut config = kubeconfig::config(&file, None).await?;
     config.default_retry = false;
     Ok(Client::try_from(config)?)
 }

@@ -1,0 +1,142 @@
+//! The cluster of a kubeconfig, as kubectl reaches it. kube's own way from a kubeconfig to a cluster is not taken, for the proxy's
+//! sake: it hears `NO_PROXY` against the address of the proxy, also of one that the kubeconfig names, and fails where a part of
+//! `NO_PROXY` is empty.
+
+/// The proxy that a server is asked by.
+mod proxy;
+
+pub use proxy::{environment_proxy, is_own_machine};
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use http::Uri;
+use kube::Config;
+use kube::config::{AuthInfo, Cluster, Context, ExecAuthCluster, Kubeconfig, KubeconfigError, LoadDataError};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::{self, PemObject as _};
+use std::io;
+
+/// Where authorities stand that are in no file.
+const AUTHORITY_DATA: &str = "certificate-authority-data";
+
+/// The cluster and the user of a context: the current one, where none is named.
+pub async fn config(file: &Kubeconfig, context: Option<&str>) -> Result<Config, KubeconfigError> {
+    let name = context.or(file.current_context.as_deref()).ok_or(KubeconfigError::CurrentContextNotSet)?;
+    let context = file.contexts.iter().find(|one| one.name == name).and_then(|one| one.context.as_ref());
+    let context = context.ok_or_else(|| KubeconfigError::LoadContext(name.to_owned()))?;
+    let cluster = file.clusters.iter().find(|one| one.name == context.cluster);
+    let cluster = cluster.and_then(|one| one.cluster.as_ref());
+    let cluster = cluster.ok_or_else(|| KubeconfigError::LoadClusterOfContext(context.cluster.clone()))?;
+    let server = cluster.server.as_deref().ok_or(KubeconfigError::MissingClusterUrl)?;
+    let mut config = Config::new(server.parse::<Uri>().map_err(KubeconfigError::ParseClusterUrl)?);
+    if let Some(namespace) = &context.namespace {
+        config.default_namespace.clone_from(namespace);
+    }
+    config.root_cert = authorities(cluster).await.map_err(KubeconfigError::LoadCertificateAuthority)?;
+    config.accept_invalid_certs = cluster.insecure_skip_tls_verify.unwrap_or_default();
+    config.disable_compression = cluster.disable_compression.unwrap_or_default();
+    config.tls_server_name.clone_from(&cluster.tls_server_name);
+    config.auth_info = user(file, context, cluster)?;
+    config.proxy_url = proxy::of(cluster.proxy_url.as_deref(), &config.cluster_url)?;
+    Ok(config)
+}
+
+/// Whoever is not listed has no credentials, as client-go takes it.
+fn user(file: &Kubeconfig, context: &Context, cluster: &Cluster) -> Result<AuthInfo, KubeconfigError> {
+    let listed = file.auth_infos.iter().find(|one| Some(&one.name) == context.user.as_ref());
+    let mut user = listed.and_then(|one| one.auth_info.clone()).unwrap_or_default();
+    if let Some(exec) = &mut user.exec
+        && exec.provide_cluster_info
+    {
+        exec.cluster = Some(ExecAuthCluster::try_from(cluster)?);
+    }
+    Ok(user)
+}
+
+/// DER.
+async fn authorities(cluster: &Cluster) -> Result<Option<Vec<Vec<u8>>>, LoadDataError> {
+    let (text, place) = match (&cluster.certificate_authority_data, &cluster.certificate_authority) {
+        (Some(data), _) => {
+            (BASE64_STANDARD.decode(data).map_err(LoadDataError::DecodeBase64)?, AUTHORITY_DATA)
+        }
+        (None, Some(path)) => {
+            let read = tokio::fs::read(path).await;
+            (read.map_err(|error| LoadDataError::ReadFile(error, path.into()))?, path.as_str())
+        }
+        (None, None) => return Ok(None),
+    };
+    let bad = |error: pem::Error| {
+        LoadDataError::ReadFile(io::Error::new(io::ErrorKind::InvalidData, error), place.into())
+    };
+    let found = CertificateDer::pem_slice_iter(&text).map(|one| one.map(|der| der.to_vec()));
+    found.collect::<Result<Vec<Vec<u8>>, _>>().map(Some).map_err(bad)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kube::config::KubeConfigOptions;
+
+    const AUTHORITY: &str = "-----BEGIN CERTIFICATE-----\nYQ==\n-----END CERTIFICATE-----\n";
+
+    fn file(cluster: &str) -> Kubeconfig {
+        let text = format!(
+            "
+apiVersion: v1
+kind: Config
+clusters:
+- name: c
+  cluster: {cluster}
+users:
+- name: u
+  user: {{exec: {{apiVersion: client.authentication.k8s.io/v1, command: plugin, provideClusterInfo: true}}, as: jane}}
+contexts:
+- name: east
+  context: {{cluster: c, user: u, namespace: web}}
+- name: nobody
+  context: {{cluster: c, user: absent}}
+- name: nowhere
+  context: {{cluster: absent}}
+current-context: east
+"
+        );
+        Kubeconfig::from_yaml(&text).unwrap()
+    }
+
+    #[tokio::test]
+    async fn all_but_the_proxy_is_as_kube_reads_it() {
+        let data = BASE64_STANDARD.encode(format!("of our own\n{AUTHORITY}{AUTHORITY}"));
+        let file = file(&format!(
+            "{{server: 'https://c:6443', certificate-authority-data: {data}, tls-server-name: inner, proxy-url: 'http://p:1', \
+             insecure-skip-tls-verify: true, disable-compression: true}}"
+        ));
+        for context in [None, Some("nobody")] {
+            let ours = config(&file, context).await.unwrap();
+            assert_eq!(ours.root_cert, Some(vec![b"a".to_vec(), b"a".to_vec()]));
+            let options = KubeConfigOptions { context: context.map(str::to_owned), ..Default::default() };
+            let mut theirs = Config::from_custom_kubeconfig(file.clone(), &options).await.unwrap();
+            theirs.proxy_url.clone_from(&ours.proxy_url);
+            assert_eq!(format!("{ours:?}"), format!("{theirs:?}"));
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_missing_is_named() {
+        let why =
+            async |cluster: &str, context| config(&file(cluster), context).await.unwrap_err().to_string();
+        for (cluster, context, part) in [
+            ("{server: 'https://c'}", "absent", "absent"),
+            ("{server: 'https://c'}", "nowhere", "absent"),
+            ("{}", "east", "cluster url is missing"),
+            ("{server: 'https://c', certificate-authority: /none/ca}", "east", "/none/ca"),
+            ("{server: 'https://c', certificate-authority-data: '-'}", "east", "base64"),
+            ("{server: 'https://c', proxy-url: 'http://p q'}", "east", "proxy url"),
+        ] {
+            let why = why(cluster, Some(context)).await;
+            assert!(why.contains(part), "{why}");
+        }
+        let cut = BASE64_STANDARD.encode("-----BEGIN CERTIFICATE-----\nYQ==\n");
+        let cut = why(&format!("{{server: 'https://c', certificate-authority-data: {cut}}}"), None).await;
+        assert!(cut.contains(AUTHORITY_DATA), "{cut}");
+    }
+}
