@@ -500,7 +500,7 @@ async fn furnish(
     let SeenTo { access, stage, labels, undeleted: _ } = seen_to;
     let template = template::keep(cx, object, site, &stage, labels).await?;
     let access = match access {
-        Access::Unknown => {
+        Access::Unknown | Access::Held => {
             access::provide(AccessPlace { cx, object, reached: &site.reached() }, true).await?
         }
         known => known,

@@ -1,7 +1,7 @@
 use crate::names::GROUP;
 use meta::field::{FieldError, FieldErrors, Path};
 use meta::name;
-use meta::quantity::Quantity;
+use meta::quantity::{Format, Quantity};
 use serde_json::json;
 
 /// Resources without a domain that quota knows.
@@ -41,6 +41,10 @@ const COUNTED: [&str; 9] = [
     "services.loadbalancers",
 ];
 
+const NANOS_PER_UNIT: i128 = 1_000_000_000;
+/// Units of the smallest suffix whose amounts do not wrap in a cluster.
+const GIGA: i64 = 1_000_000_000;
+
 /// What is wrong with a resource's name in a quota.
 pub fn check_name(resource: &str, path: &Path) -> FieldErrors {
     let invalid = |detail: &str| FieldError::invalid(path, &json!(resource), detail);
@@ -78,6 +82,20 @@ pub fn check_amount(resource: &str, amount: Quantity, path: &Path) -> FieldError
         errors.push(invalid("must be an integer"));
     }
     errors
+}
+
+/// What is wrong with a count that every cluster refuses. Kubernetes tells whether it is whole from its thousandths, in 64 bits: where they
+/// do not fit, they wrap, and what is left may be no multiple of 1000. What is written in whole G or more is nothing then, which is one.
+pub fn check_thousandths(resource: &str, amount: Quantity, path: &Path) -> Option<FieldError> {
+    if !is_counted(resource) {
+        return None;
+    }
+    let units = i64::try_from(amount.nanos() / NANOS_PER_UNIT).ok()?;
+    let is_in_whole_g = amount.format() != Format::BinarySi && units % GIGA == 0;
+    let detail = "clusters count its thousandths and take it for a fraction: at most 9223372036854775, or \
+                  whole G, T, P or E";
+    let is_refused = !is_in_whole_g && units.wrapping_mul(1000) % 1000 != 0;
+    is_refused.then(|| FieldError::invalid(path, &json!(amount.to_string()), detail))
 }
 
 fn is_huge_pages(resource: &str) -> bool {
@@ -163,6 +181,58 @@ mod tests {
         ];
         for counted in QUOTA_RESOURCES.into_iter().chain(counted) {
             assert!(!is_never_counted(counted), "{counted}");
+        }
+    }
+
+    /// As `MilliValue` of `k8s.io/apimachinery` 0.36.3 says of the text that we write.
+    #[test]
+    fn what_clusters_take_for_a_fraction_is_what_wraps() {
+        let is_taken = |resource: &str, amount: &str| {
+            check_thousandths(resource, amount.parse().unwrap(), &Path::new("spec")).is_none()
+        };
+        for taken in [
+            "0",
+            "10",
+            "8Pi",
+            "8388609Gi",
+            "10P",
+            "10e15",
+            "1E",
+            "9E",
+            "1000000000000000000",
+            "9300001G",
+            "10001T",
+            "100000000001k",
+            "9223372036854775",
+            "9223372036854775807",
+            "9223372036854776000",
+            "2305843009213693952",
+            "9007199254740991Ki",
+        ] {
+            assert!(is_taken("pods", taken), "{taken}");
+        }
+        for refused in [
+            "9Pi",
+            "10Pi",
+            "16Pi",
+            "1Ei",
+            "7Ei",
+            "1000000000000000001",
+            "9223372036854776",
+            "9223372036855k",
+            "9300000001M",
+            "9765625000000Ki",
+            "10000000000000001",
+            "18446744073709552",
+        ] {
+            let counted =
+                ["pods", "count/x.y", "example.com/x", "x.storageclass.storage.k8s.io/requests.storage"];
+            for counted in counted {
+                assert!(!is_taken(counted, refused), "{counted}: {refused}");
+            }
+            for measured in ["memory", "requests.storage", "requests.nvidia.com/gpu"] {
+                assert!(is_taken(measured, refused), "{measured}: {refused}");
+            }
         }
     }
 

@@ -114,7 +114,7 @@ pub fn namespace(spec: &NamespaceSpec, forbidden: &[String]) -> FieldErrors {
     } else {
         errors.extend(cluster_name(&spec.cluster_name, &at));
     }
-    errors.extend(hard(spec));
+    errors.extend(hard(None, spec));
     let at = path.child("namespace");
     let value = json!(spec.namespace);
     if spec.namespace.is_empty() {
@@ -136,12 +136,20 @@ pub fn namespace_update(old: &NamespaceSpec, new: &NamespaceSpec) -> FieldErrors
         ("tenantID", &old.tenant_id, &new.tenant_id),
     ];
     let mut errors = immutable(fields, "field is immutable");
-    errors.extend(hard(new));
+    errors.extend(hard(Some(old), new));
     errors
 }
 
-fn hard(spec: &NamespaceSpec) -> FieldErrors {
-    amounts(&spec.hard, |resource| Path::new("spec").child("hard").key(resource))
+/// What is asked for is written to the cluster as it is. What stands there already, though no cluster takes it, hinders no other change.
+fn hard(old: Option<&NamespaceSpec>, new: &NamespaceSpec) -> FieldErrors {
+    let at = |resource: &str| Path::new("spec").child("hard").key(resource);
+    let mut errors = amounts(&new.hard, at);
+    for (resource, amount) in new.hard.iter().take(RESOURCES_MAX) {
+        let before = old.and_then(|old| old.hard.get(resource));
+        let stands = before.is_some_and(|before| before == amount && before.format() == amount.format());
+        errors.extend(resources::check_thousandths(resource, *amount, &at(resource)).filter(|_| !stands));
+    }
+    errors
 }
 
 pub(crate) fn immutable<const N: usize>(fields: [(&str, &String, &String); N], detail: &str) -> FieldErrors {

@@ -1,5 +1,6 @@
 //! Who may use a namespace of a member cluster: a `RoleBinding` a role, which names those who have it and nobody else. It is
-//! kept right whatever else goes wrong with the namespace: whoever has no role any more must lose it.
+//! kept right whatever else goes wrong with the namespace: whoever has no role any more must lose it. Whoever is new comes when its
+//! quota limits what he uses, and not before.
 
 use super::access_state::{Access, Denied, Grants};
 use super::build;
@@ -12,7 +13,7 @@ use crate::context::Context;
 use crate::error::{CallFailure, Error};
 use crate::kinds::{ObjectKey as _, RootKey};
 use crate::member::observed::{Grantee, SeenBindings};
-use crate::member::{ClusterBinding, Member};
+use crate::member::{ClusterBinding, ClusterQuota, Member};
 use crate::members::identity_of;
 use crate::namespace::is_there;
 use crate::namespace::validate::is_marked;
@@ -104,7 +105,20 @@ pub fn step(
     }
 }
 
-/// Keeps the bindings of a namespace right that is on record as the object's. The error says that nothing may be written.
+/// Whether a quota lets in no more than the object is charged, whoever has written it. What else is wrong with it is made right later
+/// in the pass, and keeps nobody waiting meanwhile.
+pub fn limits(object: &NamespaceView, quota: &ClusterQuota) -> bool {
+    let hard = &object.spec.hard;
+    let charged = object.status.cached_spec_hard.as_ref().unwrap_or(hard);
+    !quota.scoped
+        && hard.iter().all(|(resource, asked)| {
+            let most = charged.get(resource).unwrap_or(asked);
+            quota.spec_hard.get(resource).is_some_and(|limit| limit <= most)
+        })
+}
+
+/// Keeps the bindings of a namespace right that is on record as the object's. Where no quota limits it, nobody is added yet: whoever could
+/// make the cluster refuse the quota would let people in who use what they like. The error says that nothing may be written.
 pub async fn keep(at: AccessPlace<'_>) -> Result<Access, Error> {
     let AccessPlace { object, reached, .. } = at;
     let record = object.status.cluster_namespace.as_ref();
@@ -113,7 +127,8 @@ pub async fn keep(at: AccessPlace<'_>) -> Result<Access, Error> {
         return Ok(Access::Unknown);
     };
     let place = &object.spec.namespace;
-    let there = match reached.member.observed.at(place).0 {
+    let (seen, quota) = reached.member.observed.at(place);
+    let there = match seen {
         Some(there) => Some(there),
         // Its end is looked at elsewhere, and marks it first.
         None if object.is_deleting() => return Ok(Access::Unknown),
@@ -123,13 +138,12 @@ pub async fn keep(at: AccessPlace<'_>) -> Result<Access, Error> {
             Err(failure) => return Ok(Access::failed(reason::REFUSED, failure.to_string())),
         },
     };
-    match there {
-        Some(there) if there.uid == record.uid => provide(at, !there.deleting && !object.is_deleting()).await,
-        _ => Ok(Access::Unknown),
-    }
+    let Some(there) = there.filter(|there| there.uid == record.uid) else { return Ok(Access::Unknown) };
+    let is_limited = quota.is_some_and(|quota| limits(object, &quota));
+    provide(at, is_limited && !there.deleting && !object.is_deleting()).await
 }
 
-/// Makes the bindings right in a namespace that is the object's. One that is being deleted takes nothing new.
+/// Makes the bindings right in a namespace that is the object's. One that takes nothing new names nobody whom it did not name before.
 pub async fn provide(at: AccessPlace<'_>, takes_new: bool) -> Result<Access, Error> {
     let AccessPlace { cx, object, reached } = at;
     let grants = at.grants().await?;
@@ -160,6 +174,9 @@ pub async fn provide(at: AccessPlace<'_>, takes_new: bool) -> Result<Access, Err
                 look_where_it_is(cx, object, &written);
                 if was_right && !written.is_empty() {
                     report::bindings_restored(cx, object, &written);
+                }
+                if !takes_new {
+                    return Ok(Access::Held);
                 }
                 bound.remember(&object.uid, binding);
                 return Ok(grants.granted(&object.spec.tenant_id));
@@ -221,7 +238,7 @@ async fn write(
 struct WantedBinding<'a> {
     role: AccessRole,
     grantees: &'a BTreeSet<Grantee>,
-    /// Whether one may be made that is not there.
+    /// Whether it may name whom it did not name before.
     takes_new: bool,
 }
 
@@ -239,6 +256,10 @@ async fn carry_out(at: AccessPlace<'_>, wanted: WantedBinding<'_>, step: Binding
     let written = match step {
         BindingStep::Keep => None,
         BindingStep::Create => create().await?,
+        BindingStep::Update(from) if !takes_new => {
+            take_away(at, wanted, &from).await?;
+            None
+        }
         BindingStep::Update(from) => {
             match api.patch_binding(namespace, role, &build::binding(object, &from, grantees)).await {
                 Err(Error::Member(refusal @ CallFailure::Refused { .. })) => {
@@ -262,8 +283,8 @@ async fn carry_out(at: AccessPlace<'_>, wanted: WantedBinding<'_>, step: Binding
     Ok(())
 }
 
-/// The cluster does not take those who are to be named. Who is not to be named loses it all the same, and if that is not
-/// taken either, everybody does.
+/// Nobody is added: the cluster does not take those who are to be named, or nobody new may come yet. Who is not to be named loses it
+/// all the same, and if that is not taken either, everybody does.
 async fn take_away(
     at: AccessPlace<'_>,
     wanted: WantedBinding<'_>,
@@ -273,7 +294,8 @@ async fn take_away(
     let (api, namespace) = (&reached.member.api, &object.spec.namespace);
     let before = api.grantees(namespace, wanted.role, &from.resource_version).await.map_err(Error::Member)?;
     let left: BTreeSet<Grantee> = before.intersection(wanted.grantees).cloned().collect();
-    if left == before {
+    let somebody_leaves = left != before;
+    if !somebody_leaves && (wanted.takes_new || is_marked(object, &from.marks)) {
         return Ok(());
     }
     match api.patch_binding(namespace, wanted.role, &build::binding(object, from, &left)).await {
@@ -283,7 +305,7 @@ async fn take_away(
             }
             Ok(())
         }
-        Err(Error::Member(CallFailure::Refused { .. })) => {
+        Err(Error::Member(CallFailure::Refused { .. })) if somebody_leaves => {
             api.delete_binding(namespace, wanted.role, &from.uid).await
         }
         Err(error) => Err(error),

@@ -12,6 +12,8 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 pub enum Access {
     /// Nothing: it is not there yet, or its bindings were not listed yet.
     Unknown,
+    /// Whoever has no role any more is out, and nobody is added: no quota limits the namespace yet, or it is being deleted.
+    Held,
     /// The bindings are right.
     Granted(Omitted),
     /// They are not, and why.

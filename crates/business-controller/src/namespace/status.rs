@@ -216,6 +216,10 @@ impl Draft<'_> {
                     self.set(ACCESS_READY, UNKNOWN, reason::PENDING, "the bindings were not looked at yet");
                 }
             }
+            Access::Held => {
+                let why = "nobody is added before the namespace and its quota are in place";
+                self.set(ACCESS_READY, UNKNOWN, reason::PENDING, why);
+            }
             Access::Granted(omitted) => match omitted.message() {
                 None => self.set(ACCESS_READY, TRUE, reason::GRANTED, ""),
                 Some(message) => self.set(ACCESS_READY, TRUE, reason::UNNAMEABLE, &message),

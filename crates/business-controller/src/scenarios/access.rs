@@ -4,7 +4,7 @@ use crate::controller::Controller as _;
 use crate::error::{Error, ListFailure};
 use crate::fixtures::pending;
 use crate::fixtures::server::{Fault, Server};
-use crate::fixtures::world::{BINDINGS, NAMESPACE, OBJECT, PROJECT, World};
+use crate::fixtures::world::{BINDINGS, NAMESPACE, OBJECT, PROJECT, QUOTA, World};
 use crate::kinds::{Heard, ObjectKey as _, RootKey, ViewChange};
 use crate::namespace::kind::NamespaceView;
 use crate::outcome::{Drift, DriftLabels, PassOutcome};
@@ -18,6 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const NOTHING: [&str; 0] = [];
+const QUOTAS: &str = "/api/v1/namespaces/web/resourcequotas";
 
 fn of_acme() -> NamespaceView {
     let mut object = pending(&[("pods", "3")]);
@@ -199,7 +200,7 @@ async fn who_has_left_is_out_although_the_cluster_does_not_take_who_has_come() {
 async fn who_has_left_is_out_without_a_key_to_seal_with_and_without_our_label() {
     let mut world = used_by(&["alice", "bob"]).await;
     world.server.edit(NAMESPACE, &json!({ "metadata": { "labels": null } }));
-    world.server.refuse("/api/v1/namespaces/web/resourcequotas");
+    world.server.refuse(QUOTAS);
     world.watches();
     world.has_members(&["bob"]);
     drop(world.pass().await);
@@ -299,10 +300,55 @@ async fn a_binding_that_somebody_changed_is_told_and_one_that_was_asked_for_is_n
 async fn a_member_leaves_even_while_the_quota_cannot_be_written() {
     let world = used_by(&["alice"]).await;
     world.holds(&world.seen().annotated("business.tkestack.io/x", "1").asks(&[("pods", "4")]));
-    world.server.refuse("/api/v1/namespaces/web/resourcequotas");
+    world.server.refuse(QUOTAS);
     world.has_members(&[]);
     assert_eq!(world.pass().await.unwrap(), PassOutcome::Refused);
     assert_eq!(world.grantees(Edit), None);
+}
+
+#[tokio::test]
+async fn nobody_comes_into_a_namespace_whose_quota_the_cluster_refuses() {
+    let world = World::new();
+    world.server.refuse(QUOTAS);
+    world.holds(&of_acme());
+    world.has_members(&["alice"]);
+    for _ in 0..2 {
+        assert_eq!(world.pass().await.unwrap(), PassOutcome::Refused);
+        world.watches();
+    }
+    assert!(world.server.find(NAMESPACE).is_some(), "it is there, without a quota");
+    assert!(world.server.list(BINDINGS).is_empty());
+    assert_eq!(shown(&world), ("Unknown".into(), "Pending".into()));
+    world.server.forget_faults();
+    assert_eq!(world.pass().await.unwrap(), PassOutcome::Applied);
+    assert_eq!(world.grantees(Edit).unwrap(), ["business:acme:alice"]);
+    assert_eq!(shown(&world), ("True".into(), "Granted".into()));
+    assert_eq!(restored(&world), 0);
+}
+
+#[tokio::test]
+async fn while_the_quota_is_gone_people_leave_and_who_has_come_comes_with_it() {
+    let world = used_by(&["alice"]).await;
+    world.server.remove(QUOTA);
+    world.watches();
+    world.server.refuse(QUOTAS);
+    world.has_members(&["alice", "bob"]);
+    assert_eq!(world.pass().await.unwrap(), PassOutcome::Refused);
+    assert_eq!(world.grantees(Edit).unwrap(), ["business:acme:alice"], "nobody is added");
+    assert_eq!(shown(&world), ("Unknown".into(), "Pending".into()));
+    world.has_members(&["bob"]);
+    assert_eq!(world.pass().await.unwrap(), PassOutcome::Refused);
+    assert_eq!(world.grantees(Edit).unwrap(), NOTHING);
+    assert!(world.grantees(Admin).is_some(), "nothing has changed for them");
+
+    world.server.forget_faults();
+    world.calls();
+    assert_eq!(world.pass().await.unwrap(), PassOutcome::Applied);
+    let writes: Vec<String> = world.calls().into_iter().filter(|call| !call.starts_with("GET")).collect();
+    let edit = format!("PATCH {}", World::binding(Edit));
+    assert_eq!(writes, [format!("POST {QUOTAS}"), edit, format!("PATCH {OBJECT}/status")]);
+    assert_eq!(world.grantees(Edit).unwrap(), ["business:acme:bob"]);
+    assert_eq!((shown(&world).0, restored(&world)), ("True".into(), 0));
 }
 
 #[tokio::test]
@@ -393,6 +439,20 @@ async fn what_was_adopted_is_bound_and_released_without_our_bindings() {
     assert_eq!(world.pass().await.unwrap(), PassOutcome::Applied);
     assert!(world.server.find(NAMESPACE).is_some());
     assert!(world.server.list(BINDINGS).is_empty());
+}
+
+#[tokio::test]
+async fn a_quota_that_counts_only_some_objects_lets_nobody_in() {
+    let world = consented().await;
+    let spec = json!({ "hard": { "pods": "3" }, "scopes": ["BestEffort"] });
+    world.server.put(QUOTA, &json!({ "metadata": { "name": "web", "uid": "his" }, "spec": spec }));
+    for _ in 0..2 {
+        assert_eq!(world.pass().await.unwrap(), PassOutcome::Refused);
+        assert!(world.server.list(BINDINGS).is_empty());
+    }
+    world.server.remove(QUOTA);
+    world.pass().await.unwrap();
+    assert_eq!(world.grantees(Edit).unwrap(), ["business:acme:alice"]);
 }
 
 /// Somebody's finalizer keeps it.

@@ -132,6 +132,28 @@ fn what_a_namespace_is_in_the_cluster_never_changes() {
 }
 
 #[test]
+fn what_no_cluster_takes_is_refused_where_it_is_new() {
+    let with =
+        |hard: Value| -> NamespaceSpec { spec(json!({"clusterName": "c1", "namespace": "a", "hard": hard})) };
+    let none: [(&str, &str); 0] = [];
+    let pods = [("FieldValueInvalid", "spec.hard[pods]")];
+    let large = with(json!({"pods": "16Pi", "memory": "16Pi"}));
+    assert_eq!(causes(&namespace(&large, &[])), pods);
+    assert_eq!(causes(&namespace(&with(json!({"pods": "10P", "memory": "16Pi"})), &[])), none);
+    assert_eq!(causes(&project("me", &project_with(&json!({"pods": "16Pi"})))), none, "it may be a sum");
+
+    assert_eq!(causes(&namespace_update(&large, &large)), none, "it hinders nothing else");
+    let more = with(json!({"pods": "16Pi", "memory": "17Pi", "count/x.y": "9Pi"}));
+    assert_eq!(causes(&namespace_update(&large, &more)), [("FieldValueInvalid", "spec.hard[count/x.y]")]);
+    assert_eq!(causes(&namespace_update(&large, &with(json!({"pods": "9Pi"})))), pods);
+    assert_eq!(causes(&namespace_update(&large, &with(json!({"pods": "8Pi"})))), none);
+    let in_decimals = with(json!({"pods": "10P"}));
+    let in_binaries = with(json!({"pods": "9765625000000Ki"}));
+    assert_eq!(in_decimals.hard, in_binaries.hard);
+    assert_eq!(causes(&namespace_update(&in_decimals, &in_binaries)), pods, "it is written otherwise");
+}
+
+#[test]
 fn a_status_has_a_known_phase_and_true_conditions() {
     let check = |status: Value| {
         let object = Object::new(json!({"status": status})).unwrap();

@@ -1,5 +1,5 @@
 use super::*;
-use crate::fixtures::pending;
+use crate::fixtures::{amounts, pending};
 use crate::member::observed::{Marks, Named};
 
 fn of_acme() -> NamespaceView {
@@ -54,4 +54,26 @@ fn a_binding_is_made_kept_changed_and_taken_away() {
     assert_eq!(step(&object, Some(&wanted), Some(&other_role)), BindingStep::Empty(Arc::clone(&other_role)));
     let emptied = Arc::new(ClusterBinding { named: Named::of(&BTreeSet::new()), ..(*right).clone() });
     assert_eq!(step(&object, None, Some(&emptied)), BindingStep::Keep);
+}
+
+#[test]
+fn a_quota_limits_where_it_lets_in_no_more_than_is_charged() {
+    let lowered = of_acme().asks(&[("pods", "2")]);
+    let added = of_acme().asks(&[("pods", "4"), ("cpu", "1")]);
+    let quota = |hard: &[(&str, &str)]| ClusterQuota { spec_hard: amounts(hard), ..ClusterQuota::default() };
+    let table: [(&NamespaceView, &[(&str, &str)], bool); 8] = [
+        (&lowered, &[("pods", "2")], true),
+        (&lowered, &[("pods", "3")], true),
+        (&lowered, &[("pods", "3"), ("secrets", "9")], true),
+        (&lowered, &[("pods", "4")], false),
+        (&lowered, &[("secrets", "1")], false),
+        (&lowered, &[], false),
+        (&added, &[("pods", "3")], false),
+        (&added, &[("pods", "3"), ("cpu", "1")], true),
+    ];
+    for (object, hard, expected) in table {
+        assert_eq!(limits(object, &quota(hard)), expected, "{hard:?}");
+        let scoped = ClusterQuota { scoped: true, ..quota(hard) };
+        assert!(!limits(object, &scoped), "it counts only some objects");
+    }
 }
