@@ -211,12 +211,9 @@ where
     loop {
         let held = newer.as_ref().unwrap_or(object);
         let next = status::next(held, sight.clone(), &cx.now());
-        let error = match status::show(cx, held, &next).await {
-            Ok(_) => {
-                tell(cx, held, &next);
-                return Ok(());
-            }
-            Err(error) => error,
+        let Err(error) = status::show(cx, held, &next).await else {
+            tell(cx, held, &next);
+            return Ok(());
         };
         if !error.is_conflict() || !matches!(sight, Sight::There { .. }) || again.next().is_none() {
             return Err(error);

@@ -198,7 +198,11 @@ mod tests {
         assert_eq!(kept(&new, &[]), "");
         assert_eq!(kept(&new, &[2, 1]), list(&[1, 2]));
         let waits = object("t2", &[1], &json!({"measuredChange": "t1", "untagged": [list(&[7])]}));
-        assert_eq!(kept(&waits, &[1, 3, 7]), list(&[1, 3, 7]), "who measures may not find what was measured before");
+        assert_eq!(
+            kept(&waits, &[1, 3, 7]),
+            list(&[1, 3, 7]),
+            "who measures may not find what was measured before"
+        );
         let measured = object("t2", &[1], &json!({"measuredChange": "t2"}));
         assert_eq!(kept(&measured, &[3]), list(&[3]));
         assert_eq!(kept(&measured, &[]), "");
