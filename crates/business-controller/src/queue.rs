@@ -335,7 +335,8 @@ impl<K: Clone + Eq + Hash> QueueState<K> {
         if let Some(place) = entry.next_place.take() {
             entry.place = place;
         }
-        if next != Next::Retry {
+        // What could not be begun has neither failed nor gone well.
+        if !matches!(next, Next::Retry | Next::Again(_)) {
             entry.backoff = None;
         }
         let due = match next {

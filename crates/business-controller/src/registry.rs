@@ -51,6 +51,8 @@ const WORK_MAX: Duration = Duration::from_secs(100);
 const BEYOND_MEASURE_PERIOD: Duration = Duration::from_mins(5);
 /// How soon to look again at what is of a tenant with too much under way.
 const TURN_PERIOD: Duration = Duration::from_secs(5);
+/// How often what was seen is written when somebody else is faster.
+const WRITES_MAX: usize = 5;
 
 const PROVIDED: Topic = Topic::normal("Provisioned", "Provision");
 const FAILED: Topic = Topic::warning("Failed", "Provision");
@@ -85,8 +87,9 @@ where
             Self::cache(&cx.objects).memory.forget(key);
             return Ok(PassOutcome::Skipped);
         };
-        let Some(_turn) = cx.registry.turns.take(&object.spec.tenant_id) else {
-            return Ok(PassOutcome::WaitingFor(TURN_PERIOD));
+        let is_slow = Self::cache(&cx.objects).memory.is_slow(key);
+        let Some(_turn) = cx.registry.turns.take(&object.spec.tenant_id, is_slow) else {
+            return Ok(PassOutcome::NotBegun(TURN_PERIOD));
         };
         if object.is_deleting() { cleanup::run(cx, &object).await } else { pass(cx, &object).await }
     }
@@ -157,6 +160,7 @@ where
     };
     let scans = &Registered::<K>::cache(&cx.objects).memory;
     let place = place(object);
+    let begun = Instant::now();
     let sight = match look(cx, backend, object, &place).await {
         Ok(sight) => sight,
         Err(error) if is_leadership(&error) => return Err(error),
@@ -168,17 +172,16 @@ where
             return Err(error);
         }
     };
-    let next = status::next(object, sight.clone(), &cx.now());
-    tell(cx, object, &next);
-    status::show(cx, object, &next).await?;
+    let took = begun.elapsed();
+    show(cx, object, &sight).await?;
     // Only what was written was measured.
     match &sight {
         Sight::There { measured: Measurement::Of(_), .. } => {
-            scans.measured(&object.key, cx.registry.scan_period);
+            scans.measured(&object.key, took, cx.registry.scan_period);
         }
         // Where nothing is measured a look costs little.
         Sight::There { measured: Measurement::NotTold, .. } => {
-            scans.measured(&object.key, cx.registry.scan_period.min(UNMEASURED_PERIOD));
+            scans.measured(&object.key, took, cx.registry.scan_period.min(UNMEASURED_PERIOD));
         }
         Sight::There { measured: Measurement::Beyond(_), .. } => {
             scans.put_off(&object.key, BEYOND_MEASURE_PERIOD);
@@ -195,6 +198,33 @@ where
         // What was written is looked at again when it is to be measured, which may be at once.
         _ => PassOutcome::WaitingFor(scans.wait(&object.key).unwrap_or_default()),
     })
+}
+
+/// Writes what was seen. Whoever pushes all the time changes the object as often: what a look has found is true of what there was
+/// when it began, and is written to the object as it is by now.
+async fn show<K: RegistryKind>(cx: &Context, object: &RegisteredView<K>, sight: &Sight) -> Result<(), Error>
+where
+    Registered<K>: OfContent,
+{
+    let mut newer: Option<RegisteredView<K>> = None;
+    let mut again = 1..WRITES_MAX;
+    loop {
+        let held = newer.as_ref().unwrap_or(object);
+        let next = status::next(held, sight.clone(), &cx.now());
+        let Err(error) = status::show(cx, held, &next).await else {
+            tell(cx, held, &next);
+            return Ok(());
+        };
+        if !error.is_conflict() || !matches!(sight, Sight::There { .. }) || again.next().is_none() {
+            return Err(error);
+        }
+        // Of another object, or another place, nothing was seen.
+        let read = cx.business.get::<Registered<K>>(&object.key).await?;
+        let is_same = |read: &RegisteredView<K>| {
+            read.uid == object.uid && !read.is_deleting() && read.status.registry == object.status.registry
+        };
+        newer = Some(read.filter(is_same).ok_or(error)?);
+    }
 }
 
 /// This process may not write any more: that says nothing of the registry.
@@ -224,7 +254,7 @@ where
         (Some(record), RegistryState::There { locked }) => (record, locked),
         (_, RegistryState::Lost | RegistryState::There { .. }) => {
             cx.fleet().permit()?;
-            match backend.provide(place, consents(object)).await? {
+            match in_time(backend.provide(place, consents(object))).await? {
                 // It is measured when it is known to be ours: the next pass does.
                 Provided::Record(record) => return Ok(Sight::provided(record, object)),
                 Provided::Refused(why) => return Ok(Sight::Refused(why)),
@@ -232,17 +262,24 @@ where
         }
     };
     let scans = &Registered::<K>::cache(&cx.objects).memory;
+    let mark = object.annotations.get(names::REGISTRY_CHANGED_ANNOTATION).cloned();
     // The registry has told of a change that no measurement has followed. Where none can that is no news.
-    let has_changed = object.status.beyond_measure().is_none()
-        && object.annotations.get(names::REGISTRY_CHANGED_ANNOTATION)
-            != object.status.measured_change.as_ref();
+    let has_changed = object.status.beyond_measure().is_none() && mark != object.status.measured_change;
     let is_due = has_changed || scans.wait(&object.key).is_none();
     let measured = if is_due && scans.rest(&object.key).is_none() {
         measure(backend, place, scans, &object.key).await?
     } else {
         Measurement::NotDue
     };
-    Ok(Sight::There { record, locked, measured })
+    Ok(Sight::There { record, locked, measured, mark })
+}
+
+/// What a look at what is there before an object finds, as long as that may take.
+async fn in_time<T>(look: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+    match tokio::time::timeout(WORK_MAX, look).await {
+        Ok(found) => found,
+        Err(_elapsed) => Err(Error::Registry(CallFailure::deadline(WORK_MAX))),
+    }
 }
 
 /// Measures what is kept, as long as that may take. What does not end in time goes on in the next pass from what is known by
@@ -253,12 +290,8 @@ async fn measure(
     scans: &Scans,
     key: &ProjectKey,
 ) -> Result<Measurement, Error> {
-    let begun = Instant::now();
     match tokio::time::timeout(WORK_MAX, backend.measure(place)).await {
-        Ok(Ok(told)) => {
-            scans.took(key, begun.elapsed());
-            Ok(told.map_or(Measurement::NotTold, Measurement::Of))
-        }
+        Ok(Ok(told)) => Ok(told.map_or(Measurement::NotTold, Measurement::Of)),
         Ok(Err(Error::Registry(CallFailure::Refused { code: TOO_MUCH, message }))) => {
             Ok(Measurement::Beyond(format!("what is kept cannot be measured: {message}")))
         }

@@ -137,8 +137,9 @@ impl Marker {
     }
 }
 
-/// What was pushed and no measurement has followed, and these manifests. Of too many it says that there were more: until
-/// they are measured nothing is pushed.
+/// What was pushed and no measurement has followed, and these manifests, also those that were measured before: one may have been
+/// deleted and pushed again while a measurement was under way that has not found it. Of too many it says that there were more:
+/// until they are measured nothing is pushed.
 fn unmeasured(object: &Object, pushed: &BTreeSet<ManifestName>) -> Result<String, serde_json::Error> {
     let status = RegistryStatus::of(object)?;
     let changed = object.annotation(REGISTRY_CHANGED_ANNOTATION);
@@ -147,7 +148,7 @@ fn unmeasured(object: &Object, pushed: &BTreeSet<ManifestName>) -> Result<String
     let (more, mut all): (Vec<&str>, Vec<&str>) =
         waiting.split_whitespace().partition(|word| *word == AND_MORE);
     let pushed: Vec<String> = pushed.iter().map(ToString::to_string).collect();
-    let is_new = |name: &&String| !all.contains(&name.as_str()) && !status.untagged.contains(name);
+    let is_new = |name: &&String| !all.contains(&name.as_str());
     let new: Vec<&str> = pushed.iter().filter(is_new).map(String::as_str).collect();
     all.extend(new);
     if all.len() > UNTAGGED_MAX || !more.is_empty() {
@@ -163,8 +164,7 @@ fn unmeasured(object: &Object, pushed: &BTreeSet<ManifestName>) -> Result<String
 fn are_kept(object: &Object, pushed: &BTreeSet<ManifestName>) -> bool {
     let Ok(status) = RegistryStatus::of(object) else { return false };
     let waiting = object.annotation(REGISTRY_PUSHED_ANNOTATION).unwrap_or_default();
-    let mut kept: HashSet<&str> = waiting.split_whitespace().collect();
-    kept.extend(status.untagged.iter().map(String::as_str));
+    let kept: HashSet<&str> = waiting.split_whitespace().collect();
     let are_named = || pushed.iter().all(|name| kept.contains(&*name.to_string()));
     status.awaits_measurement(object) && (kept.contains(AND_MORE) || are_named())
 }
@@ -198,7 +198,11 @@ mod tests {
         assert_eq!(kept(&new, &[]), "");
         assert_eq!(kept(&new, &[2, 1]), list(&[1, 2]));
         let waits = object("t2", &[1], &json!({"measuredChange": "t1", "untagged": [list(&[7])]}));
-        assert_eq!(kept(&waits, &[1, 3, 7]), list(&[1, 3]), "the measured are remembered elsewhere");
+        assert_eq!(
+            kept(&waits, &[1, 3, 7]),
+            list(&[1, 3, 7]),
+            "who measures may not find what was measured before"
+        );
         let measured = object("t2", &[1], &json!({"measuredChange": "t2"}));
         assert_eq!(kept(&measured, &[3]), list(&[3]));
         assert_eq!(kept(&measured, &[]), "");
@@ -222,7 +226,7 @@ mod tests {
     fn what_is_kept_until_it_is_measured_is_not_stored_again() {
         let kept = |object: &Object, numbers: &[usize]| are_kept(object, &names(numbers));
         let waits = object("t2", &[1, 2], &json!({"measuredChange": "t1", "untagged": [list(&[7])]}));
-        assert!(kept(&waits, &[1, 7]) && !kept(&waits, &[1, 3]));
+        assert!(kept(&waits, &[1, 2]) && !kept(&waits, &[1, 3]) && !kept(&waits, &[1, 7]));
         let mut over = waits;
         over.set(&["metadata", "annotations", REGISTRY_PUSHED_ANNOTATION], json!("more"));
         assert!(kept(&over, &[3]), "nothing is pushed there until all is measured");

@@ -2,10 +2,11 @@
 
 use super::backend::{Backend, RegistryPlace, Removal};
 use super::kind::{Registered, RegisteredView};
-use super::{OfContent, WORK_MAX, place, status};
+use super::{OfContent, WORK_MAX, in_time, place, status};
 use crate::context::Context;
 use crate::error::Error;
 use crate::events::Topic;
+use crate::objects::Tabled as _;
 use crate::outcome::PassOutcome;
 use business_types::condition::reason;
 use business_types::names;
@@ -16,6 +17,8 @@ use std::time::Duration;
 const AGAIN: Duration = Duration::from_secs(2);
 /// How soon to look again at what waits for an operator.
 const RECHECK: Duration = Duration::from_mins(1);
+/// How often a removal that is under way looks whether it has been locked.
+const LOCK_PERIOD: Duration = Duration::from_secs(1);
 
 const DELETED: Topic = Topic::normal("Deleted", "Delete");
 const ABANDONED: Topic = Topic::warning("Abandoned", "Delete");
@@ -25,6 +28,13 @@ struct Waits {
     reason: &'static str,
     message: String,
     again: Duration,
+}
+
+impl Waits {
+    fn locked() -> Self {
+        let message = "an operator has locked it: its content stays until it is unlocked".to_owned();
+        Self { reason: reason::LOCKED, message, again: RECHECK }
+    }
 }
 
 /// What of the registry goes with an object.
@@ -51,16 +61,13 @@ where
     let place = place(object);
     // Before the look: what is not found counts only when nothing can come after it.
     let ended = cx.registry.backend.as_deref().map_or(Ok(()), Backend::writes_have_ended);
-    let record = recorded(cx, object, &place).await?;
+    let record = recorded(cx, object, &place).await;
+    let record = told(cx, object, None, record).await?;
     let mut waits = match (&record, cx.registry.backend.as_deref()) {
         (None, _) => None,
         (Some(record), Some(backend)) => {
             let stepped = step(cx, backend, object, Owned { place: &place, record }).await;
-            if let Err(error @ Error::Registry(_)) = &stepped {
-                let next = status::ending(object, reason::UNREACHABLE, &error.text(), &cx.now());
-                status::write(cx, object, &next).await?;
-            }
-            stepped?
+            told(cx, object, Some(record), stepped).await?
         }
         (Some(_), None) => Some(Waits {
             reason: reason::NO_REGISTRY,
@@ -89,21 +96,45 @@ where
     Ok(PassOutcome::Applied)
 }
 
+/// What came of calls of the registry, with what is on record. That they have failed the object says.
+async fn told<K: RegistryKind, T>(
+    cx: &Context,
+    object: &RegisteredView<K>,
+    record: Option<&RegistryRecord>,
+    result: Result<T, Error>,
+) -> Result<T, Error>
+where
+    Registered<K>: OfContent,
+{
+    if let Err(error @ Error::Registry(_)) = &result {
+        let mut next = status::ending(object, reason::UNREACHABLE, &error.text(), &cx.now());
+        next.registry = record.cloned();
+        if record.is_none() {
+            // Else what came from elsewhere would seem to have been looked after here.
+            next.observed_generation = object.status.observed_generation;
+        }
+        status::write(cx, object, &next).await?;
+    }
+    result
+}
+
 /// One step of the removal; `None` when there is nothing more to do.
 async fn step<K: RegistryKind>(
     cx: &Context,
     backend: &dyn Backend,
     object: &RegisteredView<K>,
     owned: Owned<'_>,
-) -> Result<Option<Waits>, Error> {
+) -> Result<Option<Waits>, Error>
+where
+    Registered<K>: OfContent,
+{
     let Owned { place, record } = owned;
     if record.backend != backend.sort() {
         let message = "its content is in another sort of registry than the controller has".to_owned();
         return Ok(Some(Waits { reason: reason::NO_REGISTRY, message, again: RECHECK }));
     }
     if object.status.is_locked() {
-        let message = "an operator has locked it: its content stays until it is unlocked".to_owned();
-        return Ok(Some(Waits { reason: reason::LOCKED, message, again: RECHECK }));
+        return Ok(Some(Waits::locked()));
     }
     let now = cx.clock.unix_seconds();
     if let Some(again) = left(object, cx.registry.grace, now) {
@@ -112,8 +143,13 @@ async fn step<K: RegistryKind>(
     }
     // What is not found counts only from the time on when nothing more can come.
     let late = left(object, backend.late_pushes(), now);
-    let removal = backend.remove(place, record, late.is_none());
-    let Ok(removed) = tokio::time::timeout(WORK_MAX, removal).await else {
+    let removal = tokio::time::timeout(WORK_MAX, backend.remove(place, record, late.is_none()));
+    let ended = tokio::select! {
+        ended = removal => ended,
+        () = becomes_locked(cx, object) => return Ok(Some(Waits::locked())),
+    };
+    let Ok(removed) = ended else {
+        let _again = Registered::<K>::cache(&cx.objects).memory.was_late(&object.key);
         let message = format!("its removal takes longer than {} s, and goes on", WORK_MAX.as_secs());
         return Ok(Some(Waits { reason: reason::CONTENT_REMAINING, message, again: AGAIN }));
     };
@@ -129,6 +165,17 @@ async fn step<K: RegistryKind>(
     }
 }
 
+/// Waits until an operator has locked the object: what is left of its content stays.
+async fn becomes_locked<K: RegistryKind>(cx: &Context, object: &RegisteredView<K>)
+where
+    Registered<K>: OfContent,
+{
+    let cache = Registered::<K>::cache(&cx.objects);
+    while cache.get(&object.key).is_none_or(|newest| !newest.status.is_locked()) {
+        tokio::time::sleep(LOCK_PERIOD).await;
+    }
+}
+
 async fn recorded<K: RegistryKind>(
     cx: &Context,
     object: &RegisteredView<K>,
@@ -137,7 +184,9 @@ async fn recorded<K: RegistryKind>(
     match (&object.status.registry, cx.registry.backend.as_deref()) {
         (Some(record), _) => Ok(Some(record.clone())),
         // It came with its status from elsewhere, and nobody has looked after it here yet.
-        (None, Some(backend)) => backend.recover(place, object.status.observed_generation.is_none()).await,
+        (None, Some(backend)) => {
+            in_time(backend.recover(place, object.status.observed_generation.is_none())).await
+        }
         (None, None) => Ok(None),
     }
 }

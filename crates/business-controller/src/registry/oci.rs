@@ -5,6 +5,8 @@
 pub mod calls;
 /// What lies below a prefix.
 pub mod inventory;
+/// What was seen there before.
+pub mod known;
 /// What a manifest refers to.
 pub mod references;
 
@@ -17,7 +19,7 @@ use calls::{Call, Http};
 use futures_util::future::{BoxFuture, FutureExt as _};
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use http::{Method, StatusCode};
-use inventory::Known;
+use known::Known;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -44,7 +46,7 @@ impl OciRegistry {
     }
 
     async fn has_content(&self, place: &RegistryPlace) -> Result<bool, Error> {
-        Ok(!inventory::read(&self.http, &self.known, place).await?.is_empty())
+        inventory::is_any(&self.http, &self.known, place).await
     }
 
     async fn provide(&self, place: &RegistryPlace, consent: bool) -> Result<Provided, Error> {
@@ -65,9 +67,18 @@ impl OciRegistry {
         let (repositories, are_all) = inventory::repositories(&self.http, &self.known, place).await?;
         let behind = self.known.goes_on(place, is_closed);
         let (mut emptied, mut removed): (usize, usize) = (0, 0);
+        let mut beyond = None;
         // One after the other: of too many to be looked through at once some go each time.
         for repository in repositories.iter().filter(|name| **name > behind) {
-            let waves = inventory::digests(&self.http, &self.known, place, repository).await?;
+            let waves = match inventory::digests(&self.http, &self.known, place, repository).await {
+                Ok(waves) => waves,
+                // What is behind it goes all the same.
+                Err(error) if inventory::is_too_much(&error) => {
+                    beyond = Some(error);
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
             if !waves.is_empty() {
                 // A registry may refuse to delete what another manifest names.
                 let mut refused = Vec::new();
@@ -82,7 +93,11 @@ impl OciRegistry {
             }
             self.known.has_come_to(place, is_closed, repository);
         }
-        if self.known.ends_round(place) {
+        let has_answered = self.known.ends_round(place);
+        if let Some(error) = beyond {
+            return Err(error);
+        }
+        if has_answered {
             return Ok(Removal::Begun(format!(
                 "{removed} manifests of {emptied} repositories were removed; it is looked whether any is left"
             )));
@@ -100,10 +115,14 @@ impl OciRegistry {
 
     /// Those of them that the registry does not delete.
     async fn delete_all(&self, repository: &str, digests: &[String]) -> Result<Vec<String>, Error> {
-        let calls: Vec<_> = digests.iter().map(|digest| self.delete(repository, digest)).collect();
-        let refused: Vec<Option<String>> =
-            stream::iter(calls).buffer_unordered(PARALLEL).try_collect().await?;
-        Ok(refused.into_iter().flatten().collect())
+        let mut refused = Vec::new();
+        for some in digests.chunks(inventory::TOGETHER) {
+            let calls: Vec<_> = some.iter().map(|digest| self.delete(repository, digest)).collect();
+            let ended: Vec<Option<String>> =
+                stream::iter(calls).buffer_unordered(PARALLEL).try_collect().await?;
+            refused.extend(ended.into_iter().flatten());
+        }
+        Ok(refused)
     }
 
     /// The digest again, where the registry does not delete it.

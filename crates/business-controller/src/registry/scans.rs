@@ -37,20 +37,22 @@ impl Scans {
         until(self.lock().rests.get(key).copied()).err()
     }
 
-    /// A measurement has taken so long.
-    pub fn took(&self, key: &ProjectKey, time: Duration) {
+    /// Whether the last measurement has taken long, or has not come to its end.
+    pub fn is_slow(&self, key: &ProjectKey) -> bool {
+        let times = self.lock();
+        times.rests.contains_key(key) || times.late.contains(key)
+    }
+
+    /// It was measured, which has taken so long; the next time is after `period`.
+    pub fn measured(&self, key: &ProjectKey, took: Duration, period: Duration) {
+        self.put_off(key, period);
         let mut times = self.lock();
-        if time > QUICK {
-            times.rests.insert(key.clone(), Instant::now() + time.saturating_mul(RESTS));
+        times.late.remove(key);
+        if took > QUICK {
+            times.rests.insert(key.clone(), Instant::now() + took.saturating_mul(RESTS));
         } else {
             times.rests.remove(key);
         }
-    }
-
-    /// It was measured; the next time is after `period`.
-    pub fn measured(&self, key: &ProjectKey, period: Duration) {
-        self.put_off(key, period);
-        self.lock().late.remove(key);
     }
 
     /// It cannot be measured; the next try is after `period`.
@@ -87,24 +89,27 @@ mod tests {
     #[tokio::test]
     async fn what_is_late_is_due_until_it_is_put_off() {
         let (scans, key) = (Scans::default(), ProjectKey::new(Some("p"), "web"));
-        scans.measured(&key, Duration::from_mins(1));
-        assert!(scans.wait(&key).is_some());
+        scans.measured(&key, Duration::ZERO, Duration::from_mins(1));
+        assert!(scans.wait(&key).is_some() && !scans.is_slow(&key));
         assert!(!scans.was_late(&key) && scans.wait(&key).is_none(), "it goes on at once");
-        assert!(scans.was_late(&key));
+        assert!(scans.was_late(&key) && scans.is_slow(&key));
         scans.put_off(&key, Duration::from_mins(1));
         assert!(scans.wait(&key).is_some() && scans.was_late(&key));
-        scans.measured(&key, Duration::from_mins(1));
+        scans.measured(&key, Duration::ZERO, Duration::from_mins(1));
         assert!(!scans.was_late(&key), "it has come to its end meanwhile");
     }
 
     #[tokio::test(start_paused = true)]
     async fn what_took_long_rests_twice_as_long() {
         let (scans, key) = (Scans::default(), ProjectKey::new(Some("p"), "web"));
-        scans.took(&key, Duration::from_secs(1));
+        let measured = |took| scans.measured(&key, Duration::from_secs(took), Duration::from_mins(1));
+        measured(1);
         assert_eq!(scans.rest(&key), None);
-        scans.took(&key, Duration::from_secs(10));
+        measured(10);
         assert_eq!(scans.rest(&key), Some(Duration::from_secs(20)));
         tokio::time::advance(Duration::from_secs(20)).await;
-        assert_eq!(scans.rest(&key), None);
+        assert!(scans.rest(&key).is_none() && scans.is_slow(&key));
+        measured(1);
+        assert!(!scans.is_slow(&key));
     }
 }

@@ -10,7 +10,6 @@ use crate::status::write_status;
 use business_types::condition::{
     self, FALSE, PROVISIONED, READY, REGISTRY_REACHABLE, TERMINATING, TRUE, UNKNOWN, WITHIN_QUOTA, reason,
 };
-use business_types::names::REGISTRY_CHANGED_ANNOTATION;
 use business_types::registry::{RegistryBackend, RegistryKind, RegistryRecord, STORAGE, UNTAGGED_MAX};
 use business_types::{Condition, RegistryPhase, RegistryStatus};
 use meta::quantity::{Format, Quantity};
@@ -34,6 +33,8 @@ pub enum Sight {
         record: RegistryRecord,
         locked: bool,
         measured: Measurement,
+        /// The mark of the last change that was told before it was measured.
+        mark: Option<String>,
     },
 }
 
@@ -48,7 +49,7 @@ pub enum Measurement {
     Of(Measured),
 }
 
-/// The status after what was seen. `now` is RFC 3339.
+/// The status after what was seen of the object, or of an earlier version of it. `now` is RFC 3339.
 pub fn next<K: RegistryKind>(object: &RegisteredView<K>, sight: Sight, now: &str) -> RegistryStatus {
     let mut status = object.status.clone();
     let generation = object.generation;
@@ -77,9 +78,9 @@ pub fn next<K: RegistryKind>(object: &RegisteredView<K>, sight: Sight, now: &str
             let locked = came_locked && record.backend == RegistryBackend::Tke;
             pass.there(&mut status, record, locked);
         }
-        Sight::There { record, locked, measured } => {
+        Sight::There { record, locked, measured, mark } => {
             if matches!(measured, Measurement::Of(_) | Measurement::NotTold) {
-                status.measured_change = object.annotations.get(REGISTRY_CHANGED_ANNOTATION).cloned();
+                status.measured_change = mark;
             }
             if let Measurement::Of(Measured { bytes, untagged }) = measured {
                 status.used.insert(STORAGE.to_owned(), quantity(bytes));

@@ -4,7 +4,8 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Passes over objects of one tenant at a time: a part of those that the queue lets run.
+/// Passes over objects of one tenant at a time: a part of those that the queue lets run. One of them is for what does not take
+/// long, which else would wait for what does.
 const TURNS_MAX: usize = 4;
 
 /// The passes that run.
@@ -22,11 +23,12 @@ pub struct Turn<'a> {
 }
 
 impl Turns {
-    /// Leave for a pass over an object of this tenant; `None` while too many run.
-    pub fn take<'a>(&'a self, tenant: &'a str) -> Option<Turn<'a>> {
+    /// Leave for a pass over an object of this tenant; `None` while too many run. `is_slow`: the last one has taken long.
+    pub fn take<'a>(&'a self, tenant: &'a str, is_slow: bool) -> Option<Turn<'a>> {
+        let max = if is_slow { TURNS_MAX - 1 } else { TURNS_MAX };
         let mut running = self.lock();
         let count = running.entry(tenant.to_owned()).or_default();
-        if *count >= TURNS_MAX {
+        if *count >= max {
             return None;
         }
         *count = count.saturating_add(1);
@@ -56,12 +58,21 @@ mod tests {
     #[test]
     fn a_tenant_has_some_turns_at_a_time_and_others_have_theirs() {
         let turns = Turns::default();
-        let mut held: Vec<_> = (0..TURNS_MAX).filter_map(|_| turns.take("large")).collect();
+        let mut held: Vec<_> = (0..TURNS_MAX).filter_map(|_| turns.take("large", false)).collect();
         assert_eq!(held.len(), TURNS_MAX);
-        assert!(turns.take("large").is_none() && turns.take("small").is_some());
+        assert!(turns.take("large", false).is_none() && turns.take("small", true).is_some());
         held.pop();
-        assert!(turns.take("large").is_some());
+        assert!(turns.take("large", false).is_some());
         held.clear();
         assert!(turns.lock().is_empty());
+    }
+
+    #[test]
+    fn what_takes_long_leaves_a_turn_to_what_does_not() {
+        let turns = Turns::default();
+        let held: Vec<_> = (0..10).filter_map(|_| turns.take("t", true)).collect();
+        assert_eq!(held.len(), TURNS_MAX - 1);
+        let last = turns.take("t", false);
+        assert!(last.is_some() && turns.take("t", false).is_none());
     }
 }

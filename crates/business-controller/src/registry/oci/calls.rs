@@ -129,7 +129,7 @@ impl Http {
         let Some(answer) = self.look(path, scope).await? else { return Ok(None) };
         if answer.status == StatusCode::OK {
             let length = answer.header(header::CONTENT_LENGTH.as_str()).and_then(|text| text.parse().ok());
-            return Ok(Some(length.unwrap_or_default()));
+            return length.map(Some).ok_or_else(|| unusable("the registry does not say how large a blob is"));
         }
         let target = answer.header(header::LOCATION.as_str()).unwrap_or_default();
         Ok(Some(self.bytes_in_storage(target).await?))
@@ -411,13 +411,23 @@ impl RegistryAnswer {
         })
     }
 
-    /// Where the next page of a list is: `Link: </v2/…>; rel="next"`.
-    pub fn next_page(&self) -> Option<String> {
-        let link = self.header(header::LINK.as_str())?;
-        let (target, rest) = link.strip_prefix('<')?.split_once('>')?;
-        let target: Uri = target.parse().ok()?;
-        rest.contains("next").then(|| target.path_and_query().map(ToString::to_string))?
+    /// Where the next page of a list is: `Link: </v2/…>; rel="next"`. What cannot be read does not say that there is none.
+    pub fn next_page(&self) -> Result<Option<String>, Error> {
+        let Some(link) = self.headers.get(header::LINK) else { return Ok(None) };
+        let parts = || {
+            let (target, rest) = link.to_str().ok()?.strip_prefix('<')?.split_once('>')?;
+            let target: Uri = target.parse().ok()?;
+            Some((target.path_and_query()?.to_string(), rest.contains("next")))
+        };
+        let (path, is_next) =
+            parts().ok_or_else(|| unusable(&format!("a list of the registry goes on at {link:?}")))?;
+        Ok(is_next.then_some(path))
     }
+}
+
+/// What a registry has said is not what it has to say.
+pub fn unusable(what: &str) -> Error {
+    Error::Registry(CallFailure::Unavailable(what.to_owned()))
 }
 
 impl Challenge {
@@ -488,11 +498,24 @@ mod tests {
             headers: HeaderMap::from_iter([(header::LINK, HeaderValue::from_static(link))]),
             body: Bytes::new(),
         };
-        let next = answer("</v2/_catalog?last=a%2Fb&n=2>; rel=\"next\"").next_page();
-        assert_eq!(next.as_deref(), Some("/v2/_catalog?last=a%2Fb&n=2"));
-        let absolute = answer("<https://evil.test/v2/_catalog?n=2>; rel=\"next\"").next_page();
+        let next = |link| answer(link).next_page().unwrap();
+        let relative = next("</v2/_catalog?last=a%2Fb&n=2>; rel=\"next\"");
+        assert_eq!(relative.as_deref(), Some("/v2/_catalog?last=a%2Fb&n=2"));
+        let absolute = next("<https://evil.test/v2/_catalog?n=2>; rel=\"next\"");
         assert_eq!(absolute.as_deref(), Some("/v2/_catalog?n=2"));
-        assert_eq!(answer("</v2/_catalog>; rel=\"prev\"").next_page(), None);
+        assert_eq!(next("</v2/_catalog>; rel=\"prev\""), None);
+        for odd in [
+            "",
+            "nonsense",
+            "/v2/_catalog?n=2; rel=\"next\"",
+            "</v2/_catalog; rel=\"next\"",
+            "< >; rel=\"next\"",
+        ] {
+            let said = answer(odd).next_page();
+            assert!(matches!(said, Err(Error::Registry(CallFailure::Unavailable(_)))), "{odd}: {said:?}");
+        }
+        let alone = RegistryAnswer { status: StatusCode::OK, headers: HeaderMap::new(), body: Bytes::new() };
+        assert_eq!(alone.next_page().unwrap(), None);
     }
 
     #[test]

@@ -1,8 +1,10 @@
 //! What lies below a prefix: manifests, and the bytes of every blob that they name, each counted once.
 
 use super::PARALLEL;
-use super::calls::{Call, Http};
-use super::references::References;
+use super::calls::{Call, Http, unusable};
+use super::known::Known;
+use super::references::{MANIFEST_NAMES_MAX, References};
+use crate::digest::sha256;
 use crate::error::{CallFailure, Error};
 use crate::registry::backend::{Measured, RegistryPlace, TOO_MUCH};
 use business_types::registry::{ManifestName, UNTAGGED_MAX, is_digest, is_repository_component};
@@ -11,30 +13,26 @@ use http::{Method, StatusCode};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 /// Repositories, or tags of one, that a page has.
 const PAGE: usize = if cfg!(test) { 50 } else { 500 };
 /// Pages that are read of one list.
 const PAGES_MAX: usize = 200;
 /// Manifests of a repository that are looked at before some of it is removed: of a page of tags, and of what was seen before,
-/// which has to be more than is told of an object. And digests that those name.
+/// which has to be more than is told of an object.
 const REMOVED_MANIFESTS: usize = if cfg!(test) { 8 } else { 1_000 };
-const REMOVED_NAMES: usize = 5_000;
+/// Of what those name so many are asked for: their authors have them name what they like.
+const REMOVED_CHILDREN: usize = if cfg!(test) { 4 } else { 2_000 };
 /// Manifests that are looked at below one prefix.
 const MANIFESTS_MAX: usize = 100_000;
-/// Digests whose content, or size, is remembered. Neither ever changes.
-const REMEMBERED_MAX: usize = 200_000;
-/// Digests that manifests name, of a repository, and of blobs below one prefix: their authors have them name what they like.
-const NAMED_MAX: usize = 1_000_000;
-/// Digests that one manifest names, where all is looked through: each is asked for. No image has as many.
-const MANIFEST_NAMES_MAX: usize = 10_000;
+/// Digests that the manifests of a repository name, and blobs below one prefix. Each takes some hundred bytes as long as it is
+/// looked at.
+const NAMED_MAX: usize = if cfg!(test) { 500 } else { 200_000 };
 /// Manifests that are told of an object, as long as all that have no tag are among them.
 const TOLD_MAX: usize = if cfg!(test) { 4 } else { UNTAGGED_MAX };
-/// Calls that are prepared at a time.
-const TOGETHER: usize = 1_000;
-/// A manifest that names more is read anew each time.
-const REMEMBERED_NAMES_MAX: usize = 256;
+/// Calls that are prepared at a time: each takes several thousand bytes from then on.
+pub const TOGETHER: usize = if cfg!(test) { 3 } else { 200 };
 
 /// What was found below a prefix.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -57,116 +55,11 @@ impl Inventory {
     }
 }
 
-/// What was seen before: no list shows a manifest that has lost its tag, and every manifest has to be removed by its digest.
-/// It is lost with the process.
-#[derive(Debug, Default)]
-pub struct Known {
-    /// By prefix.
-    below: Mutex<HashMap<String, Below>>,
-    /// By digest.
-    contents: Mutex<HashMap<String, Arc<Manifest>>>,
-    /// Bytes of blobs by repository and digest, as the registry says: what a manifest says of them is its author's, and what
-    /// another repository has he may not know.
-    sizes: Mutex<HashMap<String, u64>>,
-}
-
-/// What is known below a prefix.
-#[derive(Debug, Default)]
-struct Below {
-    /// Digests of manifests by repository. None is empty.
-    repositories: BTreeMap<String, BTreeSet<String>>,
-    round: Option<Round>,
-}
-
-/// A look through all repositories below a prefix, which may take several passes.
-#[derive(Debug)]
-struct Round {
-    /// The object's whose content is removed.
-    uid: String,
-    /// Nothing could be pushed any more when it began.
-    is_closed: bool,
-    /// The last repository that it has come to.
-    behind: String,
-}
-
 /// The content of a manifest.
 #[derive(Debug)]
-struct Manifest {
-    bytes: u64,
-    names: References,
-}
-
-impl Known {
-    /// Nothing is left below this prefix.
-    pub fn forget(&self, prefix: &str) {
-        lock(&self.below).remove(prefix);
-    }
-
-    /// Behind which repository the removal goes on. What was looked at while something could still be pushed is looked at anew.
-    pub fn goes_on(&self, place: &RegistryPlace, is_closed: bool) -> String {
-        let below = lock(&self.below);
-        let round = below.get(&place.prefix()).and_then(|below| below.round.as_ref());
-        let same = round.filter(|round| round.uid == place.uid && round.is_closed == is_closed);
-        same.map(|round| round.behind.clone()).unwrap_or_default()
-    }
-
-    /// The removal has come so far.
-    pub fn has_come_to(&self, place: &RegistryPlace, is_closed: bool, repository: &str) {
-        let round = Round { uid: place.uid.clone(), is_closed, behind: repository.to_owned() };
-        lock(&self.below).entry(place.prefix()).or_default().round = Some(round);
-    }
-
-    /// All repositories were looked at, and the next look begins anew. Whether anything has answered: what does is known until it
-    /// answers no more.
-    pub fn ends_round(&self, place: &RegistryPlace) -> bool {
-        let mut below = lock(&self.below);
-        let Some(below) = below.get_mut(&place.prefix()) else { return false };
-        below.round = None;
-        !below.repositories.is_empty()
-    }
-
-    fn before(&self, prefix: &str, repository: &str) -> BTreeSet<String> {
-        let below = lock(&self.below);
-        below.get(prefix).and_then(|below| below.repositories.get(repository)).cloned().unwrap_or_default()
-    }
-
-    fn sees(&self, prefix: &str, repository: &str, digests: BTreeSet<String>, gone: &BTreeSet<String>) {
-        let mut below = lock(&self.below);
-        let repositories = &mut below.entry(prefix.to_owned()).or_default().repositories;
-        let mut seen = repositories.remove(repository).unwrap_or_default();
-        seen.retain(|digest| !gone.contains(digest));
-        seen.extend(digests);
-        if !seen.is_empty() {
-            repositories.insert(repository.to_owned(), seen);
-        }
-    }
-
-    fn repositories_before(&self, prefix: &str) -> Vec<String> {
-        let below = lock(&self.below);
-        below.get(prefix).into_iter().flat_map(|below| below.repositories.keys().cloned()).collect()
-    }
-
-    fn content(&self, digest: &str) -> Option<Arc<Manifest>> {
-        lock(&self.contents).get(digest).cloned()
-    }
-
-    fn keep(&self, digest: &str, manifest: &Arc<Manifest>) {
-        if manifest.names.count() <= REMEMBERED_NAMES_MAX {
-            remember(&self.contents, digest, Arc::clone(manifest));
-        }
-    }
-}
-
-fn remember<T>(held: &Mutex<HashMap<String, T>>, digest: &str, value: T) {
-    let mut held = lock(held);
-    if held.len() >= REMEMBERED_MAX {
-        held.clear();
-    }
-    held.insert(digest.to_owned(), value);
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+pub struct Manifest {
+    pub bytes: u64,
+    pub names: References,
 }
 
 /// Looks through everything below the prefix of a place.
@@ -182,12 +75,12 @@ pub async fn read(http: &Http, known: &Known, place: &RegistryPlace) -> Result<I
     for repository in repositories {
         let before = before(known, place, &repository);
         let tags = list_tags(http, &repository).await?;
-        let tagged = existing(http, &repository, tags, usize::MAX).await?;
+        let tagged = existing(http, &repository, &tags, usize::MAX).await?;
         let room = TOLD_MAX.saturating_sub(with_tags.len());
         with_tags
             .extend(tagged.iter().take(room).filter_map(|digest| ManifestName::new(&repository, digest)));
-        let Manifests { manifests, untagged, gone: _ } =
-            manifests_of(http, known, &repository, tagged, before, Extent::Whole).await?;
+        let Manifests { manifests, untagged } =
+            all_manifests(http, known, &repository, &tagged, &before).await?;
         found
             .measured
             .untagged
@@ -221,9 +114,29 @@ pub async fn read(http: &Http, known: &Known, place: &RegistryPlace) -> Result<I
     let room = TOLD_MAX.saturating_sub(found.measured.untagged.len());
     found.measured.untagged.extend(with_tags.into_iter().take(room));
     found.measured.bytes = blobs.into_values().fold(0, u64::saturating_add);
-    let below = Below { repositories: found.repositories.clone(), round: None };
-    lock(&known.below).insert(prefix.to_owned(), below);
+    known.sees_all(prefix, found.repositories.clone());
     Ok(found)
+}
+
+/// Whether anything is kept below the prefix of a place. It does not matter how much.
+pub async fn is_any(http: &Http, known: &Known, place: &RegistryPlace) -> Result<bool, Error> {
+    let (repositories, are_all) = repositories(http, known, place).await?;
+    for repository in &repositories {
+        let before: Vec<String> = before(known, place, repository).into_iter().collect();
+        let is_any = !some_tagged(http, repository).await?.is_empty()
+            || !existing(http, repository, &before, 1).await?.is_empty();
+        if is_any {
+            return Ok(true);
+        }
+    }
+    if !are_all {
+        return Err(too_many_repositories(&place.prefix()));
+    }
+    // Somebody else may answer so by now to whatever he is asked.
+    if !repositories.is_empty() {
+        confirm(http).await?;
+    }
+    Ok(false)
 }
 
 /// The repositories below the prefix of a place: those that are listed, and those that something else leads to. And whether
@@ -253,14 +166,13 @@ pub async fn digests(
 ) -> Result<Vec<Vec<String>>, Error> {
     let before = before(known, place, repository);
     let tagged = some_tagged(http, repository).await?;
-    let Manifests { manifests, gone, untagged: _ } =
-        manifests_of(http, known, repository, tagged, before, Extent::Part).await?;
+    let Part { manifests, gone, unasked } = some_manifests(http, known, repository, &tagged, &before).await?;
     // Somebody else may answer so by now to whatever he is asked.
     if !gone.is_empty() {
         confirm(http).await?;
     }
     let waves = waves(&manifests);
-    known.sees(&place.prefix(), repository, manifests.into_keys().collect(), &gone);
+    known.sees(&place.prefix(), repository, manifests.into_keys().chain(unasked), &gone);
     Ok(waves)
 }
 
@@ -321,6 +233,11 @@ fn too_much(message: &str) -> Error {
     Error::Registry(CallFailure::Refused { code: TOO_MUCH, message: message.to_owned() })
 }
 
+/// Whether there is more than is looked through.
+pub fn is_too_much(error: &Error) -> bool {
+    matches!(error, Error::Registry(CallFailure::Refused { code: TOO_MUCH, .. }))
+}
+
 pub fn too_many_repositories(prefix: &str) -> Error {
     too_much(&format!("the registry lists too many repositories around {prefix}"))
 }
@@ -334,96 +251,179 @@ struct Manifests {
     manifests: BTreeMap<String, Arc<Manifest>>,
     /// Those that neither a tag nor another manifest leads to.
     untagged: BTreeSet<String>,
-    /// Those that were seen before and do not answer any more.
-    gone: BTreeSet<String>,
-}
-
-/// How much of a repository is looked through.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Extent {
-    Whole,
-    /// Some of what has a tag or was seen before, with all that it names.
-    Part,
 }
 
 /// Those with tags, those that were seen before, and those that an index names.
-async fn manifests_of(
+async fn all_manifests(
     http: &Http,
     known: &Known,
     repository: &str,
-    tagged: BTreeSet<String>,
-    before: BTreeSet<String>,
-    extent: Extent,
+    tagged: &BTreeSet<String>,
+    before: &BTreeSet<String>,
 ) -> Result<Manifests, Error> {
     // What has a tag has answered by it.
-    let rest = before.difference(&tagged).cloned();
-    let asked: BTreeSet<String> = match extent {
-        Extent::Whole => rest.collect(),
-        Extent::Part => rest.take(REMOVED_MANIFESTS).collect(),
-    };
-    let others = existing(http, repository, asked.clone(), usize::MAX).await?;
-    let gone = asked.difference(&others).cloned().collect();
-    let mut wanted: BTreeSet<String> = tagged.union(&others).cloned().collect();
+    let rest: Vec<String> = before.difference(tagged).cloned().collect();
+    let others = existing(http, repository, &rest, usize::MAX).await?;
+    let mut wanted: Vec<String> = tagged.union(&others).cloned().collect();
     let mut manifests: BTreeMap<String, Arc<Manifest>> = BTreeMap::new();
     let mut names: usize = 0;
-    let mut are_named = false;
     while !wanted.is_empty() {
-        let reads: Vec<_> = wanted.iter().map(|digest| manifest(http, known, repository, digest)).collect();
-        let mut read = stream::iter(reads).buffer_unordered(PARALLEL);
-        let mut next = BTreeSet::new();
-        while let Some(answer) = read.try_next().await? {
-            let Some((digest, manifest)) = answer else { continue };
-            names = names.saturating_add(manifest.names.count());
-            if extent == Extent::Whole && manifest.names.count() > MANIFEST_NAMES_MAX {
+        let mut next: BTreeSet<String> = BTreeSet::new();
+        let take = |digest: String, manifest: Arc<Manifest>| {
+            if manifest.names.are_too_many() {
                 let message = format!("{repository}@{digest} names more than {MANIFEST_NAMES_MAX} digests");
                 return Err(too_much(&message));
             }
+            names = names.saturating_add(manifest.names.count());
             if names > NAMED_MAX {
                 let message = format!("the manifests in {repository} name more than {NAMED_MAX} digests");
                 return Err(too_much(&message));
             }
             next.extend(manifest.names.children.iter().cloned());
             manifests.insert(digest, manifest);
-            if extent == Extent::Part && !are_named && names > REMOVED_NAMES {
-                break;
-            }
-        }
-        drop(read);
-        are_named = true;
+            Ok(true)
+        };
+        read_each(http, known, repository, &wanted, take).await?;
         next.retain(|digest| !manifests.contains_key(digest));
         if manifests.len().saturating_add(next.len()) > MANIFESTS_MAX {
             return Err(too_much(&format!("there are more than {MANIFESTS_MAX} manifests in {repository}")));
         }
-        // Where the content is known it may be from another repository: this one is asked whether it has it.
-        let (read, unread): (BTreeSet<String>, BTreeSet<String>) =
-            next.into_iter().partition(|digest| known.content(digest).is_some());
-        wanted = existing(http, repository, read, usize::MAX).await?;
-        wanted.extend(unread);
+        wanted = to_be_read(http, known, repository, next).await?;
     }
     let named: BTreeSet<&String> = manifests.values().flat_map(|manifest| &manifest.names.children).collect();
     let untagged = others.iter().filter(|digest| !named.contains(digest)).cloned().collect();
-    Ok(Manifests { manifests, untagged, gone })
+    Ok(Manifests { manifests, untagged })
+}
+
+/// A part of the manifests of a repository, which is removed.
+struct Part {
+    manifests: BTreeMap<String, Arc<Manifest>>,
+    /// Those that were seen before and do not answer any more.
+    gone: BTreeSet<String>,
+    /// What they name that was not asked for, for there is too much of it. Whether it is there is seen the next time.
+    unasked: BTreeSet<String>,
+}
+
+/// Some of what has a tag or was seen before, with what it names. However much that is, there is something that can be removed
+/// by now: whoever may push has no say in whether a removal comes to its end.
+async fn some_manifests(
+    http: &Http,
+    known: &Known,
+    repository: &str,
+    tagged: &BTreeSet<String>,
+    before: &BTreeSet<String>,
+) -> Result<Part, Error> {
+    // What has a tag has answered by it.
+    let rest: Vec<String> = before.difference(tagged).take(REMOVED_MANIFESTS).cloned().collect();
+    let others = existing(http, repository, &rest, usize::MAX).await?;
+    let mut wanted: Vec<String> = tagged.union(&others).cloned().collect();
+    let gone = rest.into_iter().filter(|digest| !others.contains(digest)).collect();
+    let mut part = Part { manifests: BTreeMap::new(), gone, unasked: BTreeSet::new() };
+    let (mut names, mut asked): (usize, usize) = (0, 0);
+    let mut is_named = false;
+    while !wanted.is_empty() {
+        let mut level: BTreeMap<String, Arc<Manifest>> = BTreeMap::new();
+        let mut next: BTreeSet<String> = BTreeSet::new();
+        let take = |digest: String, manifest: Arc<Manifest>| {
+            let children = &manifest.names.children;
+            // No image names so many: those are nobody's, and are left to the registry's own collection.
+            let is_odd = manifest.names.are_too_many() || children.len() > REMOVED_CHILDREN;
+            let count = if is_odd { 0 } else { children.len() };
+            names = names.saturating_add(manifest.names.count());
+            let is_much = names > NAMED_MAX || next.len().saturating_add(count) > REMOVED_CHILDREN;
+            if is_much && !level.is_empty() {
+                return Ok(false);
+            }
+            if !is_odd {
+                next.extend(children.iter().cloned());
+            }
+            level.insert(digest, manifest);
+            Ok(true)
+        };
+        let are_all = read_each(http, known, repository, &wanted, take).await?;
+        // What leads to the others has to stay, and leads there again. What has a tag or was seen before is found without.
+        if is_named && !are_all {
+            part.manifests.clear();
+        }
+        part.manifests.append(&mut level);
+        next.retain(|digest| !part.manifests.contains_key(digest));
+        asked = asked.saturating_add(next.len());
+        if asked > REMOVED_CHILDREN {
+            part.unasked = next;
+            break;
+        }
+        is_named = true;
+        wanted = to_be_read(http, known, repository, next).await?;
+    }
+    Ok(part)
+}
+
+/// Reads these manifests, as far as they answer, until one is not taken any more. Whether all were.
+async fn read_each(
+    http: &Http,
+    known: &Known,
+    repository: &str,
+    digests: &[String],
+    mut take: impl FnMut(String, Arc<Manifest>) -> Result<bool, Error>,
+) -> Result<bool, Error> {
+    for some in digests.chunks(TOGETHER) {
+        let reads: Vec<_> = some.iter().map(|digest| manifest(http, known, repository, digest)).collect();
+        let mut reads = stream::iter(reads).buffer_unordered(PARALLEL);
+        while let Some(read) = reads.try_next().await? {
+            let Some((digest, manifest)) = read else { continue };
+            if !take(digest, manifest)? {
+                return Ok(false);
+            }
+        }
+    }
+    Ok(true)
+}
+
+/// What of these may be there and is to be read. Where the content is known it may be from another repository: this one is asked
+/// whether it has it.
+async fn to_be_read(
+    http: &Http,
+    known: &Known,
+    repository: &str,
+    digests: BTreeSet<String>,
+) -> Result<Vec<String>, Error> {
+    let (read, unread): (Vec<String>, Vec<String>) =
+        digests.into_iter().partition(|digest| known.content(repository, digest).is_some());
+    let mut wanted = existing(http, repository, &read, usize::MAX).await?;
+    wanted.extend(unread);
+    Ok(wanted.into_iter().collect())
 }
 
 /// The digests of what answers under these tags or digests, until so many have answered.
 async fn existing(
     http: &Http,
     repository: &str,
-    references: impl IntoIterator<Item = String>,
+    references: &[String],
     max: usize,
 ) -> Result<BTreeSet<String>, Error> {
-    let heads: Vec<_> =
-        references.into_iter().map(|reference| digest_of(http, repository, reference)).collect();
-    let answers = stream::iter(heads).buffer_unordered(PARALLEL);
-    answers.try_filter_map(|digest| std::future::ready(Ok(digest))).take(max).try_collect().await
+    let mut found = BTreeSet::new();
+    for some in references.chunks(TOGETHER) {
+        let heads: Vec<_> = some.iter().map(|reference| digest_of(http, repository, reference)).collect();
+        let mut answers = stream::iter(heads).buffer_unordered(PARALLEL);
+        while let Some(answer) = answers.try_next().await? {
+            found.extend(answer);
+            if found.len() >= max {
+                return Ok(found);
+            }
+        }
+    }
+    Ok(found)
 }
 
 /// The digest of what answers under a tag or digest; `None` when nothing does.
-async fn digest_of(http: &Http, repository: &str, reference: String) -> Result<Option<String>, Error> {
+async fn digest_of(http: &Http, repository: &str, reference: &str) -> Result<Option<String>, Error> {
     let path = format!("/v2/{repository}/manifests/{reference}");
     let Some(answer) = http.head(path, pull(repository)).await? else { return Ok(None) };
-    let digest = answer.header("docker-content-digest").unwrap_or(&reference);
-    Ok(Some(digest.to_owned()).filter(|digest| is_digest(digest)))
+    let digest = answer.header("docker-content-digest").unwrap_or(reference);
+    if !is_digest(digest) {
+        return Err(unusable(&format!("the registry does not say what {repository}:{reference} is")));
+    }
+    Ok(Some(digest.to_owned()))
 }
 
 fn pull(repository: &str) -> String {
@@ -438,7 +438,7 @@ async fn manifest(
     repository: &str,
     digest: &str,
 ) -> Result<Option<(String, Arc<Manifest>)>, Error> {
-    if let Some(manifest) = known.content(digest) {
+    if let Some(manifest) = known.content(repository, digest) {
         return Ok(Some((digest.to_owned(), manifest)));
     }
     let path = format!("/v2/{repository}/manifests/{digest}");
@@ -448,9 +448,15 @@ async fn manifest(
         _ if answer.is_unknown() => return Ok(None),
         _ => return Err(answer.failure()),
     }
+    // Another content would name something else, and be remembered.
+    if digest.strip_prefix("sha256:").is_some_and(|hex| sha256(&answer.body) != hex) {
+        return Err(unusable(&format!(
+            "the registry answers with something else than {repository}@{digest}"
+        )));
+    }
     let bytes = u64::try_from(answer.body.len()).unwrap_or(u64::MAX);
     let manifest = Arc::new(Manifest { bytes, names: References::of(&answer.body) });
-    known.keep(digest, &manifest);
+    known.keep(repository, digest, &manifest);
     Ok(Some((digest.to_owned(), manifest)))
 }
 
@@ -461,14 +467,12 @@ async fn size_of(
     repository: &str,
     digest: &str,
 ) -> Result<Option<(String, u64)>, Error> {
-    let name = format!("{repository}@{digest}");
-    let before = lock(&known.sizes).get(&name).copied();
-    if let Some(bytes) = before {
+    if let Some(bytes) = known.size(repository, digest) {
         return Ok(Some((digest.to_owned(), bytes)));
     }
     let path = format!("/v2/{repository}/blobs/{digest}");
     let Some(bytes) = http.bytes(path, pull(repository)).await? else { return Ok(None) };
-    remember(&known.sizes, &name, bytes);
+    known.keep_size(repository, digest, bytes);
     Ok(Some((digest.to_owned(), bytes)))
 }
 
@@ -498,7 +502,7 @@ async fn list_repositories(http: &Http, prefix: &str) -> Result<(Vec<String>, bo
     for _page in 0..PAGES_MAX {
         let (page, next) = catalogue(http, path).await?;
         let names = page.repositories.unwrap_or_default();
-        let is_past = names.last().is_none_or(|last| !last.starts_with(prefix) && last.as_str() > prefix);
+        let is_past = names.last().is_some_and(|last| !last.starts_with(prefix) && last.as_str() > prefix);
         found.extend(names.into_iter().filter(is_ours));
         match next.filter(|_| !is_past) {
             Some(next) => path = next,
@@ -539,7 +543,7 @@ async fn some_tagged(http: &Http, repository: &str) -> Result<BTreeSet<String>, 
     let mut path = tags_of(repository);
     for _page in 0..PAGES_MAX {
         let (tags, next) = tags(http, repository, path).await?;
-        let tagged = existing(http, repository, tags, REMOVED_MANIFESTS).await?;
+        let tagged = existing(http, repository, &tags, REMOVED_MANIFESTS).await?;
         match next {
             Some(next) if tagged.is_empty() => path = next,
             _ => return Ok(tagged),
@@ -572,7 +576,7 @@ async fn page<T: DeserializeOwned>(
                     "a list of the registry cannot be read: {error}"
                 )))
             })?;
-            Ok(Some((page, answer.next_page())))
+            Ok(Some((page, answer.next_page()?)))
         }
         _ if answer.is_unknown() => Ok(None),
         _ => Err(answer.failure()),

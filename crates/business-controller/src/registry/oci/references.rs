@@ -7,6 +7,9 @@ use std::collections::BTreeSet;
 use std::iter::{Copied, Peekable};
 use std::slice::Iter;
 
+/// Digests that are read of one manifest, and one more. No image names as many.
+pub const MANIFEST_NAMES_MAX: usize = if cfg!(test) { 30 } else { 10_000 };
+
 /// Digests that a manifest names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct References {
@@ -24,6 +27,11 @@ impl References {
         self.blobs.len().saturating_add(self.children.len())
     }
 
+    /// Whether it names more than anybody looks for. Not all of that is read.
+    pub fn are_too_many(&self) -> bool {
+        self.count() > MANIFEST_NAMES_MAX
+    }
+
     /// Those of a manifest, whatever it is.
     pub fn of(manifest: &[u8]) -> Self {
         let mut found = Self::default();
@@ -32,7 +40,9 @@ impl References {
         // Where the value of `manifests` has begun.
         let mut list: Option<usize> = None;
         let mut is_next = false;
-        while let Some(byte) = bytes.next() {
+        while !found.are_too_many()
+            && let Some(byte) = bytes.next()
+        {
             match byte {
                 b'"' => {
                     let text = text(&mut bytes);
@@ -121,6 +131,16 @@ mod tests {
         {
             assert_eq!(of(none), (vec![], vec![]), "{none}");
         }
+    }
+
+    #[test]
+    fn of_too_many_no_more_are_read_than_shows_that() {
+        let names = |count: usize| (0..count).map(|name| format!(r#"{{"digest": "{}"}}"#, digest(name)));
+        let index = |count| format!(r#"{{"manifests": [{}]}}"#, names(count).collect::<Vec<_>>().join(","));
+        let most = References::of(index(MANIFEST_NAMES_MAX).as_bytes());
+        assert!(most.count() == MANIFEST_NAMES_MAX && !most.are_too_many());
+        let more = References::of(index(3 * MANIFEST_NAMES_MAX).as_bytes());
+        assert!(more.count() == MANIFEST_NAMES_MAX + 1 && more.are_too_many());
     }
 
     #[test]

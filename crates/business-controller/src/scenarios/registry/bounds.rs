@@ -1,0 +1,175 @@
+//! What nobody holds up, however much he pushes, and whatever that names.
+
+use super::{SECOND, Scene, says};
+use crate::error::{CallFailure, Error};
+use crate::fixtures::registry::Slip;
+use crate::kinds::{ObjectKey as _, ProjectKey};
+use crate::outcome::PassOutcome;
+use business_types::names;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// Digests of what was never pushed.
+fn invented(from: usize, count: usize) -> Vec<String> {
+    (from..from + count).map(|number| format!("sha256:{number:064x}")).collect()
+}
+
+#[tokio::test]
+async fn what_names_more_than_is_looked_at_is_not_asked_for() {
+    let scene = Scene::new().await;
+    scene.pass().await.unwrap();
+    for image in 0..25 {
+        scene.registry.push_naming("t/web/a", &format!("v{image}"), &invented(100 * image, 25));
+    }
+    drop(scene.registry.calls());
+    scene.pass().await.unwrap();
+    assert_eq!(scene.condition("WithinQuota"), says("Unknown", "CannotBeMeasured"));
+    let calls = scene.registry.calls();
+    assert!(calls.len() < 80, "{calls:?}");
+    assert!(!calls.iter().any(|call| call.ends_with(&invented(0, 1)[0])), "{calls:?}");
+}
+
+#[tokio::test]
+async fn more_tags_and_images_than_are_asked_for_together_are_measured() {
+    let scene = Scene::new().await;
+    scene.pass().await.unwrap();
+    for image in 0..10 {
+        scene.registry.push("t/web/a", &format!("v{image}"), 100 + image);
+        scene.registry.push("t/web/b", &format!("v{image}"), 100);
+    }
+    let names = scene.registry.push_index("t/web/b", "all", &[200, 201, 202, 203, 204]);
+    assert_eq!(names.len(), 5);
+    scene.pass().await.unwrap();
+    let layers = (100..110).sum::<usize>() + (200..205).sum::<usize>();
+    // The image of the layer of 100 bytes is the same in both.
+    let image = scene.registry.manifest_bytes("t/web/a") / 10;
+    let manifests = ["t/web/a", "t/web/b"].map(|name| scene.registry.manifest_bytes(name));
+    let kept = layers + 10 + manifests.iter().sum::<usize>() - image;
+    assert_eq!(scene.status()["used"]["requests.storage"], kept.to_string());
+}
+
+#[tokio::test]
+async fn whatever_manifests_name_their_removal_comes_to_its_end() {
+    let scene = Scene::new().await;
+    scene.pass().await.unwrap();
+    let push =
+        |repository: &str, tag: &str, named: &[String]| scene.registry.push_naming(repository, tag, named);
+    // An index of two that name as much as is asked for, each.
+    let wide = [0, 10].map(|from| push("t/web/a", "tmp", &invented(from, 4)));
+    scene.registry.untag("t/web/a", "tmp");
+    push("t/web/a", "index", &wide);
+    // One that names another, and that the next one.
+    let mut last = push("t/web/b", "tmp", &invented(100, 3));
+    for link in 1..6 {
+        let named = [invented(100 + 10 * link, 3), vec![last]].concat();
+        last = push("t/web/b", "tmp", &named);
+    }
+    push("t/web/c", "many", &invented(500, 29));
+    push("t/web/c", "more", &invented(600, 40));
+    scene.registry.push("t/web/d", "v1", 300);
+    scene.is_deleted();
+    scene.world.server.clock.advance(200 * SECOND);
+    drop(scene.registry.calls());
+    for _pass in 0..20 {
+        scene.pass().await.unwrap();
+        let calls = scene.registry.calls();
+        assert!(calls.len() < 60, "{calls:?}");
+        assert!(!calls.iter().any(|call| call.ends_with(&invented(500, 1)[0])), "{calls:?}");
+        if scene.is_gone() {
+            break;
+        }
+    }
+    assert!(scene.is_gone() && scene.registry.count("t/web/") == 0);
+}
+
+#[tokio::test]
+async fn what_was_there_before_is_taken_over_however_much_it_is() {
+    let scene = Scene::new().await;
+    scene.registry.push("t/web/old", "v1", 5);
+    scene.registry.push_naming("t/web/old", "odd", &invented(0, 40));
+    scene.registry.overflows(true);
+    assert_eq!(scene.pass().await.unwrap(), PassOutcome::Refused);
+    let calls = scene.registry.calls();
+    assert!(calls.len() < 10 && !calls.iter().any(|call| call.starts_with("GET /v2/t/web/old/manifests/")));
+    scene.is_annotated(names::ADOPT_ANNOTATION, "true");
+    scene.pass().await.unwrap();
+    assert_eq!(scene.status()["registry"]["provenance"], "Adopted");
+}
+
+#[tokio::test]
+async fn what_came_from_elsewhere_and_cannot_be_looked_at_says_so_and_keeps_its_name() {
+    let scene = Scene::new().await;
+    scene.registry.push("t/web/old", "v1", 5);
+    scene.holds(&json!({"phase": "Available"}), None);
+    scene.is_deleted();
+    scene.world.server.clock.advance(200 * SECOND);
+    scene.registry.set_down(true);
+    assert!(matches!(scene.pass().await, Err(Error::Registry(_))));
+    assert_eq!(scene.condition("Terminating"), says("True", "Unreachable"));
+    scene.registry.set_down(false);
+    scene.pass().await.unwrap();
+    assert!(!scene.is_gone() && scene.registry.count("t/web/") == 0);
+    scene.pass().await.unwrap();
+    assert!(scene.is_gone());
+}
+
+#[tokio::test]
+async fn who_waits_for_a_turn_of_his_tenant_stays_as_urgent_as_he_was() {
+    let scene = Scene::new().await;
+    let (turns, key) = (&scene.world.cx.registry.turns, ProjectKey::new(Some("p"), "web"));
+    let mut held: Vec<_> = (0..4).filter_map(|_| turns.take("t", false)).collect();
+    assert!(matches!(scene.pass().await.unwrap(), PassOutcome::NotBegun(_)));
+    held.pop();
+    let scans = &scene.world.cx.objects.image_namespaces.memory;
+    assert!(!scans.was_late(&key));
+    assert!(
+        matches!(scene.pass().await.unwrap(), PassOutcome::NotBegun(_)),
+        "the last one is not for what is slow"
+    );
+    scans.forget(&key);
+    assert_eq!(scene.pass().await.unwrap(), PassOutcome::WaitingFor(Duration::ZERO));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_removal_that_is_locked_meanwhile_ends() {
+    let scene = Scene::without_end().await;
+    let locks = async {
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        scene.edits(&json!({"status": {"locked": true}}));
+    };
+    let (ended, ()) = tokio::join!(tokio::time::timeout(Duration::from_secs(6), scene.pass()), locks);
+    assert!(ended.is_ok(), "the removal goes on");
+    scene.pass().await.unwrap();
+    assert_eq!(scene.condition("Terminating"), says("True", "Locked"));
+}
+
+#[tokio::test]
+async fn a_wrong_answer_does_not_say_that_nothing_is_there() {
+    for slip in [Slip::NoDigest, Slip::NoLength, Slip::OtherContent, Slip::OddLink] {
+        let scene = Scene::new().await;
+        scene.pass().await.unwrap();
+        for tag in ["v1", "v2", "v3"] {
+            scene.registry.push("t/web/a", tag, 300);
+        }
+        scene.registry.slips(Some(slip));
+        let told = scene.pass().await;
+        assert!(matches!(told, Err(Error::Registry(CallFailure::Unavailable(_)))), "{slip:?}: {told:?}");
+        assert_eq!(scene.status()["used"], Value::Null, "{slip:?}");
+        scene.registry.slips(None);
+        scene.pass().await.unwrap();
+        let kept = 300 + 10 + scene.registry.manifest_bytes("t/web/a");
+        assert_eq!(
+            scene.status()["used"]["requests.storage"],
+            kept.to_string(),
+            "{slip:?}: it is remembered"
+        );
+    }
+
+    let scene = Scene::new().await;
+    scene.pass().await.unwrap();
+    scene.registry.push("t/web/a", "v1", 300);
+    scene.registry.slips(Some(Slip::EmptyPage));
+    scene.pass().await.unwrap();
+    let kept = 300 + 10 + scene.registry.manifest_bytes("t/web/a");
+    assert_eq!(scene.status()["used"]["requests.storage"], kept.to_string(), "an empty page is not the last");
+}
