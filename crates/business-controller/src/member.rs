@@ -21,7 +21,7 @@ pub mod pull_objects;
 /// Watches of those.
 mod pull_watches;
 /// Lists in pages that can be read.
-mod pages;
+pub(crate) mod pages;
 /// Lists that nothing waits for.
 mod first_list;
 /// Calls to a member cluster, each with a deadline.
