@@ -248,13 +248,16 @@ impl MemberApi {
     pub async fn withdraw_binding(&self, namespace: &str, name: &str, uid: &str) -> Result<(), Error> {
         let path = format!("{}/{name}", bindings_path(namespace));
         let nobody = json!({ "metadata": { "uid": uid }, "subjects": [] });
-        match self.write::<Value>(namespace, Method::PATCH, &path, &nobody).await {
+        let emptied = match self.write::<Value>(namespace, Method::PATCH, &path, &nobody).await {
             // A cluster that does not take this may take the deletion.
-            Ok(_) | Err(Error::Member(CallFailure::Refused { .. })) => {}
+            Ok(_) | Err(Error::Member(CallFailure::Refused { .. })) => Ok(()),
+            // So may one that fails at it. Whether it still names somebody is seen at the next look.
+            Err(error @ Error::Member(CallFailure::Unavailable(_))) => Err(error),
             Err(Error::Member(CallFailure::NotFound)) => return Ok(()),
             Err(error) => return Err(error),
-        }
-        gone_is_fine(self.write::<Value>(namespace, Method::DELETE, &path, &delete_options(uid)).await)
+        };
+        let deleted = self.write::<Value>(namespace, Method::DELETE, &path, &delete_options(uid)).await;
+        gone_is_fine(deleted).and(emptied)
     }
 
     /// Makes an object of a template what is asked for, or makes it; what others have put beside it stays. The body carries the

@@ -134,6 +134,16 @@ async fn in_a_namespace_whose_object_is_lost_nobody_keeps_a_role() {
     assert_eq!(bindings(&world), [OWN_BINDING]);
 }
 
+/// A webhook for what is changed is dead, and deletions do not ask it.
+#[tokio::test]
+async fn a_binding_that_cannot_be_emptied_is_deleted() {
+    let world = used().await;
+    world.server.remove(OBJECT);
+    world.server.refuse_because(&format!("PATCH {BINDINGS}"), "InternalError");
+    audit(&world).await;
+    assert_eq!(bindings(&world), [OWN_BINDING]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn roles_that_take_long_to_take_away_keep_nothing_from_being_told() {
     let world = used().await;
