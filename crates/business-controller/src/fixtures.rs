@@ -114,6 +114,7 @@ impl NamespaceView {
             cluster: CLUSTER_UID.into(),
             namespace: self.spec.namespace.clone(),
             namespace_uid: Some(NAMESPACE_UID.into()),
+            after: None,
             object: self.uid.clone(),
             tenant: self.spec.tenant_id.clone(),
             project: self.key.project.to_string(),
