@@ -16,15 +16,15 @@ use crate::directory::DirectorySource;
 use crate::directory::kubeconfig::KubeconfigSource;
 use crate::directory::platform::PlatformSource;
 use crate::directory::secrets::SecretSource;
-use crate::error::{CallFailure, Error};
+use crate::error::Error;
+use crate::member::pages::Pages;
 use k8s_openapi::Metadata;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::api::{Api, ListParams};
+use kube::api::Api;
 use kube::{Client, Resource};
 use serde::de::DeserializeOwned;
 use std::fmt::Debug;
 use std::time::Duration;
-use tokio::time::timeout;
 
 /// Objects a page of a list.
 const PAGE: u32 = 500;
@@ -57,16 +57,34 @@ where
     K: Resource<DynamicType = ()> + Metadata<Ty = ObjectMeta> + Clone + Debug + DeserializeOwned,
 {
     let api: Api<K> = Api::all(client.clone());
-    let mut params = ListParams::default().limit(PAGE);
+    let mut pages = Pages::of(PAGE);
     loop {
-        let page = match timeout(DEADLINE, api.list(&params)).await {
-            Ok(result) => result.map_err(|error| Error::Member(error.into()))?,
-            Err(_elapsed) => return Err(Error::Member(CallFailure::deadline(DEADLINE))),
-        };
+        let params = pages.params();
+        let read = pages.read(DEADLINE, api.list(&params)).await;
+        let Some(page) = read.map_err(Error::Member)? else { continue };
+        let objects = page.items.len();
         page.items.into_iter().for_each(&mut take);
-        match page.metadata.continue_.filter(|token| !token.is_empty()) {
-            Some(token) => params = params.continue_token(&token),
-            None => return Ok(()),
+        if !pages.go_on(objects, page.metadata.continue_) {
+            return Ok(());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures::bulky;
+    use crate::fixtures::server::Server;
+    use k8s_openapi::api::core::v1::ResourceQuota;
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_large_together_is_listed_all_the_same() {
+        let server = Server::default();
+        for number in 0..100 {
+            server.put(&format!("/api/v1/namespaces/theirs/resourcequotas/x{number}"), &bulky());
+        }
+        let mut count = 0;
+        each(&server.client(), |_: ResourceQuota| count += 1).await.unwrap();
+        assert_eq!(count, 100);
     }
 }

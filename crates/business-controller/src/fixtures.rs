@@ -8,6 +8,8 @@ pub(crate) mod world;
 pub(crate) mod registry;
 /// What a member cluster's policies say.
 mod policies;
+/// What a query leaves of a list.
+mod lists;
 /// What business-api keeps of a charge.
 pub(crate) mod charges;
 /// Namespaces for `discover` and `adopt`.
@@ -21,6 +23,7 @@ use crate::namespace::site::FoundSite;
 use crate::seal::{Keyring, Opened, Origin, Sealed};
 use business_types::{ClusterNamespaceRecord, NamespacePhase, NamespaceSpec, NamespaceStatus, Provenance};
 use meta::quantity::ResourceList;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -28,6 +31,11 @@ pub(crate) const CLUSTER_UID: &str = "cluster-1";
 pub(crate) const PROJECT_UID: &str = "project-1";
 /// Of the namespace `web` as we make it.
 pub(crate) const NAMESPACE_UID: &str = "namespace-1";
+
+/// Of an object that weighs half a MiB where it is read: a page has room for sixty such.
+pub(crate) fn bulky() -> Value {
+    json!({ "spec": { "bulk": vec![json!({}); 4_000] } })
+}
 
 /// Amounts from texts.
 pub(crate) fn amounts(pairs: &[(&str, &str)]) -> ResourceList {
@@ -106,6 +114,7 @@ impl NamespaceView {
             cluster: CLUSTER_UID.into(),
             namespace: self.spec.namespace.clone(),
             namespace_uid: Some(NAMESPACE_UID.into()),
+            after: None,
             object: self.uid.clone(),
             tenant: self.spec.tenant_id.clone(),
             project: self.key.project.to_string(),

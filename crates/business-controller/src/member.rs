@@ -21,7 +21,7 @@ pub mod pull_objects;
 /// Watches of those.
 mod pull_watches;
 /// Lists in pages that can be read.
-mod pages;
+pub(crate) mod pages;
 /// Lists that nothing waits for.
 mod first_list;
 /// Calls to a member cluster, each with a deadline.
@@ -38,7 +38,7 @@ use crate::namespace::kind::{BusinessNamespace, NamespaceView};
 use crate::shares::Post;
 use kube::Client;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use tokio::sync::Notify;
 
 /// Whether a member cluster answers.
@@ -79,6 +79,8 @@ pub struct Member {
     pub suspect: Notify,
     /// Other credentials are used from now on.
     switched: Notify,
+    /// Of its namespaces that have lost their objects the last that people were taken out of.
+    last_lost: Mutex<String>,
 }
 
 impl Member {
@@ -95,6 +97,7 @@ impl Member {
             inventory: OnceLock::new(),
             suspect: Notify::new(),
             switched: Notify::new(),
+            last_lost: Mutex::default(),
         })
     }
 
@@ -144,6 +147,16 @@ impl Member {
         }
         let message = format!("another cluster answers in its place: kube-system has uid {found}, not {uid}");
         Err(CallFailure::Unavailable(message))
+    }
+
+    /// Of its namespaces that have lost their objects the last that people were taken out of.
+    pub fn last_lost(&self) -> String {
+        self.last_lost.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// It is this one's turn.
+    pub fn set_last_lost(&self, namespace: &str) {
+        namespace.clone_into(&mut self.last_lost.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
     /// Whether it had to go when more was seen of all clusters than is kept, and was not seen whole since.

@@ -34,6 +34,10 @@ pub struct Sealed {
     /// namespace for this object, and could be copied to a later one of the same name.
     #[serde(rename = "namespaceUID", skip_serializing_if = "Option::is_none")]
     pub namespace_uid: Option<String>,
+    /// In a seal without the uid: that of the one that was on record when it was made. While it still is, what bears the seal was made
+    /// after it; a copy of the former one's seal says another.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub after: Option<String>,
     /// Uid of the business namespace.
     pub object: String,
     pub tenant: String,
@@ -200,6 +204,7 @@ mod tests {
             cluster: "c".into(),
             namespace: "web".into(),
             namespace_uid: Some("n".into()),
+            after: None,
             object: "o".into(),
             tenant: "t".into(),
             project: "p".into(),
@@ -216,6 +221,9 @@ mod tests {
         assert_eq!(keyring().open(&seal), Some(Opened { sealed: values(), is_current: true }));
         assert_eq!(key_id(&seal), Some("k1"));
         assert!(seal.contains(r#""project":"p""#), "a person can read it: {seal}");
+        let anew = Sealed { namespace_uid: None, after: Some("n".into()), ..values() };
+        let opened = keyring().open(&keyring().seal(&anew));
+        assert_eq!(opened.map(|opened| opened.sealed), Some(anew));
     }
 
     #[test]

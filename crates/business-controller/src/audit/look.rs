@@ -1,16 +1,17 @@
 //! What a member cluster has that carries our marks, or lies where something is held.
 
 use super::survey::Survey;
-use super::{DEADLINE, ROOM_PART, SILENT};
+use super::{DEADLINE, ROOM_PART};
 use crate::context::Context;
 use crate::member::observed::{Marks, UID_MAX};
+use crate::member::pages::Pages;
 use crate::member::{Member, Reach, weight};
 use crate::seal::{Keyring, Opened, key_id};
 use k8s_openapi::Metadata;
 use k8s_openapi::api::core::v1::{Namespace, ResourceQuota};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
-use kube::api::{Api, ListParams};
+use kube::api::Api;
 use serde::de::DeserializeOwned;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt::Debug;
@@ -239,18 +240,17 @@ where
     K: Resource<DynamicType = ()> + Metadata<Ty = ObjectMeta> + Clone + Debug + DeserializeOwned,
 {
     let api: Api<K> = Api::all(member.api.client());
-    let mut params = ListParams::default().limit(PAGE);
+    let mut pages = Pages::of(PAGE);
     loop {
-        let page = match timeout(DEADLINE, api.list_metadata(&params)).await {
-            Ok(result) => result.map_err(|error| crate::error::chain(&error))?,
-            Err(_elapsed) => return Err(SILENT.to_owned()),
-        };
+        let params = pages.params();
+        let read = pages.read(DEADLINE, api.list_metadata(&params)).await;
+        let Some(page) = read.map_err(|failure| failure.to_string())? else { continue };
+        let objects = page.items.len();
         for object in page.items {
             take(object.metadata)?;
         }
-        match page.metadata.continue_.filter(|token| !token.is_empty()) {
-            Some(token) => params = params.continue_token(&token),
-            None => return Ok(()),
+        if !pages.go_on(objects, page.metadata.continue_) {
+            return Ok(());
         }
     }
 }

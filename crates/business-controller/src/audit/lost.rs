@@ -34,8 +34,17 @@ pub async fn withdraw_all(cx: &Context, lost: Vec<Lost>) {
     for one in lost {
         clusters.entry(one.cluster().to_owned()).or_default().push(one);
     }
+    for lost in clusters.values_mut() {
+        put_in_turn(lost);
+    }
     let of_each: Vec<_> = clusters.iter().map(|(cluster, lost)| withdraw_in(cx, cluster, lost)).collect();
     stream::iter(of_each).buffer_unordered(PARALLEL).collect::<()>().await;
+}
+
+/// Those of a cluster by name, behind the last that was begun with: those that hang keep no other in for ever.
+fn put_in_turn(lost: &mut [Lost]) {
+    let last = lost.first().map(|one| one.member.last_lost()).unwrap_or_default();
+    lost.sort_by_cached_key(|one| (one.namespace <= last, one.namespace.clone()));
 }
 
 async fn withdraw_in(cx: &Context, cluster: &str, lost: &[Lost]) {
@@ -47,6 +56,7 @@ async fn withdraw_in(cx: &Context, cluster: &str, lost: &[Lost]) {
 }
 
 async fn withdraw(cx: &Context, Lost { member, namespace }: &Lost) {
+    member.set_last_lost(namespace);
     // An object that has the place by now keeps its own people there.
     let is_taken = cx.objects.namespaces.at_place(&member.name, namespace).is_some();
     if is_taken || cx.fence_of(&member.name).permit().is_err() {
@@ -65,5 +75,31 @@ async fn withdraw(cx: &Context, Lost { member, namespace }: &Lost) {
             error = error.text(),
             "some may still use a namespace whose object is lost"
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures::world::World;
+
+    #[tokio::test]
+    async fn each_comes_first_after_the_last_that_was_begun_with() {
+        let world = World::new();
+        let lost = |names: &[&str]| -> Vec<Lost> {
+            let of = |name: &&str| Lost { member: Arc::clone(&world.member), namespace: (*name).to_owned() };
+            names.iter().map(of).collect()
+        };
+        let turns = || {
+            let mut all = lost(&["c", "a", "d", "b"]);
+            put_in_turn(&mut all);
+            all.into_iter().map(|one| one.namespace).collect::<Vec<_>>()
+        };
+        assert_eq!(turns(), ["a", "b", "c", "d"]);
+        // It had no time for more.
+        withdraw_all(&world.cx, lost(&["b", "a"])).await;
+        assert_eq!(turns(), ["c", "d", "a", "b"]);
+        withdraw_all(&world.cx, lost(&["d"])).await;
+        assert_eq!(turns(), ["a", "b", "c", "d"]);
     }
 }

@@ -2,6 +2,7 @@
 //! writes have ended before another one believes what he sees.
 
 use super::observed::{self, ClusterBinding, ClusterNamespace, ClusterQuota, Grantee, RBAC, UID_MAX};
+use super::pages::Pages;
 use super::pull_objects::{PullAccount, PullSecret};
 use super::template_objects::{TEMPLATE_MANAGER, TemplateObject, TemplateObjectKind};
 use crate::error::{CallFailure, Error, if_there, is_of_credentials};
@@ -25,6 +26,8 @@ use std::time::Duration;
 
 /// A read that takes longer has failed.
 const READ_DEADLINE: Duration = Duration::from_secs(5);
+/// The same of a page of a list, which may be large.
+const PAGE_DEADLINE: Duration = Duration::from_secs(30);
 /// The server gives up this much earlier than we do.
 const SERVER_MARGIN: Duration = Duration::from_secs(1);
 /// Bytes that are kept of a version: each of the cluster's namespaces says it.
@@ -130,9 +133,16 @@ impl MemberApi {
         Ok(shortened(version, VERSION_MAX))
     }
 
-    /// A page of a list.
-    pub async fn page<T: DeserializeOwned>(&self, path: &str) -> Result<T, CallFailure> {
-        self.read(path).await
+    /// The next page of a list, of what is selected; `None` where it is too large, and smaller ones are to be asked for.
+    pub(crate) async fn page<T: DeserializeOwned>(
+        &self,
+        pages: &mut Pages,
+        path: &str,
+        select: &str,
+    ) -> Result<Option<T>, CallFailure> {
+        let request = Request::get(format!("{path}?{}{select}", pages.query())).body(Vec::new());
+        let (client, request) = (self.client(), request.map_err(kube::Error::HttpError)?);
+        pages.read(PAGE_DEADLINE, client.request(request)).await
     }
 
     /// A namespace as it is now.
@@ -238,13 +248,16 @@ impl MemberApi {
     pub async fn withdraw_binding(&self, namespace: &str, name: &str, uid: &str) -> Result<(), Error> {
         let path = format!("{}/{name}", bindings_path(namespace));
         let nobody = json!({ "metadata": { "uid": uid }, "subjects": [] });
-        match self.write::<Value>(namespace, Method::PATCH, &path, &nobody).await {
+        let emptied = match self.write::<Value>(namespace, Method::PATCH, &path, &nobody).await {
             // A cluster that does not take this may take the deletion.
-            Ok(_) | Err(Error::Member(CallFailure::Refused { .. })) => {}
+            Ok(_) | Err(Error::Member(CallFailure::Refused { .. })) => Ok(()),
+            // So may one that fails at it. Whether it still names somebody is seen at the next look.
+            Err(error @ Error::Member(CallFailure::Unavailable(_))) => Err(error),
             Err(Error::Member(CallFailure::NotFound)) => return Ok(()),
             Err(error) => return Err(error),
-        }
-        gone_is_fine(self.write::<Value>(namespace, Method::DELETE, &path, &delete_options(uid)).await)
+        };
+        let deleted = self.write::<Value>(namespace, Method::DELETE, &path, &delete_options(uid)).await;
+        gone_is_fine(deleted).and(emptied)
     }
 
     /// Makes an object of a template what is asked for, or makes it; what others have put beside it stays. The body carries the

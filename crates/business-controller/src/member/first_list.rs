@@ -12,6 +12,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub(super) struct FirstList {
     begun: Option<Instant>,
     error: Option<ListFailure>,
+    /// It has run for too long, and was said to.
+    told: bool,
 }
 
 impl FirstList {
@@ -34,8 +36,18 @@ impl FirstList {
 
     /// Why it is not to be waited for.
     pub(super) fn failure(&self) -> Option<ListFailure> {
-        let is_late = self.begun.is_some_and(|begun| begun.elapsed() > PATIENCE);
         let late = || ListFailure { text: "the list has no end yet".to_owned(), is_forbidden: false };
-        self.error.clone().or_else(|| is_late.then(late))
+        self.error.clone().or_else(|| self.is_late().then(late))
+    }
+
+    /// Whether it is not to be waited for from now on, by the time alone: nothing else says so. It is said once.
+    pub(super) fn became_late(&mut self) -> bool {
+        let is_news = self.is_late() && self.error.is_none() && !self.told;
+        self.told |= is_news;
+        is_news
+    }
+
+    fn is_late(&self) -> bool {
+        self.begun.is_some_and(|begun| begun.elapsed() > PATIENCE)
     }
 }

@@ -1,9 +1,10 @@
 //! Lists and watches of a member cluster. Whoever may write into one namespace chooses how large his objects are there: what is too
 //! large together is read in smaller pages, so that nobody keeps all others' objects from being seen.
 
-use crate::error::is_too_much;
+use crate::error::{CallFailure, chain, is_too_much};
 use futures_util::stream::{self, BoxStream};
 use futures_util::{FutureExt as _, StreamExt as _};
+use kube::api::ListParams;
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{self, Config, Event, watcher};
 use kube::{Api, Resource};
@@ -14,12 +15,108 @@ use std::time::Duration;
 /// Between an event that was too large and the list that tells of it: somebody may cause one event after the other.
 const PAUSE: Duration = Duration::from_secs(10);
 
-/// Before smaller pages are asked for.
+/// Before smaller pages are asked for: what was too much together with pages of others has ended by then.
 const HALVED_PAUSE: Duration = Duration::from_secs(1);
 
+/// How many objects a page is asked for with.
+#[derive(Clone, Copy, Debug)]
+struct PageSize {
+    most: u32,
+    now: u32,
+}
+
+impl PageSize {
+    fn of(most: u32) -> Self {
+        Self { most, now: most }
+    }
+
+    /// Whether what has failed is asked for again with half as many.
+    fn halve(&mut self, error: &(dyn std::error::Error + 'static)) -> bool {
+        let helps = self.now > 1 && is_too_much(error);
+        if helps {
+            self.now /= 2;
+        }
+        helps
+    }
+
+    /// Whether more can be asked for: what was large is read, or may have gone.
+    fn double(&mut self) -> bool {
+        let before = self.now;
+        self.now = before.saturating_mul(2).min(self.most);
+        self.now > before
+    }
+}
+
+/// A list that is read once, page after page. After one that is too large smaller ones are asked for, and after one that is read
+/// larger ones again: a few large objects do not slow down all that comes behind them.
+#[derive(Debug)]
+pub(crate) struct Pages {
+    size: PageSize,
+    /// Where the next one begins.
+    next: Option<String>,
+    objects: usize,
+}
+
+impl Pages {
+    /// At first of so many objects.
+    pub(crate) fn of(size: u32) -> Self {
+        Self { size: PageSize::of(size), next: None, objects: 0 }
+    }
+
+    /// How many objects were read.
+    pub(crate) fn objects(&self) -> usize {
+        self.objects
+    }
+
+    /// What the next one is asked for with.
+    pub(crate) fn params(&self) -> ListParams {
+        let params = ListParams::default().limit(self.size.now);
+        match &self.next {
+            Some(token) => params.continue_token(token),
+            None => params,
+        }
+    }
+
+    /// The same in an address.
+    pub(crate) fn query(&self) -> String {
+        let next = self.next.as_ref().map(|token| format!("&continue={token}")).unwrap_or_default();
+        format!("limit={}{next}", self.size.now)
+    }
+
+    /// What the call for the next one is answered with; `None` where that is too large, and is asked for again. An object that is
+    /// too large by itself ends the list: nothing says what comes behind it.
+    pub(crate) async fn read<P>(
+        &mut self,
+        deadline: Duration,
+        call: impl Future<Output = Result<P, kube::Error>>,
+    ) -> Result<Option<P>, CallFailure> {
+        match tokio::time::timeout(deadline, call).await {
+            Ok(Ok(page)) => Ok(Some(page)),
+            Ok(Err(error)) if self.size.halve(&error) => {
+                tokio::time::sleep(HALVED_PAUSE).await;
+                Ok(None)
+            }
+            Ok(Err(error)) if is_too_much(&error) => {
+                let number = self.objects.saturating_add(1);
+                Err(CallFailure::Unavailable(format!("object {number} of the list: {}", chain(&error))))
+            }
+            Ok(Err(error)) => Err(error.into()),
+            Err(_elapsed) => Err(CallFailure::deadline(deadline)),
+        }
+    }
+
+    /// So many objects were read, and this leads to the next page. Whether there is one.
+    pub(crate) fn go_on(&mut self, objects: usize, token: Option<String>) -> bool {
+        self.objects = self.objects.saturating_add(objects);
+        self.next = token.filter(|token| !token.is_empty());
+        self.size.double();
+        self.next.is_some()
+    }
+}
+
 /// Follows the objects of a kind in a cluster for ever, at first by pages of so many. A page that is too large is not told as
-/// a failure unless it holds one object. After an event that is too large everything is listed anew: the watch would come to the
-/// same event again and again.
+/// a failure unless it holds one object, and after a list that was read larger ones are asked for by the next. After an event that is
+/// too large everything is listed anew: the watch would come to the same event again and again.
 pub(super) fn follow<K>(
     cluster: &str,
     api: Api<K>,
@@ -31,30 +128,39 @@ where
 {
     let cluster = cluster.to_owned();
     let url = api.resource_url().to_owned();
-    let begin = move |page| watcher(api.clone(), config.clone().page_size(page)).default_backoff().boxed();
-    let first = (begin(page), page);
-    let step = move |(mut events, mut page): (BoxStream<'static, _>, u32)| {
+    let begin = move |size: PageSize| {
+        watcher(api.clone(), config.clone().page_size(size.now)).default_backoff().boxed()
+    };
+    let size = PageSize::of(page);
+    let first = (begin(size), size, false);
+    let step = move |(mut events, mut size, mut is_listed): (BoxStream<'static, _>, PageSize, bool)| {
         let (cluster, url, begin) = (cluster.clone(), url.clone(), begin.clone());
         async move {
             loop {
                 let event = events.next().await?;
                 match &event {
-                    Err(failure @ watcher::Error::InitialListFailed(_))
-                        if page > 1 && is_too_much(failure) =>
-                    {
-                        page /= 2;
+                    Err(failure @ watcher::Error::InitialListFailed(_)) if size.halve(failure) => {
+                        let page = size.now;
                         tracing::info!(cluster, url, page, "a page of a list is too large: smaller ones");
-                        // What was too much together with pages of others has ended by then.
                         tokio::time::sleep(HALVED_PAUSE).await;
-                        events = begin(page);
+                        is_listed = false;
+                        events = begin(size);
+                        continue;
                     }
+                    // Nothing was asked for yet.
+                    Ok(Event::Init) if is_listed && size.double() => {
+                        is_listed = false;
+                        events = begin(size);
+                        continue;
+                    }
+                    Ok(Event::InitDone) => is_listed = true,
                     Err(failure @ watcher::Error::WatchFailed(_)) if is_too_much(failure) => {
-                        let listed = begin(page);
+                        let listed = begin(size);
                         events = tokio::time::sleep(PAUSE).map(move |()| listed).flatten_stream().boxed();
-                        return Some((event, (events, page)));
                     }
-                    _ => return Some((event, (events, page))),
+                    _ => {}
                 }
+                return Some((event, (events, size, is_listed)));
             }
         }
     };
@@ -152,6 +258,43 @@ mod tests {
         assert_eq!(told(client, 8).await, ["begin", "begin", "begin", "listed", "listed", "listed", "end"]);
         // Eight and four of them would be all three.
         assert_eq!(*asked.lock().unwrap(), [8, 4, 2, 2, 0]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_large_may_have_gone_when_it_is_listed_again() {
+        let (client, asked) = cluster(&[12 * MIB; 3], 13 * MIB);
+        told(client, 8).await;
+        assert_eq!(*asked.lock().unwrap(), [8, 4, 2, 2, 0, 4, 2, 2, 0]);
+    }
+
+    /// How many objects of a list are read, and why no more.
+    async fn read(client: Client, page: u32) -> (usize, String) {
+        let api = Api::<RoleBinding>::all(client);
+        let mut pages = Pages::of(page);
+        loop {
+            let params = pages.params();
+            match pages.read(PAUSE, api.list(&params)).await {
+                Ok(Some(list)) if pages.go_on(list.items.len(), list.metadata.continue_.clone()) => {}
+                Ok(Some(_)) => return (pages.objects(), String::new()),
+                Ok(None) => {}
+                Err(failure) => return (pages.objects(), failure.to_string()),
+            }
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_read_once_is_read_in_smaller_pages_where_it_is_large() {
+        let (client, asked) = cluster(&[12 * MIB; 4], 0);
+        assert_eq!(read(client, 8).await, (4, String::new()));
+        assert_eq!(*asked.lock().unwrap(), [8, 4, 2, 4]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_too_large_by_itself_is_told_by_its_place() {
+        let (client, asked) = cluster(&[1, 33 * MIB], 0);
+        let (objects, why) = read(client, 4).await;
+        assert!(objects == 1 && why.contains("object 2 of the list"), "{objects}: {why}");
+        assert_eq!(*asked.lock().unwrap(), [4, 2, 1, 2, 1]);
     }
 
     #[tokio::test(start_paused = true)]

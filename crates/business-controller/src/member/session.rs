@@ -297,6 +297,10 @@ async fn keep_probing(cx: &Context, member: &Member, progress: &Progress, patien
                 (failures, told) = (0, told.max(revision));
                 // It may have been listed before its share was taken over.
                 synced(cx, member);
+                // Who has left meanwhile stays in until somebody looks.
+                if member.observed.bindings_became_late() {
+                    dispatch::cluster_changed(cx, &member.name);
+                }
             }
             Err(failure) => {
                 failures = failures.saturating_add(1);
@@ -518,8 +522,8 @@ fn failed(member: &Member, progress: &Progress, failure: &watcher::Error) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixtures::CLUSTER_UID;
     use crate::fixtures::world::{SEEN_MAX, World};
+    use crate::fixtures::{CLUSTER_UID, pending};
     use crate::shares::Share;
     use futures_util::pin_mut;
     use kube::core::Status;
@@ -574,6 +578,22 @@ mod tests {
         }
         assert!(timeout(LIST_PATIENCE, probing).await.is_ok());
         assert!(matches!(member.reach(), Reach::Unreachable { .. }));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_waits_for_a_first_list_of_bindings_is_woken_when_it_takes_long() {
+        let world = World::new();
+        world.holds(&pending(&[("pods", "3")]));
+        let (member, progress) = (listed(&world), Progress::new());
+        member.observed.bindings_begin();
+        world.woken();
+        let probing = keep_probing(&world.cx, &member, &progress, LIST_PATIENCE);
+        pin_mut!(probing);
+        let half = Duration::from_secs(18);
+        for is_woken in [false, true, false] {
+            assert!(timeout(half, &mut probing).await.is_err());
+            assert_eq!(world.woken().contains(&"p/n".to_owned()), is_woken);
+        }
     }
 
     #[tokio::test(start_paused = true)]

@@ -2,15 +2,16 @@
 
 use crate::error::CallFailure;
 use crate::member::MemberApi;
+use crate::member::pages::Pages;
 use meta::quantity::{Quantity, ResourceList};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Objects of one page.
-const PAGE: usize = 500;
-/// Pages of one list.
-const PAGES_MAX: usize = 1_000;
+const PAGE: u32 = 500;
+/// Objects of one list.
+const OBJECTS_MAX: usize = 500_000;
 /// What Kubernetes has at the most, in bytes: a node's name, and a resource's with its domain.
 const NODE_NAME_MAX: usize = 253;
 const RESOURCE_NAME_MAX: usize = 317;
@@ -127,17 +128,16 @@ async fn each<T: DeserializeOwned>(
     select: &str,
     mut take: impl FnMut(T) -> Result<(), CallFailure>,
 ) -> Result<(), CallFailure> {
-    let mut next = String::new();
-    for _page in 0..PAGES_MAX {
-        let page: Page<T> = api.page(&format!("{path}?limit={PAGE}{select}{next}")).await?;
+    let mut pages = Pages::of(PAGE);
+    while pages.objects() < OBJECTS_MAX {
+        let Some(page) = api.page::<Page<T>>(&mut pages, path, select).await? else { continue };
+        let objects = page.items.len();
         page.items.into_iter().try_for_each(&mut take)?;
-        match page.metadata.r#continue.filter(|token| !token.is_empty()) {
-            Some(token) => next = format!("&continue={token}"),
-            None => return Ok(()),
+        if !pages.go_on(objects, page.metadata.r#continue) {
+            return Ok(());
         }
     }
-    let most = PAGE.saturating_mul(PAGES_MAX);
-    Err(CallFailure::Unavailable(format!("{path} has more than {most} objects")))
+    Err(CallFailure::Unavailable(format!("{path} has more than {OBJECTS_MAX} objects")))
 }
 
 #[derive(Debug, Default)]

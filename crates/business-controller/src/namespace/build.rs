@@ -5,15 +5,16 @@ use super::site::Site;
 use crate::member::dressing::Dressing;
 use crate::member::observed::{Grantee, RBAC};
 use crate::member::{ClusterBinding, ClusterNamespace, ClusterQuota};
-use crate::seal::Origin;
+use crate::seal::{Origin, Sealed};
 use business_types::access::AccessRole;
 use business_types::names;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 
-/// A new namespace. Its uid is not known yet, so its seal lacks it.
+/// A new namespace. Its uid is not known yet, so its seal lacks it, and names the one that is on record.
 pub fn new_namespace(site: &Site, object: &NamespaceView, dressing: Option<&Dressing>) -> Value {
-    let seal = site.keyring.seal(&site.sealed(object, None, Origin::Made));
+    let after = object.status.cluster_namespace.as_ref().map(|record| record.uid.clone());
+    let seal = site.keyring.seal(&Sealed { after, ..site.sealed(object, None, Origin::Made) });
     let mut metadata = json!({ "name": object.spec.namespace });
     if let Some(dressing) = dressing {
         dress(&mut metadata, dressing);

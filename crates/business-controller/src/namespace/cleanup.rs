@@ -11,7 +11,8 @@ use super::status;
 use super::template::{self, Withdrawal};
 use super::validate::{self, WantedNamespace};
 use super::verdict::{
-    Marking, NamespaceFinding, NamespaceStep, NamespaceVerdict, PlaceOwner, Situation, record_of,
+    Marking, NamespaceFinding, NamespaceRefusal, NamespaceStep, NamespaceVerdict, PlaceOwner, Situation,
+    record_of,
 };
 use crate::context::Context;
 use crate::error::{CallFailure, Error};
@@ -47,6 +48,35 @@ pub enum CleanupStep {
     Blocked { reason: &'static str, message: String },
     /// Nothing of ours is there.
     Gone,
+}
+
+/// What keeps a namespace that was adopted from being given back.
+#[derive(Debug)]
+enum Held {
+    /// What is under way, or is not seen yet: it is looked at again after this.
+    For(Duration),
+    /// The cluster does not let it go, or a person has to do something first.
+    Refused {
+        reason: &'static str,
+        message: String,
+    },
+    Failed(Error),
+}
+
+impl Held {
+    /// Whether its cluster does it, which may be so for ever.
+    fn is_by_cluster(&self) -> bool {
+        match self {
+            Self::For(_) | Self::Refused { .. } => true,
+            Self::Failed(error) => matches!(error, Error::Member(_)),
+        }
+    }
+}
+
+impl From<Error> for Held {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
 }
 
 /// What to do about what is left in the cluster.
@@ -119,7 +149,11 @@ pub async fn run(cx: &Context, object: &NamespaceView, site: &Site) -> Result<Pa
             Ok(outcome.unwrap_or(PassOutcome::WaitingFor(super::SOON)))
         }
         CleanupStep::Wait { remaining } => wait(cx, object, site, &remaining).await,
-        CleanupStep::Release => release(cx, object, site, found).await,
+        CleanupStep::Release => match release(cx, object, site, found).await {
+            Ok(outcome) => Ok(outcome),
+            Err(held) if held.is_by_cluster() && is_abandoned(object) => abandon_at(cx, object, site).await,
+            Err(held) => hold(cx, object, held).await,
+        },
         CleanupStep::Blocked { .. } if is_abandoned(object) => abandon_at(cx, object, site).await,
         CleanupStep::Blocked { reason, message } => {
             let situation = Situation::Deleting { reason, message: message.clone() };
@@ -231,27 +265,14 @@ async fn release(
     object: &NamespaceView,
     site: &Site,
     found: FoundSite,
-) -> Result<PassOutcome, Error> {
-    let Some(there) = found.namespace.clone() else { return Err(Error::Unsettled) };
+) -> Result<PassOutcome, Held> {
+    let Some(there) = found.namespace.clone() else { return Err(Error::Unsettled.into()) };
     // A write that is under way could bring a binding back.
-    if let Err(wait) = site.settled {
-        return Ok(PassOutcome::WaitingFor(wait));
-    }
-    let withdrawn = match withdraw(cx, object, site).await {
-        Err(Error::Member(_)) if is_abandoned(object) => return abandon(cx, object).await,
-        withdrawn => withdrawn?,
-    };
-    match withdrawn {
+    site.settled.map_err(Held::For)?;
+    match withdraw(cx, object, site).await? {
         Withdrawal::Done => {}
-        Withdrawal::Unseen | Withdrawal::Refused(_) if is_abandoned(object) => {
-            return abandon(cx, object).await;
-        }
-        Withdrawal::Unseen => return Ok(PassOutcome::WaitingFor(super::SOON)),
-        Withdrawal::Refused(message) => {
-            let situation = Situation::Deleting { reason: reason::REFUSED, message };
-            status::write(cx, object, &situation.into()).await?;
-            return Ok(PassOutcome::Refused);
-        }
+        Withdrawal::Unseen => return Err(Held::For(super::SOON)),
+        Withdrawal::Refused(message) => return Err(Held::Refused { reason: reason::REFUSED, message }),
     }
     let project_uid = &site.project.uid;
     let wanted = WantedNamespace { object, project_uid, is_newest: true, forbidden: &[], dressing: None };
@@ -265,22 +286,16 @@ async fn release(
             }
             return Ok(PassOutcome::WaitingFor(PATIENCE));
         }
-        NamespaceVerdict::Refuse(_) if is_abandoned(object) => return abandon(cx, object).await,
-        NamespaceVerdict::Refuse(refusal) => {
-            let situation = Situation::Deleting { reason: refusal.reason, message: refusal.message };
-            status::write(cx, object, &situation.into()).await?;
-            return Ok(PassOutcome::Refused);
+        NamespaceVerdict::Refuse(NamespaceRefusal { reason, message, record: _ }) => {
+            return Err(Held::Refused { reason, message });
         }
         NamespaceVerdict::Wait(_)
         | NamespaceVerdict::Recheck
         | NamespaceVerdict::Adopt { .. }
         | NamespaceVerdict::TakeOver { .. }
-        | NamespaceVerdict::DeleteReplaced { .. } => return Err(Error::Unsettled),
+        | NamespaceVerdict::DeleteReplaced { .. } => return Err(Error::Unsettled.into()),
     };
-    let applied = match apply::apply(cx, site, object, &plan, Some(&Dressing::default())).await {
-        Err(Error::Member(_)) if is_abandoned(object) => return abandon(cx, object).await,
-        applied => applied?,
-    };
+    let applied = apply::apply(cx, site, object, &plan, Some(&Dressing::default())).await?;
     let Written::InPlace(Applied { namespace_uid, .. }) = applied else { return Ok(PassOutcome::Skipped) };
     let message = format!(
         "namespace {} of cluster {} was adopted and stays; what is charged is held until it is unused",
@@ -291,7 +306,19 @@ async fn release(
     let finding = NamespaceFinding { record, ..situation.into() };
     let written = status::write(cx, object, &finding).await?;
     cx.events.report(object, RELEASED, message);
-    finalize(cx, written.as_ref().unwrap_or(object)).await
+    Ok(finalize(cx, written.as_ref().unwrap_or(object)).await?)
+}
+
+/// It is not given back yet, and nobody has given it up.
+async fn hold(cx: &Context, object: &NamespaceView, held: Held) -> Result<PassOutcome, Error> {
+    match held {
+        Held::For(wait) => Ok(PassOutcome::WaitingFor(wait)),
+        Held::Refused { reason, message } => {
+            status::write(cx, object, &Situation::Deleting { reason, message }.into()).await?;
+            Ok(PassOutcome::Refused)
+        }
+        Held::Failed(error) => Err(error),
+    }
 }
 
 /// Takes away who may use the namespace, and what its template put there.

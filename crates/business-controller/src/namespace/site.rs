@@ -179,6 +179,7 @@ impl Site {
             cluster: self.member.uid.clone(),
             namespace: object.spec.namespace.clone(),
             namespace_uid: namespace_uid.map(str::to_owned),
+            after: None,
             object: object.uid.clone(),
             tenant: object.spec.tenant_id.clone(),
             project: object.key.project.to_string(),

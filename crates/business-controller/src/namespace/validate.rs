@@ -108,13 +108,17 @@ fn sealed_for(object: &NamespaceView, found: &FoundSite) -> Option<PlaceOwner> {
 }
 
 /// Whose it is by seals for the object that are bound to this very namespace, though another one is on record: the record was lost, or
-/// was never written. A seal without its uid proves nothing here: whoever made this one may have copied it.
+/// was never written. A seal without its uid proves only that it was made after the one on record, where it names that: any other may
+/// be a copy.
 fn bound_to_it(object: &NamespaceView, found: &FoundSite) -> Option<PlaceOwner> {
+    let recorded = object.status.cluster_namespace.as_ref().map(|record| &record.uid);
+    let is_bound = |sealed: &Sealed| {
+        sealed.namespace_uid.is_some() || sealed.after.is_some() && sealed.after.as_ref() == recorded
+    };
     let origins = || {
         let opened = [&found.quota_seal, &found.namespace_seal].into_iter().flatten();
-        let sealed = opened.map(|opened| &opened.sealed);
-        let bound = sealed.filter(|sealed| sealed.object == object.uid && sealed.namespace_uid.is_some());
-        bound.map(|sealed| sealed.origin)
+        let sealed = opened.map(|opened| &opened.sealed).filter(|sealed| sealed.object == object.uid);
+        sealed.filter(|sealed| is_bound(sealed)).map(|sealed| sealed.origin)
     };
     if origins().any(|origin| origin == Origin::Replaced) {
         return Some(PlaceOwner::Replaced);

@@ -470,6 +470,25 @@ async fn a_binding_that_stays_in_a_namespace_that_is_given_back_names_nobody() {
     }
 }
 
+/// Each pass tries to take somebody out first, and a write without an answer is waited for.
+#[tokio::test]
+async fn what_is_given_up_goes_although_no_binding_can_be_written() {
+    let world = consented().await;
+    world.pass().await.unwrap();
+    world.enforces("1");
+    world.pass().await.unwrap();
+    world.server.refuse_because(BINDINGS, "InternalError");
+    world.has_members(&[]);
+    world.holds(&world.seen().ending());
+    for _ in 0..2 {
+        drop(world.pass().await);
+        assert!(world.server.find(OBJECT).is_some());
+    }
+    world.holds(&world.seen().annotated(names::ABANDON_ANNOTATION, "a webhook is dead"));
+    drop(world.pass().await);
+    assert!(world.server.find(OBJECT).is_none() && world.server.find(NAMESPACE).is_some());
+}
+
 /// Its object has gone: nobody looks after it any more.
 #[tokio::test]
 async fn in_an_abandoned_namespace_nobody_keeps_a_role() {

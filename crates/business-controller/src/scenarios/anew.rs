@@ -1,11 +1,12 @@
 //! A namespace has gone, and is made anew while something goes wrong. It is the object's, whatever is on record by then.
 
 use crate::fixtures::pending;
+use crate::fixtures::server::Fault;
 use crate::fixtures::world::{NAMESPACE, OBJECT, QUOTA, World};
 use crate::outcome::PassOutcome;
 use business_types::names::ADOPTED_ANNOTATION;
 use serde_json::{Value, json};
-use tokio::time::Duration;
+use tokio::time::{Duration, Instant};
 
 const OURS: &str = "/apis/business.tkestack.io/";
 const QUOTAS: &str = "POST /api/v1/namespaces/web/resourcequotas";
@@ -85,6 +86,21 @@ async fn its_record_proves_it_while_it_cannot_have_its_quota() {
         assert_eq!(world.stored(OBJECT)["status"]["reason"], "Refused");
         world.server.forget_faults();
         assert_eq!(world.pass().await.unwrap(), PassOutcome::Applied);
+        is_ours(&world);
+        assert_eq!(world.stored(QUOTA)["spec"]["hard"], json!({ "pods": "3" }));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn its_own_seal_proves_it_where_nobody_heard_that_it_was_made() {
+    for confined in [false, true] {
+        let world = bereft(confined).await;
+        world.server.fault(Fault::AnswerLost);
+        assert!(world.pass().await.is_err());
+        assert!(world.server.find(NAMESPACE).is_some() && world.server.find(QUOTA).is_none());
+        world.renews(Instant::now());
+        world.watches();
+        world.pass().await.unwrap();
         is_ours(&world);
         assert_eq!(world.stored(QUOTA)["spec"]["hard"], json!({ "pods": "3" }));
     }

@@ -4,7 +4,7 @@ use crate::controller::Controller as _;
 use crate::error::{CallFailure, Error};
 use crate::fixtures::server::{CLUSTER, Fault, Link, Passage, Server};
 use crate::fixtures::world::{BINDINGS, NAMESPACE, OBJECT, OTHER_PROJECT, PROJECT, QUOTA, World};
-use crate::fixtures::{CLUSTER_UID, pending};
+use crate::fixtures::{CLUSTER_UID, bulky, pending};
 use crate::inventory::Inventory;
 use crate::kinds::{Heard, ObjectKey as _, ProjectKey, RootKey};
 use crate::member::{Member, Reach};
@@ -71,6 +71,17 @@ async fn an_orphan_is_told_to_its_project_and_forgotten_when_it_is_gone() {
     assert_eq!(world.project()["status"].get("orphans"), None::<&Value>);
 }
 
+#[tokio::test(start_paused = true)]
+async fn what_is_large_together_keeps_nothing_from_being_compared() {
+    let (world, uid) = lost().await;
+    for number in 0..100 {
+        world.server.put(&format!("/api/v1/namespaces/theirs/resourcequotas/x{number}"), &bulky());
+    }
+    let comparison = audit(&world).await;
+    assert!(comparison.clusters.contains_key("c1"), "{comparison:?}");
+    assert_eq!(world.project()["status"]["orphans"], told(&uid, "Lost"));
+}
+
 /// Of tenant acme, in use by alice, by a template's role as well; beside them lies a binding of somebody's own.
 async fn used() -> World {
     let world = World::new();
@@ -119,6 +130,16 @@ async fn in_a_namespace_whose_object_is_lost_nobody_keeps_a_role() {
     assert_eq!(bindings(&world), ["business:edit", OWN_BINDING]);
     world.server.forget_faults();
     world.watches();
+    audit(&world).await;
+    assert_eq!(bindings(&world), [OWN_BINDING]);
+}
+
+/// A webhook for what is changed is dead, and deletions do not ask it.
+#[tokio::test]
+async fn a_binding_that_cannot_be_emptied_is_deleted() {
+    let world = used().await;
+    world.server.remove(OBJECT);
+    world.server.refuse_because(&format!("PATCH {BINDINGS}"), "InternalError");
     audit(&world).await;
     assert_eq!(bindings(&world), [OWN_BINDING]);
 }

@@ -1,9 +1,9 @@
 use crate::controller::Controller as _;
 use crate::directory::described::Described;
 use crate::directory::registration::{Recognized, describe, recorded, register};
-use crate::fixtures::server::{CLUSTER, Link, Passage};
+use crate::fixtures::server::{CLUSTER, Link, Passage, merge};
 use crate::fixtures::world::{NAMESPACE, QUOTA, World};
-use crate::fixtures::{CLUSTER_UID as UID, NAMESPACE_UID, pending};
+use crate::fixtures::{CLUSTER_UID as UID, NAMESPACE_UID, bulky, pending};
 use crate::kinds::{Heard, ObjectKey as _, RootKey};
 use crate::member::{Member, Reach, session};
 use crate::member_cluster::capacity::look;
@@ -79,7 +79,7 @@ async fn what_an_operator_made_is_registered_as_he_made_it() {
 
 fn registered(extra: &Value) -> Value {
     let mut metadata = json!({ "uid": "m", "generation": 1 });
-    crate::fixtures::server::merge(&mut metadata, extra);
+    merge(&mut metadata, extra);
     json!({ "metadata": metadata, "spec": { "finalizers": ["membercluster"] }, "status": { "uid": UID } })
 }
 
@@ -215,6 +215,21 @@ async fn what_is_derived_follows_the_nodes_and_stays_while_they_cannot_be_read()
     let (status, message) = condition(&world, "CapacityDerived");
     assert_eq!(status, "False");
     assert!(message.contains("stays as it was"), "{message}");
+}
+
+/// Whoever may make pods in a namespace of his makes them as large as he likes.
+#[tokio::test(start_paused = true)]
+async fn pods_that_are_large_together_keep_nothing_from_being_derived() {
+    let world = World::new();
+    world.knows_cluster(&derives());
+    world.server.put("/api/v1/nodes/a", &node("a", "200"));
+    for number in 0..99 {
+        let mut large = pod("theirs");
+        merge(&mut large, &bulky());
+        world.server.put(&format!("/api/v1/namespaces/theirs/pods/x{number}"), &large);
+    }
+    look(&world.cx).await;
+    assert_eq!(world.stored(CLUSTER)["status"]["capacity"]["requests.cpu"], "3", "(200 - 99 x 2) x 1.5");
 }
 
 #[tokio::test(start_paused = true)]

@@ -197,6 +197,14 @@ fn what_bears_a_seal_of_ours_with_its_own_uid_is_the_objects_although_another_is
     assert_eq!(standing(sealed(|_| {}), None), PlaceOwner::Ours(Origin::Made));
     assert_eq!(standing(adopted(), None), PlaceOwner::Ours(Origin::Adopted));
     assert_eq!(standing(copied(), None), PlaceOwner::Replaced, "it may be of the one before");
+    let after = |uid: &'static str| {
+        let mut sealed = object.sealed(Origin::Made);
+        (sealed.namespace_uid, sealed.after) = (None, Some(uid.to_owned()));
+        Some(Opened { sealed, is_current: true })
+    };
+    assert_eq!(standing(after("before"), None), PlaceOwner::Ours(Origin::Made), "its answer was lost");
+    assert_eq!(standing(after("before"), replaced()), PlaceOwner::Replaced);
+    assert_eq!(standing(after("the one before that"), None), PlaceOwner::Replaced, "it is a copy");
     assert_eq!(standing(None, None), PlaceOwner::Replaced);
     assert_eq!(standing(None, sealed(|sealed| sealed.object = "another".into())), PlaceOwner::Replaced);
     assert_eq!(standing(replaced(), sealed(|_| {})), PlaceOwner::Replaced);
