@@ -1,0 +1,178 @@
+use super::*;
+use serde_json::json;
+
+fn quota(revision: u64, used: &str) -> ClusterQuota {
+    let amount = |text: &str| ResourceList::from([("pods".to_owned(), text.parse().unwrap())]);
+    ClusterQuota {
+        resource_version: revision.to_string(),
+        spec_hard: amount("5"),
+        status_hard: amount("5"),
+        status_used: amount(used),
+        ..ClusterQuota::default()
+    }
+}
+
+#[test]
+fn of_what_keeps_a_namespace_the_beginning_is_kept() {
+    let condition = json!({ "type": "ContentRemaining", "status": "True", "message": "x".repeat(100_000) });
+    let namespace: Namespace = serde_json::from_value(json!({
+        "metadata": { "name": "n" }, "status": { "conditions": vec![condition; 100] },
+    }))
+    .unwrap();
+    let remaining = ClusterNamespace::from(namespace).remaining;
+    assert_eq!(remaining.len(), REMAINING_MAX);
+    assert!(remaining.iter().all(|text| text.len() < REMAINING_TEXT_MAX + 10 && text.starts_with("xxx")));
+}
+
+#[test]
+fn a_binding_takes_little_however_many_it_names() {
+    let naming = |count: usize| {
+        let subject =
+            |number: usize| json!({ "kind": "User", "apiGroup": RBAC, "name": format!("u{number}") });
+        let binding = json!({
+            "metadata": { "name": AccessRole::Edit.name(), "namespace": "n" },
+            "roleRef": { "apiGroup": RBAC, "kind": "ClusterRole", "name": AccessRole::Edit.name() },
+            "subjects": (0..count).map(subject).collect::<Vec<_>>(),
+        });
+        ClusterBinding::of(serde_json::from_value(binding).unwrap()).unwrap()
+    };
+    let of = |count: usize| -> BTreeSet<Grantee> {
+        (0..count).map(|number| Grantee::User(format!("u{number}"))).collect()
+    };
+    let (many, one) = (naming(5_000), naming(1));
+    assert_eq!(many.weight(), one.weight());
+    assert!(many.named.is(&of(5_000)) && !many.named.is(&of(4_999)) && !one.named.is(&of(5_000)));
+    assert!(naming(0).named.is_nobody() && !one.named.is_nobody());
+}
+
+#[test]
+fn figures_of_use_are_told_from_a_change_of_state() {
+    let observed = Observed::default();
+    assert_eq!(observed.quota("n", quota(1, "0"), true), Concern::State);
+    assert_eq!(observed.quota("n", quota(1, "0"), true), Concern::Nothing);
+    assert_eq!(observed.quota("n", quota(2, "3"), true), Concern::Figures);
+    let mut edited = quota(3, "3");
+    edited.spec_hard.clear();
+    assert_eq!(observed.quota("n", edited, true), Concern::State);
+}
+
+#[test]
+fn a_list_tells_the_namespaces_of_what_it_lacks() {
+    let mut sights = Sights::default();
+    for key in ["a/edit", "a/view", "b/view", "c"] {
+        sights.seen(key, quota(1, "0"), true);
+    }
+    sights.list_begins();
+    sights.seen("b/view", quota(1, "0"), true);
+    let end = sights.list_ends();
+    assert_eq!((end.is_first, end.gone), (true, BTreeSet::from(["a".to_owned(), "c".to_owned()])));
+    assert!(!sights.list_ends().is_first);
+}
+
+#[test]
+fn what_is_seen_weighs_what_its_texts_do_until_it_is_gone() {
+    let observed = Observed::default();
+    let namespace = |name: &str, revision: u64, bytes: usize| ClusterNamespace {
+        name: name.into(),
+        resource_version: revision.to_string(),
+        marks: Marks { seal: Some("s".repeat(bytes)), ..Marks::default() },
+        ..Default::default()
+    };
+    let (small, large) = (namespace("n", 1, 10), namespace("n", 2, 5010));
+    observed.namespace(small, true);
+    let light = observed.weight();
+    observed.namespace(large.clone(), true);
+    assert_eq!(observed.weight(), light + 5000);
+    observed.namespace(namespace("other", 3, 10), true);
+    observed.namespaces_begin();
+    observed.namespace(large.clone(), true);
+    observed.namespaces_end();
+    assert_eq!(observed.weight(), light + 5000, "the other one is not in the list");
+    observed.namespace_gone(&large);
+    assert_eq!(observed.weight(), 0);
+    observed.quota("n", quota(4, "1"), true);
+    assert!(observed.weight() > 300, "{}", observed.weight());
+    observed.reset();
+    assert_eq!(observed.weight(), 0);
+}
+
+#[test]
+fn a_list_counts_although_history_went_back() {
+    let observed = Observed::default();
+    let amount = |text: &str| quota(1, text).status_used;
+    let list = |quotas: &[&ClusterQuota]| {
+        observed.quotas_begin();
+        let seen: Vec<Concern> =
+            quotas.iter().map(|&quota| observed.quota("n", quota.clone(), true)).collect();
+        observed.quotas_end();
+        seen
+    };
+    let held = || observed.at("n").1.unwrap();
+    observed.quota("n", quota(9, "0"), true);
+    observed.quota("n", quota(10, "0"), false);
+    let restored = ClusterQuota { spec_hard: amount("10"), ..quota(7, "0") };
+    assert_eq!(list(&[&restored]), [Concern::State], "what was written at 10 is lost");
+    assert_eq!(*held(), restored);
+    assert_eq!(list(&[&restored]), [Concern::Nothing]);
+    let other = ClusterQuota { spec_hard: amount("20"), ..restored };
+    assert_eq!(list(&[&other]), [Concern::State], "two histories may have given one revision");
+    assert_eq!(observed.quota("n", quota(8, "0"), true), Concern::State);
+    assert_eq!(observed.quota("n", quota(7, "0"), true), Concern::Nothing, "an event counts in order");
+    observed.quotas_begin();
+    let end = observed.quotas_end();
+    assert_eq!((end.is_first, end.gone), (false, BTreeSet::from(["n".to_owned()])));
+    assert!(observed.at("n").1.is_none());
+    assert_eq!(observed.quota("n", quota(8, "0"), false), Concern::Nothing, "an answer that is late");
+}
+
+#[test]
+fn an_answer_does_not_override_the_list_that_has_told_of_it() {
+    let observed = Observed::default();
+    let pods = |name: &str| observed.at(name).1.unwrap().spec_hard["pods"].to_string();
+    observed.quotas_begin();
+    observed.quota("n", quota(9, "0"), true);
+    // Of the history before this one, and later than all that was seen of that.
+    let former = || ClusterQuota { spec_hard: quota(1, "7").status_used, ..quota(50, "0") };
+    assert_eq!(observed.quota("n", former(), false), Concern::Nothing);
+    assert_eq!(observed.quota("other", former(), false), Concern::State, "the list may not come to it");
+    assert_eq!((pods("n"), pods("other")), ("5".to_owned(), "7".to_owned()));
+    observed.quota("other", quota(8, "0"), true);
+    observed.quotas_end();
+    assert_eq!((pods("n"), pods("other")), ("5".to_owned(), "5".to_owned()));
+    assert_eq!(observed.quota("n", former(), false), Concern::State, "no list is under way");
+}
+
+#[test]
+fn how_far_history_has_come_is_what_was_seen_since_the_last_list_began() {
+    let observed = Observed::default();
+    let namespace = |revision: &str| ClusterNamespace {
+        name: "n".into(),
+        resource_version: revision.into(),
+        ..Default::default()
+    };
+    observed.namespace(namespace("5"), true);
+    observed.namespace(namespace("8"), false);
+    assert_eq!(observed.highest_of_namespaces(), 8);
+    observed.namespace_gone(&namespace("9"));
+    assert_eq!(observed.highest_of_namespaces(), 9);
+    observed.namespaces_begin();
+    observed.namespace(namespace("3"), true);
+    observed.namespaces_end();
+    assert_eq!(observed.highest_of_namespaces(), 3, "it went back");
+}
+
+#[test]
+fn a_late_answer_does_not_bring_back_what_the_watch_saw_go() {
+    let observed = Observed::default();
+    let namespace = |revision: &str| ClusterNamespace {
+        name: "n".into(),
+        resource_version: revision.into(),
+        ..Default::default()
+    };
+    assert!(observed.namespace(namespace("5"), false));
+    assert!(!observed.namespace(namespace("5"), true));
+    observed.namespace_gone(&namespace("9"));
+    assert!(!observed.namespace(namespace("7"), false));
+    assert!(observed.at("n").0.is_none());
+    assert!(observed.namespace(namespace("12"), true));
+}
