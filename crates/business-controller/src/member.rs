@@ -2,6 +2,8 @@
 
 /// Namespaces, quotas and bindings of a member cluster, trimmed.
 pub mod observed;
+/// How far the use that its quotas show is to be believed.
+pub mod counting;
 /// Its bindings that are not ours.
 pub mod others;
 /// How much memory that takes.

@@ -527,7 +527,9 @@ async fn settle(
     let sealed = sealed.map(|opened| opened.sealed).filter(|sealed| sealed.namespace_uid.is_some());
     let enforced = confirm::is_enforced(object, &quota, sealed.as_ref());
     let is_replaced = plan.origin == Origin::Replaced;
-    let charge = confirm::charge(object, &quota, sealed.as_ref()).filter(|_| !is_replaced);
+    let counted = site.member.observed.counted(&object.spec.namespace, &quota);
+    let charge = confirm::charge(object, &quota, sealed.as_ref(), &counted).filter(|_| !is_replaced);
+    let recount = confirm::wait(object, &quota, sealed.as_ref(), &counted).filter(|_| !is_replaced);
     let record = record_of(&namespace_uid, plan.origin);
     let confirms = charge.is_some() || object.is_being_transferred();
     let wait = site.settled.err().filter(|_| confirms);
@@ -543,7 +545,8 @@ async fn settle(
         undeleted.is_some() || !is_replaced && (access.is_to_be_retried() || template.is_to_be_retried());
     let others = site.member.observed.others_at(&object.spec.namespace, &object.uid);
     let (marked, revokes_pull) = (wait.is_none(), pull.revokes);
-    let in_place = InPlace { quota, enforced, charge, marked, others, template, revokes_pull };
+    let counting = recount.is_some();
+    let in_place = InPlace { quota, enforced, charge, counting, marked, others, template, revokes_pull };
     let situation = if is_replaced {
         let message = report::replaced(object, &namespace_uid, undeleted.as_deref());
         Situation::Replaced { message, quota: in_place }
@@ -558,7 +561,7 @@ async fn settle(
     if object.is_being_transferred() && written.is_some_and(|now| !now.is_being_transferred()) {
         report::transferred(cx, object);
     }
-    Ok(match wait {
+    Ok(match wait.into_iter().chain(recount).min() {
         _ if retry => PassOutcome::Refused,
         Some(wait) => PassOutcome::WaitingFor(wait),
         None if wrote || !plan.is_empty() => PassOutcome::Applied,

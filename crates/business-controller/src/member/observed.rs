@@ -1,5 +1,6 @@
 //! Namespaces, quotas and bindings of a member cluster, trimmed to what is decided from.
 
+use super::counting::{Counted, Countings};
 use super::dressing::Dressing;
 use super::first_list::FirstList;
 use super::others::{OtherAccess, OtherBinding, OtherBindings};
@@ -432,6 +433,7 @@ pub struct Observed {
 struct ObservedInner {
     namespaces: Sights<ClusterNamespace>,
     quotas: Sights<ClusterQuota>,
+    countings: Countings,
     /// By [`binding_key`].
     bindings: Sights<ClusterBinding>,
     others: OtherBindings,
@@ -486,11 +488,20 @@ impl Observed {
         self.pulls.reset();
     }
 
+    /// The same, but that the watch of quotas goes on where it was.
+    #[cfg(test)]
+    pub fn reset_but_countings(&self) {
+        let countings = std::mem::take(&mut self.write().countings);
+        self.reset();
+        self.write().countings = countings;
+    }
+
     /// About how many bytes all that is seen takes.
     pub fn weight(&self) -> usize {
         let inner = self.read();
-        let ObservedInner { namespaces, quotas, bindings, others, bindings_list: _ } = &*inner;
-        let own = [namespaces.weight(), quotas.weight(), bindings.weight(), others.weight()];
+        let ObservedInner { namespaces, quotas, countings, bindings, others, bindings_list: _ } = &*inner;
+        let quotas = quotas.weight().saturating_add(countings.weight());
+        let own = [namespaces.weight(), quotas, bindings.weight(), others.weight()];
         weight::sum(own.into_iter().chain([self.templates.weight(), self.pulls.weight()]))
     }
 
@@ -522,7 +533,11 @@ impl Observed {
 
     /// A list of quotas has ended.
     pub fn quotas_end(&self) -> ListEnd {
-        self.write().quotas.list_ends()
+        let mut inner = self.write();
+        let end = inner.quotas.list_ends();
+        let ObservedInner { quotas, countings, .. } = &mut *inner;
+        countings.retain(|namespace| quotas.objects.contains_key(namespace));
+        end
     }
 
     /// A namespace as it is; whether that is news.
@@ -543,12 +558,30 @@ impl Observed {
             Some(old) if old.differs_in_use_only(&object) => Concern::Figures,
             _ => Concern::State,
         };
-        if inner.quotas.seen(namespace, object, by_watch) { concern } else { Concern::Nothing }
+        let told = by_watch.then(|| object.clone());
+        let is_news = inner.quotas.seen(namespace, object, by_watch);
+        if let Some(told) = told {
+            let ObservedInner { quotas, countings, .. } = &mut *inner;
+            // As a rule it is the one that is kept anyway.
+            let told = match quotas.objects.get(namespace) {
+                Some(held) if **held == told => Arc::clone(held),
+                _ => Arc::new(told),
+            };
+            countings.told(namespace, told, quotas.listed.is_some());
+        }
+        if is_news { concern } else { Concern::Nothing }
+    }
+
+    /// How far the use that this version of the quota of a namespace shows is to be believed.
+    pub fn counted(&self, namespace: &str, quota: &ClusterQuota) -> Counted {
+        self.read().countings.of(namespace, quota)
     }
 
     /// The quota of a namespace is gone, or has lost its label.
     pub fn quota_gone(&self, namespace: &str, object: &ClusterQuota) {
-        self.write().quotas.gone(namespace, object);
+        let mut inner = self.write();
+        inner.quotas.gone(namespace, object);
+        inner.countings.forget(namespace);
     }
 
     /// The bindings of a namespace.

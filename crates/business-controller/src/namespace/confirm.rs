@@ -1,13 +1,16 @@
 //! What is charged, beside what the member cluster may let in. Pure.
 //!
 //! The charge is a high-water mark: it covers everything that the member cluster may still let in. It falls only
-//! when the cluster's admission counts with the lower quota, and per resource not below what is in use.
+//! when the cluster's admission counts with the lower quota, and per resource not below what is in use, or was in use when it
+//! was lowered and may not be counted yet.
 
 use super::kind::NamespaceView;
 use crate::member::ClusterQuota;
+use crate::member::counting::Counted;
 use crate::seal::Sealed;
 use business_types::resources;
 use meta::quantity::{Quantity, ResourceList};
+use std::time::Duration;
 
 /// Whether the member cluster's admission counts with exactly what the object asks for, and with nothing older.
 pub fn is_enforced(object: &NamespaceView, quota: &ClusterQuota, sealed: Option<&Sealed>) -> bool {
@@ -24,20 +27,42 @@ pub fn is_enforced(object: &NamespaceView, quota: &ClusterQuota, sealed: Option<
 }
 
 /// The lower charge that can be confirmed now; `None` when there is none.
-pub fn charge(object: &NamespaceView, quota: &ClusterQuota, sealed: Option<&Sealed>) -> Option<ResourceList> {
+pub fn charge(
+    object: &NamespaceView,
+    quota: &ClusterQuota,
+    sealed: Option<&Sealed>,
+    counted: &Counted,
+) -> Option<ResourceList> {
     let old = object.status.cached_spec_hard.as_ref()?;
     if !is_enforced(object, quota, sealed) {
         return None;
     }
     let mut new = ResourceList::new();
     for (key, hard) in &object.spec.hard {
-        let before = old.get(key).unwrap_or(hard);
+        let mark = old.get(key).unwrap_or(hard);
         // Use that is not counted yet may be anything up to what was granted. What no quota counts is enforced nowhere.
         let uncounted = resources::is_never_counted(key).then_some(hard);
-        let used = quota.status_used.get(key).or(uncounted).unwrap_or(before);
-        new.insert(key.clone(), (*hard).max((*used).min(*before)));
+        let used = quota.status_used.get(key).or(uncounted).unwrap_or(mark);
+        let before = match counted {
+            Counted::Anew => used,
+            Counted::Before { most, .. } => most.get(key).or(uncounted).unwrap_or(mark),
+        };
+        let in_use = (*used).max(*before);
+        new.insert(key.clone(), (*hard).max(in_use.min(*mark)));
     }
     (new != *old).then_some(new)
+}
+
+/// How long more stays charged only because the cluster has not counted anew.
+pub fn wait(
+    object: &NamespaceView,
+    quota: &ClusterQuota,
+    sealed: Option<&Sealed>,
+    counted: &Counted,
+) -> Option<Duration> {
+    let Counted::Before { left, .. } = counted else { return None };
+    let later = charge(object, quota, sealed, &Counted::Anew);
+    (later.is_some() && later != charge(object, quota, sealed, counted)).then_some(*left)
 }
 
 /// The most that a quota lets in, or has let in.

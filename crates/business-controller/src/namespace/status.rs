@@ -22,6 +22,10 @@ use business_types::{ClusterNamespaceRecord, Condition, NamespacePhase, Namespac
 use meta::quantity::ResourceList;
 use serde_json::json;
 
+/// Why more is charged than is asked for and in use.
+const COUNTING: &str =
+    "what was in use when it was lowered stays charged until its cluster has counted anew: up to 6 minutes";
+
 /// Writes the status if it says anything new; the object as it is then.
 pub async fn write(
     cx: &Context,
@@ -276,6 +280,7 @@ impl Draft<'_> {
                 reason::USED_ABOVE_HARD,
                 "more is in use than granted; it stays charged until use has fallen",
             ),
+            true if above && in_place.counting => (FALSE, reason::NOT_ENFORCED, COUNTING),
             true if above => (FALSE, reason::NOT_ENFORCED, "the charge is about to be lowered"),
             true => (TRUE, reason::ENFORCED, ""),
             false => (

@@ -207,6 +207,8 @@ pub struct InPlace {
     pub enforced: bool,
     /// The lower charge that is confirmed with it.
     pub charge: Option<ResourceList>,
+    /// More stays charged until the cluster has counted anew.
+    pub counting: bool,
     /// The marks are ours, and no write under way can bring those of another project.
     pub marked: bool,
     /// Who else may use the namespace, by bindings that are not ours; `None` when that is not known yet.

@@ -8,10 +8,11 @@ use crate::outcome::PassOutcome;
 use crate::seal::keeper::Keeper;
 use crate::shares::lease::Leases;
 use business_types::Provenance;
+use business_types::condition::{QUOTA_ENFORCED, find};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::Instant;
+use tokio::time::{Instant, advance};
 
 const NOTHING: [&str; 0] = [];
 
@@ -60,23 +61,100 @@ async fn in_a_quiet_time_the_namespace_is_sealed_with_its_uid() {
     assert_eq!(world.pass().await.unwrap(), PassOutcome::Unchanged);
 }
 
-#[tokio::test]
-async fn lowering_is_written_first_and_refunded_when_the_cluster_counts_with_it() {
+/// The charge of the namespace.
+fn charge(world: &World) -> Value {
+    world.stored(OBJECT)["status"]["cachedSpecHard"].clone()
+}
+
+/// What its condition says of its quota.
+fn told_of_quota(world: &World) -> (String, String) {
+    let status = world.seen().status;
+    let condition = find(&status.conditions, QUOTA_ENFORCED).unwrap();
+    (condition.reason.clone(), condition.message.clone())
+}
+
+/// So many minutes pass, and the lease is held.
+async fn minutes_pass(world: &World, minutes: u64) {
+    advance(Duration::from_mins(minutes)).await;
+    world.renews(Instant::now());
+}
+
+/// A namespace of 9 pods with so many in use, of which 2 are asked for by now, as it is written.
+async fn lowered_with(used: &str) -> World {
     let world = World::new();
     world.holds(&pending(&[("pods", "9")]));
     world.pass().await.unwrap();
-    world.enforces("5");
+    world.enforces(used);
     world.pass().await.unwrap();
     world.holds(&world.seen().asks(&[("pods", "2")]));
     world.pass().await.unwrap();
     assert_eq!(world.stored(QUOTA)["spec"]["hard"], json!({ "pods": "2" }));
-    assert_eq!(world.stored(OBJECT)["status"]["cachedSpecHard"], json!({ "pods": "9" }));
+    assert_eq!(charge(&world), json!({ "pods": "9" }));
+    world
+}
+
+#[tokio::test(start_paused = true)]
+async fn lowering_is_written_first_and_refunded_when_the_cluster_counts_with_it() {
+    let world = lowered_with("5").await;
     world.enforces("5");
-    world.pass().await.unwrap();
-    assert_eq!(world.stored(OBJECT)["status"]["cachedSpecHard"], json!({ "pods": "5" }), "still in use");
+    assert_eq!(world.pass().await.unwrap(), PassOutcome::Applied);
+    assert_eq!(charge(&world), json!({ "pods": "5" }), "still in use");
+    minutes_pass(&world, 6).await;
     world.enforces("1");
+    assert_eq!(world.pass().await.unwrap(), PassOutcome::Applied);
+    assert_eq!(charge(&world), json!({ "pods": "2" }));
+}
+
+#[tokio::test]
+async fn what_was_not_in_use_is_refunded_as_soon_as_the_cluster_counts_with_less() {
+    for used in ["0", "2"] {
+        let world = lowered_with(used).await;
+        world.enforces(used);
+        assert_eq!(world.pass().await.unwrap(), PassOutcome::Applied);
+        assert_eq!(charge(&world), json!({ "pods": "2" }));
+        assert_eq!(told_of_quota(&world).0, "Enforced");
+    }
+}
+
+/// Pods that were let in a moment before may be missing where the lower quota is counted with.
+#[tokio::test(start_paused = true)]
+async fn what_was_in_use_when_it_was_lowered_is_charged_until_the_cluster_has_counted_anew() {
+    let world = lowered_with("8").await;
+    world.enforces("0");
+    let waits = |outcome: &PassOutcome, minutes: u64| matches!(outcome, PassOutcome::WaitingFor(wait) if *wait <= Duration::from_mins(minutes));
+    let outcome = world.pass().await.unwrap();
+    assert!(waits(&outcome, 6), "{outcome:?}");
+    assert_eq!(charge(&world), json!({ "pods": "8" }));
+    let (reason, message) = told_of_quota(&world);
+    assert_eq!(reason, "NotEnforced");
+    assert!(message.contains("stays charged until its cluster has counted anew"), "{message}");
+    world.calls();
+    minutes_pass(&world, 4).await;
+    let outcome = world.pass().await.unwrap();
+    assert!(waits(&outcome, 2), "{outcome:?}");
+    assert_eq!(world.calls(), NOTHING);
+    world.enforces("7");
     world.pass().await.unwrap();
-    assert_eq!(world.stored(OBJECT)["status"]["cachedSpecHard"], json!({ "pods": "2" }));
+    assert_eq!(charge(&world), json!({ "pods": "8" }));
+    minutes_pass(&world, 2).await;
+    assert_eq!(world.pass().await.unwrap(), PassOutcome::Applied);
+    assert_eq!(charge(&world), json!({ "pods": "7" }));
+    assert_eq!(told_of_quota(&world).0, "UsedAboveHard");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_has_not_seen_what_was_in_use_waits_until_the_cluster_has_counted_anew() {
+    let former = lowered_with("0").await;
+    former.enforces("0");
+    let world = World::at(&former.server);
+    world.catches_up();
+    world.watches();
+    let outcome = world.pass().await.unwrap();
+    assert!(matches!(outcome, PassOutcome::WaitingFor(_)), "{outcome:?}");
+    assert_eq!(charge(&world), json!({ "pods": "9" }));
+    minutes_pass(&world, 6).await;
+    assert_eq!(world.pass().await.unwrap(), PassOutcome::Applied);
+    assert_eq!(charge(&world), json!({ "pods": "2" }));
 }
 
 #[tokio::test]

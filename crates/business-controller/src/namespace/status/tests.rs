@@ -1,6 +1,7 @@
 use super::*;
 use crate::fixtures::{amounts, pending};
 use crate::member::ClusterQuota;
+use crate::member::counting::Counted;
 use crate::namespace::access_state::Omitted;
 use crate::namespace::confirm;
 use crate::namespace::verdict::record_of;
@@ -15,7 +16,16 @@ const LATER: &str = "2026-01-02T04:00:00Z";
 fn with(object: &NamespaceView, quota: ClusterQuota) -> InPlace {
     let enforced = confirm::is_enforced(object, &quota, Some(&object.sealed(Origin::Made)));
     let (quota, template) = (Arc::new(quota), TemplateState::None);
-    InPlace { quota, enforced, charge: None, marked: true, others: None, template, revokes_pull: false }
+    InPlace {
+        quota,
+        enforced,
+        charge: None,
+        counting: false,
+        marked: true,
+        others: None,
+        template,
+        revokes_pull: false,
+    }
 }
 
 fn in_place(object: &NamespaceView, quota: ClusterQuota) -> NamespaceFinding {
@@ -108,11 +118,26 @@ fn the_charge_is_changed_by_a_confirmation_only() {
     let before = next(&object, &in_place(&object, quota.clone()), NOW);
     assert_eq!(before.cached_spec_hard, Some(amounts(&[("pods", "9")])));
     assert_eq!(shown(&before, QUOTA_ENFORCED).0, "False");
-    let charge = confirm::charge(&object, &quota, Some(&object.sealed(Origin::Made)));
+    let charge = confirm::charge(&object, &quota, Some(&object.sealed(Origin::Made)), &Counted::Anew);
     let after = next(&object, &Situation::InPlace(InPlace { charge, ..with(&object, quota) }).into(), NOW);
     assert_eq!(after.cached_spec_hard, Some(amounts(&[("pods", "2")])));
     assert_eq!(after.observed_generation, Some(2));
     assert_eq!(shown(&after, QUOTA_ENFORCED).0, "True");
+}
+
+#[test]
+fn why_more_is_charged_than_is_in_use_is_said_the_same_way_until_it_is_over() {
+    let mut object = pending(&[("pods", "9")]).asks(&[("pods", "2")]);
+    let counting = |object: &NamespaceView| InPlace {
+        counting: true,
+        charge: Some(amounts(&[("pods", "5")])),
+        ..with(object, object.quota().enforced(&[("pods", "0")]))
+    };
+    object.status = next(&object, &Situation::InPlace(counting(&object)).into(), NOW);
+    let told = find(&object.status.conditions, QUOTA_ENFORCED).unwrap();
+    assert_eq!((told.reason.as_str(), told.message.as_str()), ("NotEnforced", COUNTING));
+    let later = next(&object, &Situation::InPlace(counting(&object)).into(), LATER);
+    assert_eq!(later, object.status, "nothing new is nothing to write");
 }
 
 #[test]
