@@ -708,6 +708,19 @@ async fn keys_are_read_anew_before_a_share_is_worked_on() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn whoever_holds_no_share_tells_of_no_orphans() {
+    let (world, _) = lost().await;
+    audit(&world).await;
+    assert_eq!(world.cx.metrics.orphans.get(), 1);
+    for post in world.cx.shares.posts() {
+        post.begin_leaving();
+        post.leave();
+    }
+    assert_eq!(audit(&world).await, Comparison::default());
+    assert_eq!(world.cx.metrics.orphans.get(), 0);
+}
+
+#[tokio::test(start_paused = true)]
 async fn of_a_share_that_is_not_ours_nothing_is_compared_and_nothing_done() {
     let (world, _) = lost().await;
     let post = Arc::clone(world.cx.shares.post(Share::Clusters(0)));
