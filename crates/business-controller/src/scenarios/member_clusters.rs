@@ -228,8 +228,11 @@ async fn pods_that_are_large_together_keep_nothing_from_being_derived() {
         merge(&mut large, &bulky());
         world.server.put(&format!("/api/v1/namespaces/theirs/pods/x{number}"), &large);
     }
+    world.calls();
     look(&world.cx).await;
     assert_eq!(world.stored(CLUSTER)["status"]["capacity"]["requests.cpu"], "3", "(200 - 99 x 2) x 1.5");
+    let pages = world.calls().into_iter().filter(|call| call == "GET /api/v1/pods").count();
+    assert_eq!(pages, 1, "what nobody reads of them weighs its text alone");
 }
 
 #[tokio::test(start_paused = true)]
