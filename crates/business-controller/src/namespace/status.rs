@@ -23,8 +23,7 @@ use meta::quantity::ResourceList;
 use serde_json::json;
 
 /// Why more is charged than is asked for and in use.
-const COUNTING: &str =
-    "what was in use when it was lowered stays charged until its cluster has counted anew: up to 6 minutes";
+const COUNTING: &str = "what was in use when it was lowered stays charged until its cluster has counted again, which takes some minutes";
 
 /// Writes the status if it says anything new; the object as it is then.
 pub async fn write(

@@ -8,6 +8,7 @@ use crate::fixtures::world::{BINDINGS, NAMESPACE, OBJECT, OTHER_PROJECT, PROJECT
 use crate::fixtures::{CLUSTER_UID, bulky, pending};
 use crate::inventory::Inventory;
 use crate::kinds::{Heard, ObjectKey as _, ProjectKey, RootKey};
+use crate::member::counting::RECOUNT;
 use crate::member::{Member, Reach};
 use crate::member_cluster::kind::{BusinessMemberCluster, MemberClusterView};
 use crate::objects::ObjectKey;
@@ -354,7 +355,7 @@ fn slow_cluster(world: &World) {
     let recorded = MemberClusterView::decode(serde_json::from_value(recorded).unwrap()).unwrap();
     world.cx.objects.member_clusters.seen(recorded, Heard::InList);
     let share = world.cx.shares.post(Share::Clusters(0));
-    let member = Member::new("c2", "cluster-2", server.client_over(&link), share);
+    let member = Member::new("c2", "cluster-2", server.client_over(&link), share, RECOUNT);
     member.take_over(Inventory::default());
     member.set_reach(Reach::Reachable);
     world.cx.members.insert(member);

@@ -5,6 +5,7 @@ use crate::fixtures::server::{CLUSTER, Link, Passage, merge};
 use crate::fixtures::world::{NAMESPACE, QUOTA, World};
 use crate::fixtures::{CLUSTER_UID as UID, NAMESPACE_UID, bulky, pending};
 use crate::kinds::{Heard, ObjectKey as _, RootKey};
+use crate::member::counting::RECOUNT;
 use crate::member::{Member, Reach, session};
 use crate::member_cluster::capacity::{Capacities, look};
 use crate::member_cluster::kind::{BusinessMemberCluster, MemberClusterView};
@@ -238,7 +239,7 @@ async fn pods_that_are_large_together_keep_nothing_from_being_derived() {
 /// Another cluster of which something is derived, over this link.
 fn derives_from(world: &World, link: &Link, name: &str) {
     let post = world.cx.shares.post(Share::Clusters(0));
-    let member = Member::new(name, UID, world.server.client_over(link), post);
+    let member = Member::new(name, UID, world.server.client_over(link), post, RECOUNT);
     member.set_reach(Reach::Reachable);
     world.cx.members.insert(member);
     let mut slow = derives();
@@ -316,7 +317,7 @@ async fn a_cluster_whose_lists_are_not_answered_is_unreachable_and_listed_anew()
     world.server.put("/api/v1/namespaces/kube-system", &json!({ "metadata": { "uid": UID } }));
     link.is(Passage::LosesLists);
     let share = world.cx.shares.post(Share::Clusters(0));
-    let member = Member::new("c1", UID, world.server.client_over(&link), share);
+    let member = Member::new("c1", UID, world.server.client_over(&link), share, RECOUNT);
     let following = tokio::spawn(session::run(Arc::clone(&world.cx), Arc::clone(&member)));
     let until = async |is_so: fn(&Reach) -> bool| {
         let looks = async {
@@ -344,7 +345,7 @@ async fn a_cluster_that_was_restored_without_a_gap_is_listed_anew() {
     world.server.comes_to(5000);
     world.server.put(QUOTA, &quota("9"));
     let share = world.cx.shares.post(Share::Clusters(0));
-    let member = Member::new("c1", UID, world.server.client(), share);
+    let member = Member::new("c1", UID, world.server.client(), share, RECOUNT);
     let following = tokio::spawn(session::run(Arc::clone(&world.cx), Arc::clone(&member)));
     let until = async |is_so: &dyn Fn() -> bool| {
         let looks = async {
@@ -378,7 +379,7 @@ async fn a_cluster_that_answers_and_was_listed_is_reachable_in_whatever_order_th
     link.is(Passage::Cut);
     world.server.intercept(OBJECTS);
     let share = world.cx.shares.post(Share::Clusters(0));
-    let member = Member::new("c1", UID, world.server.client_over(&link), share);
+    let member = Member::new("c1", UID, world.server.client_over(&link), share, RECOUNT);
     let following = tokio::spawn(session::run(Arc::clone(&world.cx), Arc::clone(&member)));
     let until = async |is_so: &dyn Fn() -> bool| {
         let looks = async {
