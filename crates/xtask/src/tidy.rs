@@ -152,7 +152,8 @@ mod tests {
     fn an_entry_without_a_test_and_a_test_that_is_not_there_are_found() {
         let text = "text with `code`\n* **One.**\n  - Enforced by: `not_a_test`\n  - Tests:\n    - a `b.rs`: `c`,\n      `d`\n\
                     * **Two** `x`.\n\ntext\n";
-        let names = |lines: &[&str]| lines.join(" ").split('`').skip(1).step_by(2).collect::<Vec<_>>().join(" ");
+        let names =
+            |lines: &[&str]| lines.join(" ").split('`').skip(1).step_by(2).collect::<Vec<_>>().join(" ");
         let found: Vec<(usize, String)> =
             entries(text).into_iter().map(|(number, lines)| (number, names(&lines))).collect();
         assert_eq!(found, [(2, "b.rs c d".to_owned()), (7, String::new())]);
