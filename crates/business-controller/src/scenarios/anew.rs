@@ -1,5 +1,6 @@
 //! A namespace has gone, and is made anew while something goes wrong. It is the object's, whatever is on record by then.
 
+use crate::error::{CallFailure, Error};
 use crate::fixtures::pending;
 use crate::fixtures::server::Fault;
 use crate::fixtures::world::{NAMESPACE, OBJECT, QUOTA, World};
@@ -108,7 +109,7 @@ async fn its_own_seal_proves_it_where_nobody_heard_that_it_was_made() {
 
 /// Its record was written, and nobody said so.
 #[tokio::test]
-async fn a_record_that_is_not_seen_yet_is_asked_for() {
+async fn a_record_that_is_not_seen_yet_keeps_nothing_from_being_ours() {
     let world = bereft(true).await;
     let before = world.seen();
     world.server.refuse(QUOTAS);
@@ -116,8 +117,8 @@ async fn a_record_that_is_not_seen_yet_is_asked_for() {
     world.server.forget_faults();
     world.sees(&before);
     world.watches();
-    let outcome = world.pass().await.unwrap();
-    assert!(matches!(outcome, PassOutcome::WaitingFor(_)), "it finds itself behind: {outcome:?}");
+    let outcome = world.pass().await.unwrap_err();
+    assert!(matches!(outcome, Error::Api(CallFailure::Conflict(_))), "it is behind: {outcome:?}");
     is_ours(&world);
     world.catches_up();
     assert_eq!(world.pass().await.unwrap(), PassOutcome::Applied);

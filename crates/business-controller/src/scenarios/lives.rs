@@ -358,7 +358,7 @@ async fn a_new_leader_waits_for_what_the_former_one_deletes() {
     assert_eq!(world.stored(OBJECT)["status"]["cachedSpecHard"], json!({ "pods": "3" }));
     assert!(!server.calls().iter().any(|call| call.starts_with("DELETE")), "it was deleted once");
 
-    tokio::time::advance(Duration::from_secs(21)).await;
+    advance(Duration::from_secs(21)).await;
     world.renews(Instant::now());
     assert_eq!(world.pass().await.unwrap(), PassOutcome::Applied);
     assert_eq!(server.find(OBJECT), None, "it goes with its charge");
@@ -377,7 +377,7 @@ async fn gone_is_what_was_looked_at_after_every_write_had_ended() {
     assert!(matches!(world.pass().await.unwrap(), PassOutcome::WaitingFor(_)));
     let said = world.stored(OBJECT)["status"]["conditions"].to_string();
     assert!(said.contains("may still be under way"), "{said}");
-    tokio::time::advance(Duration::from_secs(6)).await;
+    advance(Duration::from_secs(6)).await;
     assert_eq!(world.server.land(), 0, "its deadline has passed");
     world.renews(Instant::now());
     assert_eq!(world.pass().await.unwrap(), PassOutcome::Applied);
@@ -403,7 +403,7 @@ async fn a_not_found_that_the_cluster_has_not_said_frees_no_charge() {
     world.server.fault(Fault::AnswerLost);
     assert!(world.pass().await.is_err());
     world.holds(&world.seen().ending());
-    tokio::time::advance(Duration::from_secs(6)).await;
+    advance(Duration::from_secs(6)).await;
     world.renews(Instant::now());
     world.server.intercept(NAMESPACE);
     let outcome = world.pass().await;

@@ -61,8 +61,8 @@ fn a_quota_limits_where_it_lets_in_no_more_than_is_charged() {
     let lowered = of_acme().asks(&[("pods", "2")]);
     let added = of_acme().asks(&[("pods", "4"), ("cpu", "1")]);
     let quota = |hard: &[(&str, &str)]| ClusterQuota { spec_hard: amounts(hard), ..ClusterQuota::default() };
-    let table: [(&NamespaceView, &[(&str, &str)], bool); 8] = [
-        (&lowered, &[("pods", "2")], true),
+    let table = [
+        (&lowered, &[("pods", "2")] as &[_], true),
         (&lowered, &[("pods", "3")], true),
         (&lowered, &[("pods", "3"), ("secrets", "9")], true),
         (&lowered, &[("pods", "4")], false),
