@@ -87,7 +87,7 @@ fn identity_of(body: &[u8]) -> Bytes {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RingLimits {
     pub(crate) changes: usize,
-    /// What is beyond it is kept for the shortest time only, and of twice as much nothing is kept.
+    /// Beyond it changes are kept for the shortest time only, and never more than twice as much.
     pub(crate) bytes: usize,
     pub(crate) shortest: Duration,
     pub(crate) age: Duration,
