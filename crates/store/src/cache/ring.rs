@@ -206,7 +206,7 @@ mod tests {
             changes,
             bytes: 100_000,
             shortest: Duration::from_secs(15),
-            age: Duration::from_secs(60),
+            age: Duration::from_mins(1),
         };
         let (mut ring, start) = (Ring::new(limits, Revision(0)), Instant::now());
         for second in 1..=seconds {
@@ -242,11 +242,11 @@ mod tests {
             changes: 1000,
             bytes: 100_000,
             shortest: Duration::from_secs(15),
-            age: Duration::from_secs(60),
+            age: Duration::from_mins(1),
         };
         assert!(!limits.is_beyond(20, 200_000, Duration::ZERO));
         assert!(limits.is_beyond(20, 200_001, Duration::ZERO));
-        assert!(!limits.is_beyond(20, 100_000, Duration::from_secs(60)));
+        assert!(!limits.is_beyond(20, 100_000, Duration::from_mins(1)));
         assert!(limits.is_beyond(1, 1, Duration::from_secs(61)));
     }
 }
