@@ -74,7 +74,7 @@ pub mod metrics;
 /// Why a server cannot start.
 pub mod error;
 /// What the store could not do, in the words of the API.
-mod errors;
+mod store_status;
 /// Answers remembered for a while.
 mod cache;
 /// Questions to the core kube-apiserver.

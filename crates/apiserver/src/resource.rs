@@ -99,7 +99,7 @@ impl std::fmt::Debug for ResourceSource {
 
 impl std::fmt::Debug for StoredKind {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Stored")
+        f.debug_struct("StoredKind")
             .field("id", &self.id)
             .field("subresources", &self.subresources)
             .finish_non_exhaustive()

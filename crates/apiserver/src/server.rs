@@ -170,7 +170,7 @@ pub(crate) struct ServerShared<H> {
 
 impl<H> std::fmt::Debug for ServerShared<H> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shared").finish_non_exhaustive()
+        f.debug_struct("ServerShared").finish_non_exhaustive()
     }
 }
 

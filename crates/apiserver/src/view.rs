@@ -1,4 +1,4 @@
-use crate::errors::status_of;
+use crate::store_status::status_of;
 use meta::gvk::GroupResource;
 use meta::object::Object;
 use meta::selector::{FieldSelector, LabelSelector};

@@ -91,7 +91,7 @@ struct BatchEntries<'a> {
     body: Vec<&'a str>,
 }
 
-/// One element of [`Entries`].
+/// One element of [`BatchEntries`].
 struct Row<'a> {
     op: u8,
     key: &'a Key,

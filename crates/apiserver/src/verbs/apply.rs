@@ -5,7 +5,7 @@ use crate::resource::StoredKind;
 use crate::verbs::change::change;
 use crate::verbs::create::{New, insert};
 use crate::verbs::options::{WriteKind, WriteOptions, names_no_revision, resource_version};
-use crate::verbs::owned::{OwnedRights, Resets, writer};
+use crate::verbs::owned::{Resets, Wanted, writer};
 use crate::verbs::update::check_identity;
 use crate::verbs::{Call, nul};
 use axum::body::Body;
@@ -92,7 +92,7 @@ async fn change_live(
         let mut object = merged.map_err(|error| error.status())?;
         decode::apply_defaults(&mut object, &resource.schema);
         check_identity(&resource, &asked.name, &asked.namespace, &mut object)?;
-        Ok(OwnedRights { object, track: false, versioned, warnings: Vec::new() })
+        Ok(Wanted { object, track: false, versioned, warnings: Vec::new() })
     });
     entry.await
 }

@@ -1,15 +1,13 @@
 //! Update, patch and apply are one thing: read, compute, compare and swap, and again when somebody was faster.
 
-use crate::errors::{MODIFIED, status_of};
 use crate::resource::{Resource, StoredKind};
+use crate::store_status::{MODIFIED, status_of};
 use crate::strategy::Strategy;
 use crate::verbs::commit::{
     Live, Warnings, always_conflicts, commit, context, growth_warnings, state, written,
 };
 use crate::verbs::options::{WriteOptions, resource_version};
-use crate::verbs::owned::{
-    OwnedRights, Resets, is_unchanged, is_whole, keep_owned, may_grow, same_spec, writer,
-};
+use crate::verbs::owned::{Resets, Wanted, is_unchanged, is_whole, keep_owned, may_grow, same_spec, writer};
 use crate::verbs::tries::Tries;
 use crate::verbs::{Call, moves, owners, parent};
 use bytes::Bytes;
@@ -50,7 +48,7 @@ pub(crate) async fn change<F>(
     mut compute: F,
 ) -> Result<Entry, Status>
 where
-    F: FnMut(&Object) -> Result<OwnedRights, Status>,
+    F: FnMut(&Object) -> Result<Wanted, Status>,
 {
     let mut tries = Tries::new(options.dry_run);
     loop {
@@ -89,7 +87,7 @@ async fn attempt<F>(
     compute: &mut F,
 ) -> Result<ChangeOutcome, Status>
 where
-    F: FnMut(&Object) -> Result<OwnedRights, Status>,
+    F: FnMut(&Object) -> Result<Wanted, Status>,
 {
     let live = Live::read(call, &call.key(stored), at).await?;
     let wanted = compute(&live.object)?;
@@ -101,7 +99,7 @@ where
 /// What shall become of an object.
 pub(crate) struct Proposal {
     pub(crate) live: Live,
-    pub(crate) wanted: OwnedRights,
+    pub(crate) wanted: Wanted,
     /// Whether what it costs or grants may become more.
     pub(crate) may_grow: bool,
     /// Whether it goes to the namespace that is wanted.
@@ -185,7 +183,7 @@ struct Prepared {
 /// What shall become of an object as it was read.
 struct Wish<'a> {
     live: &'a Object,
-    wanted: OwnedRights,
+    wanted: Wanted,
     moves: bool,
 }
 

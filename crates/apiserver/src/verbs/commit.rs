@@ -1,7 +1,7 @@
 //! What creates, changes and deletes have in common on their way into the store.
 
-use crate::errors::status_of;
 use crate::resource::{Resource, StoredKind};
+use crate::store_status::status_of;
 use crate::strategy::WriteContext;
 use crate::verbs::Call;
 use bytes::Bytes;

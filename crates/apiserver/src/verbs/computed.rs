@@ -1,9 +1,9 @@
 //! Reads of kinds that are made when they are read.
 
 use crate::computed::{Computed, ReadContext, Singleton};
-use crate::errors::status_of;
 use crate::request::Verb;
 use crate::response::list_response;
+use crate::store_status::status_of;
 use crate::verbs::list::{check_fields, freshness};
 use crate::verbs::options::{ListOptions, resource_version};
 use crate::verbs::{Call, body, get};

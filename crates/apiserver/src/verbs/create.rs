@@ -1,7 +1,7 @@
 //! `POST` of a collection.
 
-use crate::errors::status_of;
 use crate::resource::StoredKind;
+use crate::store_status::status_of;
 use crate::verbs::commit::{Warnings, commit, context, growth_warnings, state, written};
 use crate::verbs::options::{WriteKind, WriteOptions, names_no_revision};
 use crate::verbs::owned::{Resets, keep_at_create, writer};

@@ -1,9 +1,9 @@
 //! `POST` of a list, at the collection of all namespaces: all of its objects are created, or none. Each is prepared, admitted and
 //! validated as one that is created alone; the store decides them in one transaction.
 
-use crate::errors::status_of;
 use crate::resource::StoredKind;
 use crate::response::{Offer, Style, document};
+use crate::store_status::status_of;
 use crate::verbs::commit::{Warnings, context, growth_warnings, state};
 use crate::verbs::create::{New, prepare};
 use crate::verbs::options::{WriteKind, WriteOptions};

@@ -1,9 +1,9 @@
 //! `DELETE` of one object: marked while somebody waits for it, removed otherwise.
 
-use crate::errors::status_of;
 use crate::request::Verb;
 use crate::resource::StoredKind;
 use crate::response::{self, PROTOBUF};
+use crate::store_status::status_of;
 use crate::verbs::commit::{Live, Warnings, always_conflicts, commit, context, state, written};
 use crate::verbs::options::{DeleteOptions, Propagation};
 use crate::verbs::owned::is_unchanged;

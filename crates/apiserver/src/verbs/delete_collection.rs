@@ -1,8 +1,8 @@
 //! `DELETE` of a collection: every object's own lifecycle, page by page.
 
-use crate::errors::status_of;
 use crate::resource::StoredKind;
 use crate::response::list_response;
+use crate::store_status::status_of;
 use crate::verbs::Call;
 use crate::verbs::delete::{Removal, read_options, remove};
 use crate::verbs::list::{list_meta, list_query, nothing};

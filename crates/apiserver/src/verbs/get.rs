@@ -1,7 +1,7 @@
 //! `GET` of one object, or of a subresource of it: the same object.
 
-use crate::errors::status_of;
 use crate::resource::StoredKind;
+use crate::store_status::status_of;
 use crate::verbs::Call;
 use crate::verbs::options::resource_version;
 use axum::body::Body;

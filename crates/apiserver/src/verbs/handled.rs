@@ -1,14 +1,14 @@
 //! Subresources that do something of their own.
 
-use crate::errors::status_of;
 use crate::request::Verb;
 use crate::resource::StoredKind;
 use crate::response::{Offer, Style, bytes_response, document};
+use crate::store_status::status_of;
 use crate::subresource::{Action, SubresourceHandler, Text};
 use crate::verbs::change::{ChangeOutcome, Proposal, Written, settle};
 use crate::verbs::commit::{Live, Warnings, always_conflicts, context};
 use crate::verbs::options::{WriteKind, WriteOptions};
-use crate::verbs::owned::OwnedRights;
+use crate::verbs::owned::Wanted;
 use crate::verbs::tries::Tries;
 use crate::verbs::{Call, body};
 use axum::body::Body;
@@ -121,7 +121,7 @@ async fn attempt(call: &Call<'_>, deed: &Deed<'_>, at: At, told: &mut Warnings) 
         return Ok(Done { answer: handled.answer, outcome: ChangeOutcome::Same(live.unchanged()) });
     };
     let note = handler.note(action);
-    let wanted = OwnedRights { object, track: true, versioned: false, warnings: Vec::new() };
+    let wanted = Wanted { object, track: true, versioned: false, warnings: Vec::new() };
     let proposal = Proposal { live, wanted, may_grow: handler.may_grow(), moves: handler.moves(), note };
     let outcome = settle(call, stored, options, proposal, told).await?;
     Ok(Done { answer: handled.answer, outcome })

@@ -1,8 +1,8 @@
 //! `GET` of a collection.
 
-use crate::errors::status_of;
 use crate::resource::StoredKind;
 use crate::response::list_response;
+use crate::store_status::status_of;
 use crate::verbs::Call;
 use crate::verbs::options::{ListOptions, Match, resource_version};
 use axum::body::Body;

@@ -1,8 +1,8 @@
 //! An object goes to another namespace: what there is to see to beside what every change of it is checked for.
 
-use crate::errors::status_of;
 use crate::request::{ResourceRequest, Verb};
 use crate::resource::ResourceSource;
+use crate::store_status::status_of;
 use crate::verbs::{Call, owners};
 use meta::field::{FieldError, FieldErrors, Path};
 use meta::object::Object;

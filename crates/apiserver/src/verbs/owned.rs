@@ -15,7 +15,7 @@ const MANAGED_FIELDS: &[&str] = &["metadata", "managedFields"];
 const BESIDE_SPEC: [&[&str]; 4] = [&["apiVersion"], &["kind"], &["metadata"], &["status"]];
 
 /// What a request wants the object to be.
-pub(crate) struct OwnedRights {
+pub(crate) struct Wanted {
     /// The whole object as the client means it.
     pub(crate) object: Object,
     /// Whether field owners still have to be found out.
@@ -35,8 +35,8 @@ pub(crate) fn is_whole(stored: &StoredKind, part: Part) -> bool {
 }
 
 /// Keeps of the written object only what this endpoint owns; the rest is taken from the live one.
-pub(crate) fn keep_owned(stored: &StoredKind, part: Part, live: &Object, wanted: OwnedRights) -> Object {
-    let OwnedRights { object: mut new, track, .. } = wanted;
+pub(crate) fn keep_owned(stored: &StoredKind, part: Part, live: &Object, wanted: Wanted) -> Object {
+    let Wanted { object: mut new, track, .. } = wanted;
     match subresource(stored, part) {
         Some(Subresource { kind: SubresourceKind::Writes(writes), .. }) => {
             let mut kept = live.clone();

@@ -1,7 +1,7 @@
 //! What an object lies below decides before the object itself is looked at.
 
-use crate::errors::status_of;
 use crate::resource::StoredKind;
+use crate::store_status::status_of;
 use crate::verbs::Call;
 use meta::object::Object;
 use meta::status::Status;

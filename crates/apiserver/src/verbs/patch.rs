@@ -5,7 +5,7 @@ use crate::resource::{Resource, StoredKind};
 use crate::verbs::apply::apply;
 use crate::verbs::change::change;
 use crate::verbs::options::{WriteKind, WriteOptions, names_no_revision};
-use crate::verbs::owned::OwnedRights;
+use crate::verbs::owned::Wanted;
 use crate::verbs::update::check_identity;
 use crate::verbs::{Call, body, nul};
 use axum::body::Body;
@@ -58,7 +58,7 @@ pub(crate) async fn patch(
         let Resource { gvk, schema, .. } = &*resource;
         let (mut object, warnings) = patched(kind, gvk, schema, live, &bytes, options.validation)?;
         check_identity(&resource, &name, &namespace, &mut object)?;
-        Ok(OwnedRights { object, track: true, versioned, warnings })
+        Ok(Wanted { object, track: true, versioned, warnings })
     });
     let entry = entry.await?;
     call.respond(StatusCode::OK, &entry)

@@ -3,7 +3,7 @@
 use crate::resource::{Resource, StoredKind};
 use crate::verbs::change::{change, needs_revision};
 use crate::verbs::options::{WriteKind, WriteOptions, names_no_revision};
-use crate::verbs::owned::OwnedRights;
+use crate::verbs::owned::Wanted;
 use crate::verbs::{Call, body};
 use axum::body::Body;
 use http::{Response, StatusCode};
@@ -42,7 +42,7 @@ pub(crate) async fn update(
         if unversioned && !stored.strategy.allows_unconditional_update() {
             return Err(needs_revision(&resource, live));
         }
-        Ok(OwnedRights { object: given.clone(), track: true, versioned: !unversioned, warnings: Vec::new() })
+        Ok(Wanted { object: given.clone(), track: true, versioned: !unversioned, warnings: Vec::new() })
     });
     let entry = entry.await?;
     call.respond(StatusCode::OK, &entry)

@@ -2,10 +2,10 @@
 
 mod frames;
 
-use crate::errors::{status_of, watch_expired};
 use crate::resource::StoredKind;
 use crate::response::{Media, body_response};
 use crate::server::CLIENT_WAIT;
+use crate::store_status::{status_of, watch_expired};
 use crate::tenure::Lost;
 use crate::verbs::Call;
 use crate::verbs::list::selection;
