@@ -187,8 +187,8 @@ impl Tail {
         let looked = tokio::time::Instant::now();
         let mut next_look = looked + self.patience();
         let handover = &self.cache.handover;
-        while !handover.was_asked() && tokio::time::Instant::now() < next_look {
-            if handover.has_heard() || !self.take_over() {
+        while !handover.take_ask() && tokio::time::Instant::now() < next_look {
+            if handover.take_news() || !self.take_over() {
                 next_look = next_look.min(looked + LOOK_PAUSE);
             }
             if tokio::time::timeout_at(next_look, handover.woken()).await.is_err() {

@@ -149,13 +149,13 @@ impl Handover {
         self.wake.notify_one();
     }
 
-    /// Whether somebody has asked for a look since the last time.
-    pub(crate) fn was_asked(&self) -> bool {
+    /// Takes the request for a look, if there is one.
+    pub(crate) fn take_ask(&self) -> bool {
         self.look.swap(false, Ordering::SeqCst)
     }
 
-    /// Whether others have written since the last time.
-    pub(crate) fn has_heard(&self) -> bool {
+    /// Takes the news that others have written, if there is any.
+    pub(crate) fn take_news(&self) -> bool {
         self.news.swap(false, Ordering::SeqCst)
     }
 
