@@ -185,18 +185,6 @@ impl Tracker<'_> {
         self.finish(live, result, managers)
     }
 
-    /// What a manager set by its last apply: the configuration that would leave its fields as they are.
-    /// `None` if it never applied.
-    pub fn extract(&self, object: &Object, manager: &str, subresource: &str) -> Option<Object> {
-        let managers = Managers::decode(object.get(&MANAGED_FIELDS)).ok()?;
-        let identity = ManagerIdentity::new(manager, true, "", subresource);
-        let fields = managers.get(&identity)?.fields.leaves();
-        let mut map = contents::only(object.as_map(), self.schema, &fields).ok()?;
-        map.insert("apiVersion".to_owned(), Value::String(self.kind.api_version()));
-        map.insert("kind".to_owned(), Value::String(self.kind.kind.clone()));
-        Object::new(Value::Object(map)).ok()
-    }
-
     /// An object of the kind that holds nothing.
     fn empty(&self) -> Map<String, Value> {
         let mut map = Map::new();

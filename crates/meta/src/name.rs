@@ -102,18 +102,6 @@ pub fn label_value(value: &str) -> Vec<String> {
     wrong
 }
 
-/// A name that can stand in a URL's path.
-pub fn path_segment(value: &str) -> Vec<String> {
-    if matches!(value, "." | "..") {
-        return vec![format!("may not be '{value}'")];
-    }
-    ["/", "%"]
-        .into_iter()
-        .filter(|text| value.contains(text))
-        .map(|text| format!("may not contain '{text}'"))
-        .collect()
-}
-
 /// A name from `generateName` and random characters of [`GENERATED_ALPHABET`].
 pub fn generated(base: &str, random: &str) -> String {
     let end = base.floor_char_boundary(GENERATED_BASE_BYTES_MAX);
@@ -201,13 +189,6 @@ mod tests {
         assert!(label_value("").is_empty() && label_value("a.B_c-1").is_empty());
         assert_eq!(label_value("a/b"), [LABEL_VALUE]);
         assert_eq!(label_value(&"a".repeat(64)), ["must be no more than 63 bytes"]);
-    }
-
-    #[test]
-    fn path_segments_cannot_leave_their_place() {
-        assert!(path_segment("a:b").is_empty());
-        assert_eq!(path_segment(".."), ["may not be '..'"]);
-        assert_eq!(path_segment("a/%"), ["may not contain '/'", "may not contain '%'"]);
     }
 
     #[test]

@@ -153,6 +153,7 @@ impl Cache {
     }
 
     /// Why the database does not answer, if it does not.
+    #[cfg(feature = "testing")]
     pub fn database_trouble(&self) -> Option<Arc<str>> {
         self.0.progress.borrow().trouble.clone()
     }

@@ -17,11 +17,6 @@ pub fn prune_and_check(value: &mut Value, schema: &Schema) -> Result<Vec<String>
     Ok(unknown)
 }
 
-/// The error for a body that is no object at all.
-pub(super) fn not_an_object(value: &Value, schema: &Schema) -> DecodeError {
-    ShapePath { above: None, step: PathStep::Root, owner: "" }.wrong_type(value, schema)
-}
-
 /// Where the walk is; printed only when something is wrong.
 #[derive(Clone, Copy)]
 struct ShapePath<'a> {

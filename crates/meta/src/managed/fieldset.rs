@@ -201,14 +201,6 @@ impl FieldSet {
         left
     }
 
-    /// What is neither in the other nor below something in the other.
-    #[must_use]
-    pub fn recursive_difference(&self, other: &Self) -> Self {
-        let mut left = self.clone();
-        left.remove_below(other);
-        left
-    }
-
     /// Takes out what is in the other.
     pub fn remove(&mut self, other: &Self) {
         if other.is_empty() {
@@ -253,17 +245,6 @@ impl FieldSet {
             Some(known) => (known.member || !node.member) && node.below.is_subset(&known.below),
             None => false,
         })
-    }
-
-    /// Only the paths that have no other path of the set below them.
-    #[must_use]
-    pub fn leaves(&self) -> Self {
-        let leaf = |node: &Node| Node {
-            element: node.element.clone(),
-            member: node.member && node.below.is_empty(),
-            below: node.below.leaves(),
-        };
-        Self(self.0.iter().map(leaf).collect())
     }
 
     /// The same set, in which every declared field that leads to a path is itself a member.

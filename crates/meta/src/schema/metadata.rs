@@ -126,11 +126,6 @@ impl Schema {
             _ => None,
         }
     }
-
-    /// The shape at a path of field names; lists are passed through to their items.
-    pub fn lookup(&self, path: &[&str]) -> Option<&Self> {
-        path.iter().try_fold(self, |schema, name| schema.items().unwrap_or(schema).field(name))
-    }
 }
 
 fn owner_reference() -> Schema {
