@@ -6,7 +6,6 @@ mod charge;
 mod rows;
 
 use crate::model::{Before, Change, NewState, Write};
-use crate::pending::Pending;
 use crate::scopes::Standings;
 use crate::{Error, Key, Revision, connect, functions};
 pub(crate) use charge::{Quota, asked};
@@ -120,10 +119,12 @@ pub(crate) struct BatchAnswer {
 crate::row::columns!(BatchAnswer { base, outcome, detail });
 
 impl<'a> Batch<'a> {
-    pub(crate) fn new(writes: &'a [Pending], standings: &Standings) -> Result<Self, Error> {
+    pub(crate) fn new(
+        writes: impl IntoIterator<Item = &'a Write>,
+        standings: &Standings,
+    ) -> Result<Self, Error> {
         let mut batch = Self { entries: BatchEntries::default(), quota: Quota::new() };
-        for pending in writes {
-            let write = &pending.write;
+        for write in writes {
             batch.entries.push(write)?;
             if charge::concerns_ledger(write, standings) {
                 let entry = i32::try_from(batch.entries.op.len()).unwrap_or(i32::MAX);
@@ -192,9 +193,7 @@ impl<'a> Batch<'a> {
             Ok(_) => Err(Error::Corrupt("a rehearsal was not taken back".to_owned()).into()),
         }
     }
-}
 
-impl Batch<'_> {
     /// Makes all writes or none, in one statement. The outcomes say which were refused.
     pub(crate) async fn together(
         &self,

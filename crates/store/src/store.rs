@@ -197,7 +197,7 @@ impl Store {
         drop(self.room.enter(access, &self.cache.0, &write).await?);
         let rules = Rules { notify: false, ..self.config.rules(Uuid::new_v4(), &self.standings) };
         // No write has to have room for what opens a connection.
-        Box::pin(rehearse(self.url(), &rules, write)).await.map(|_revision| ())
+        Box::pin(rehearse(self.url(), &rules, &write)).await.map(|_revision| ())
     }
 
     /// Makes all of these writes, each to another key, or none of them; with `dry_run` none in any case. The answer to each,
@@ -219,7 +219,8 @@ impl Store {
         let together = if dry_run { Together::Rehearse } else { Together::Make };
         let rules = Rules { notify: !dry_run, ..self.config.rules(Uuid::new_v4(), &self.standings) };
         let (cache, database) = (&self.cache.0, &self.database);
-        let answers = Box::pin(write_together(self.url(), cache, database, &rules, writes, together)).await?;
+        let answers =
+            Box::pin(write_together(self.url(), cache, database, &rules, &writes, together)).await?;
         if dry_run || answers.iter().any(Result::is_err) {
             return Ok(answers);
         }

@@ -4,11 +4,8 @@ use crate::batch::{Batch, BatchAnswer, Rules, Unapplied};
 use crate::cache::inner::CacheInner;
 use crate::connect::{self, StatementFailure};
 use crate::model::Write;
-use crate::pending::Pending;
 use crate::{Error, Revision};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::Semaphore;
 
 /// Such batches of a process at once: each has a connection of its own.
 const TOGETHER_MAX: usize = 2;
@@ -31,16 +28,11 @@ pub(crate) async fn write_together(
     cache: &CacheInner,
     database: &DatabaseState,
     rules: &Rules,
-    writes: Vec<Write>,
+    writes: &[Write],
     together: Together,
 ) -> Result<Vec<Result<Revision, Error>>, Error> {
     let _place = PLACES.acquire().await.map_err(|closed| Error::Unavailable(closed.to_string()))?;
-    let pending = |write| {
-        let (reply, _nobody) = oneshot::channel();
-        Pending { write, taken: Arc::new(AtomicBool::new(true)), reply }
-    };
-    let writes: Vec<Pending> = writes.into_iter().map(pending).collect();
-    let batch = Batch::new(&writes, &rules.standings)?;
+    let batch = Batch::new(writes, &rules.standings)?;
     let mut connection =
         connect::connect(url, "store batch").await.map_err(|error| connect::unavailable(&error))?;
     // As the writer, whose own connection may still be with the server before: what it compares next is its own affair.
@@ -54,11 +46,7 @@ pub(crate) async fn write_together(
         }
     };
     let answer = answered(tokio::time::timeout(CALL_DEADLINE, call).await)?;
-    Ok(writes
-        .iter()
-        .enumerate()
-        .map(|(place, pending)| outcome::of(&pending.write, &answer, place))
-        .collect())
+    Ok(outcome::of_all(writes, &answer))
 }
 
 /// Without an answer nobody knows whether they were made.
