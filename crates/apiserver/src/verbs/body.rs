@@ -1,6 +1,7 @@
 //! Request bodies: their size, their media type, and how they become objects.
 
 use crate::pace;
+use crate::resource::Resource;
 use crate::response::PROTOBUF;
 use crate::verbs::nul;
 use axum::body::Body;
@@ -107,6 +108,27 @@ pub(crate) fn decode(
 pub(crate) fn set_kind(object: &mut Object, kind: &GroupVersionKind) {
     object.set(&["apiVersion"], Value::from(kind.api_version()));
     object.set(&["kind"], Value::from(kind.kind.as_str()));
+}
+
+/// Writes the namespace of the URL, which a body may leave out; an object of cluster scope has none.
+pub(crate) fn set_namespace(
+    resource: &Resource,
+    url_namespace: &str,
+    object: &mut Object,
+) -> Result<(), Status> {
+    let path = ["metadata", "namespace"];
+    if !resource.namespaced {
+        object.remove(&path);
+        return Ok(());
+    }
+    let given = object.namespace();
+    if !given.is_empty() && given != url_namespace {
+        return Err(Status::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ));
+    }
+    object.set(&path, Value::from(url_namespace));
+    Ok(())
 }
 
 fn unreadable(gvk: &GroupVersionKind, error: &DecodeError) -> Status {

@@ -4,7 +4,7 @@ use crate::resource::{Resource, StoredKind};
 use crate::store_status::{MODIFIED, status_of};
 use crate::strategy::Strategy;
 use crate::verbs::commit::{
-    Live, Warnings, always_conflicts, commit, context, growth_warnings, state, written,
+    Live, Warnings, always_conflicts, commit, context, growth_warnings, state, taken, written,
 };
 use crate::verbs::options::{WriteOptions, resource_version};
 use crate::verbs::owned::{Resets, Wanted, is_unchanged, is_whole, keep_owned, may_grow, same_spec, writer};
@@ -165,7 +165,7 @@ pub(crate) async fn settle(
             Ok(ChangeOutcome::Refused(strategy.refusal(&cx, &object, &violations)))
         }
         Err(Error::AlreadyExists { deleting }) if moves => {
-            Ok(ChangeOutcome::Refused(moves::taken(call, &at, deleting).await))
+            Ok(ChangeOutcome::Refused(taken(call, &at, deleting).await))
         }
         Err(error) => {
             Ok(ChangeOutcome::Refused(status_of(&error, &call.resource.group_resource(), &call.asked.name)))

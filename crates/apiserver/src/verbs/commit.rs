@@ -111,6 +111,12 @@ pub(crate) fn always_conflicts(resource: &Resource, name: &str) -> Status {
     status_of(&Error::Conflict, &resource.group_resource(), name)
 }
 
+/// The answer when the name is taken. Only who sees the object that has it is told that it is being deleted.
+pub(crate) async fn taken(call: &Call<'_>, key: &Key, deleting: bool) -> Status {
+    let seen = deleting && call.api.store.get(&call.cx.access, key, At::Latest).await.is_ok();
+    status_of(&Error::AlreadyExists { deleting: seen }, &call.resource.group_resource(), &key.name)
+}
+
 /// The object as it was written, to answer with.
 pub(crate) fn written(key: &Key, uid: Uuid, revision: Revision, body: Bytes) -> Entry {
     Entry { key: key.clone(), uid, revision, body, attributes: Attributes::default() }

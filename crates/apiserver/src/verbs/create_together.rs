@@ -4,8 +4,8 @@
 use crate::resource::StoredKind;
 use crate::response::{Offer, Style, document};
 use crate::store_status::status_of;
-use crate::verbs::commit::{Warnings, context, growth_warnings, state};
-use crate::verbs::create::{New, prepare};
+use crate::verbs::commit::{Warnings, context};
+use crate::verbs::create::{New, ready};
 use crate::verbs::options::{WriteKind, WriteOptions};
 use crate::verbs::{Call, body, parent};
 use axum::body::Body;
@@ -16,9 +16,8 @@ use meta::status::{Status, StatusCause};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use store::model::{Change, Write};
+use store::model::Write;
 use store::{Error, Key, Visibility};
-use uuid::Uuid;
 
 /// Objects of one list.
 const ITEMS_MAX: usize = 1000;
@@ -115,18 +114,12 @@ async fn one(
     let decoded =
         body::decode(text.as_bytes(), Media::Json, &resource.gvk, &resource.schema, options.validation)?;
     parent::check(call, stored, None, &decoded.object).await?;
-    let (uid, mut told) = (Uuid::new_v4(), Warnings::default());
+    let mut told = Warnings::default();
     let new = New { object: decoded.object, track: true };
-    let mut object = prepare(call, stored, new, options, uid, &mut told).await?;
-    let now = call.now();
-    let extra = stored.strategy.extra_right(&context(call, options.dry_run, false, &now), None, &object);
-    let growth = call.growth(extra, object.name()).await?;
-    let change = Change::Create(state(stored, &mut object)?);
+    let (object, write) = ready(call, stored, new, options, &mut told).await?;
     let mut warnings = decoded.warnings;
     warnings.extend(told.of_accepted());
-    warnings.extend(growth_warnings(stored, &change));
-    let key = Key::new(stored.id, object.namespace(), object.name());
-    Ok(Ready { object, write: Write { key, uid, change, growth, hold: None }, warnings })
+    Ok(Ready { object, write, warnings })
 }
 
 /// Has the store decide all of them, unless one is refused already.

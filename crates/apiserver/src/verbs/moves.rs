@@ -2,13 +2,12 @@
 
 use crate::request::{ResourceRequest, Verb};
 use crate::resource::ResourceSource;
-use crate::store_status::status_of;
 use crate::verbs::{Call, owners};
 use meta::field::{FieldError, FieldErrors, Path};
 use meta::object::Object;
 use meta::status::Status;
 use store::read::At;
-use store::{Entry, Error, Key};
+use store::{Entry, Key};
 
 /// Where the object will lie.
 pub(crate) fn to(from: &Key, object: &Object) -> Key {
@@ -73,10 +72,4 @@ async fn dependent(call: &Call<'_>, live: &Object) -> Result<Option<String>, Sta
         }
     }
     Ok(None)
-}
-
-/// The answer when the name is taken there. In which state that one is, is for who sees it.
-pub(crate) async fn taken(call: &Call<'_>, at: &Key, deleting: bool) -> Status {
-    let seen = deleting && call.api.store.get(&call.cx.access, at, At::Latest).await.is_ok();
-    status_of(&Error::AlreadyExists { deleting: seen }, &call.resource.group_resource(), &at.name)
 }
