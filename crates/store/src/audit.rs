@@ -155,9 +155,9 @@ impl Store {
                 connection.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await?;
             let survey = Survey::take(&mut snapshot, accounts, self.standings()).await?;
             snapshot.rollback().await?;
-            Ok(survey)
+            Ok::<_, sqlx::Error>(survey)
         };
-        taking.await.map_err(|error: sqlx::Error| unavailable(&error))
+        taking.await.map_err(unavailable)
     }
 }
 

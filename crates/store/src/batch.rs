@@ -65,11 +65,7 @@ const REHEARSED: &str = "SB003";
 
 /// Whether a call failed because a row was not as its write says, or the writes do not fit whole.
 pub(crate) fn is_mistaken(error: &sqlx::Error) -> bool {
-    is(error, MISTAKEN) || is(error, UNIQUE_VIOLATION)
-}
-
-fn is(error: &sqlx::Error, code: &str) -> bool {
-    connect::sqlstate(error).is_some_and(|told| told == code)
+    connect::has_code(error, MISTAKEN) || connect::has_code(error, UNIQUE_VIOLATION)
 }
 
 /// One change of one row of `objects` each. A move is two: what leaves, and right behind it what arrives.
@@ -188,7 +184,7 @@ impl<'a> Batch<'a> {
         rules: &Rules,
     ) -> Result<BatchAnswer, Unapplied> {
         match self.call(connection, rules, 1, Look::Rehearse).await {
-            Err(Unapplied::Database(error)) if is(&error, REHEARSED) => rehearsed(&error),
+            Err(Unapplied::Database(error)) if connect::has_code(&error, REHEARSED) => rehearsed(&error),
             Err(error) => Err(error),
             Ok(_) => Err(Error::Corrupt("a rehearsal was not taken back".to_owned()).into()),
         }
@@ -201,7 +197,7 @@ impl<'a> Batch<'a> {
         rules: &Rules,
     ) -> Result<BatchAnswer, Unapplied> {
         match self.call(connection, rules, 1, Look::Together).await {
-            Err(Unapplied::Database(error)) if is(&error, REHEARSED) => rehearsed(&error),
+            Err(Unapplied::Database(error)) if connect::has_code(&error, REHEARSED) => rehearsed(&error),
             answer => answer,
         }
     }

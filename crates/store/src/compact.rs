@@ -5,6 +5,7 @@
 //! recognizes its history by.
 
 use crate::cache::inner::CacheInner;
+use crate::connect;
 use crate::model::Revision;
 use crate::tail::sql::{self, Arg};
 use std::collections::VecDeque;
@@ -155,9 +156,7 @@ async fn run_one(
         let mut connection = cache.authority().acquire().await?;
         sql::rows(&mut connection, cache.config.prepared, statement, args).await
     };
-    tokio::time::timeout(STATEMENT_DEADLINE, work)
-        .await
-        .unwrap_or(Err(sqlx::Error::Io(std::io::ErrorKind::TimedOut.into())))
+    connect::within(STATEMENT_DEADLINE, work).await
 }
 
 #[cfg(test)]

@@ -37,7 +37,15 @@ pub async fn connect(url: &str, task: &str) -> Result<PgConnection, sqlx::Error>
         sqlx::raw_sql(SESSION).execute(&mut connection).await?;
         Ok(connection)
     };
-    tokio::time::timeout(CONNECT_TIMEOUT, opening)
+    within(CONNECT_TIMEOUT, opening).await
+}
+
+/// The result of some work. When it takes longer than this, that is an error of the connection.
+pub(crate) async fn within<T>(
+    deadline: Duration,
+    work: impl Future<Output = Result<T, sqlx::Error>>,
+) -> Result<T, sqlx::Error> {
+    tokio::time::timeout(deadline, work)
         .await
         .unwrap_or_else(|_elapsed| Err(sqlx::Error::Io(std::io::ErrorKind::TimedOut.into())))
 }
@@ -55,6 +63,11 @@ pub(crate) async fn in_time<T>(
 /// The code of an error that PostgreSQL has told.
 pub(crate) fn sqlstate(error: &sqlx::Error) -> Option<Cow<'_, str>> {
     error.as_database_error().and_then(DatabaseError::code)
+}
+
+/// Whether PostgreSQL has told an error by this code.
+pub(crate) fn has_code(error: &sqlx::Error, code: &str) -> bool {
+    sqlstate(error).is_some_and(|told| told == code)
 }
 
 /// What a failed statement means for what it was to do.
@@ -104,9 +117,10 @@ impl StatementFailure {
 }
 
 /// The error of a read, or of a write that was rolled back.
-pub(crate) fn unavailable(error: &sqlx::Error) -> Error {
-    match error {
-        sqlx::Error::Database(_) => StatementFailure::of(error).into_error(),
+#[expect(clippy::needless_pass_by_value, reason = "the shape that map_err wants")]
+pub(crate) fn unavailable(error: sqlx::Error) -> Error {
+    match &error {
+        sqlx::Error::Database(_) => StatementFailure::of(&error).into_error(),
         sqlx::Error::ColumnDecode { .. } | sqlx::Error::Decode(_) => Error::Corrupt(error.to_string()),
         _ => Error::Unavailable(error.to_string()),
     }

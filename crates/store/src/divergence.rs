@@ -216,15 +216,15 @@ impl Store {
         let epoch: Uuid = sqlx::query_scalar("SELECT epoch FROM rev WHERE id = 1")
             .fetch_one(&mut connection)
             .await
-            .map_err(|error| unavailable(&error))?;
+            .map_err(unavailable)?;
         // Where another one has moved the epoch meanwhile, that is as good.
         declare_after(&self.cache().0, &mut connection, Revision::default(), epoch)
             .await
-            .map_err(|error| unavailable(&error))?;
+            .map_err(unavailable)?;
         let revision: i64 = sqlx::query_scalar("SELECT v FROM rev WHERE id = 1")
             .fetch_one(&mut connection)
             .await
-            .map_err(|error| unavailable(&error))?;
+            .map_err(unavailable)?;
         let revision = sql::as_revision(revision);
         tracing::warn!(actor = access.actor(), %revision, "the database was restored: a new epoch begins");
         Ok(revision)

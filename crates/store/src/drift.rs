@@ -84,9 +84,8 @@ type Parts = BTreeMap<String, String>;
 
 /// Compares the schema with this version's; `None` for a schema of another version, which is judged by its own programs.
 pub(crate) async fn differences(url: &str) -> Result<Option<Vec<SchemaDifference>>, Error> {
-    let mut connection =
-        connect::connect(url, "schema").await.map_err(|error| connect::unavailable(&error))?;
-    let compared = compare(&mut connection).await.map_err(|error| connect::unavailable(&error));
+    let mut connection = connect::connect(url, "schema").await.map_err(connect::unavailable)?;
+    let compared = compare(&mut connection).await.map_err(connect::unavailable);
     migrate::close(connection).await;
     compared
 }

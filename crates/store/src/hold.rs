@@ -2,7 +2,7 @@
 //! they are written off.
 
 use crate::audit::operator;
-use crate::connect::{self, sqlstate, unavailable};
+use crate::connect::{self, has_code, unavailable};
 use crate::divergence::DIVERGED;
 use crate::import::{IMPORTED, IMPORTING};
 use crate::store::Store;
@@ -105,7 +105,7 @@ impl Store {
                (SELECT count(*) AS rows, coalesce(max(created)::text, '') AS newest FROM holds) h \
              WHERE r.id = 1 AND c.id = 1";
         let (held, reason, epoch, compacted, rows, newest): (bool, String, Uuid, i64, i64, String) =
-            sqlx::query_as(query).fetch_one(&mut connection).await.map_err(|error| unavailable(&error))?;
+            sqlx::query_as(query).fetch_one(&mut connection).await.map_err(unavailable)?;
         let since = Revision(u64::try_from(compacted).unwrap_or_default());
         let growth = held.then_some(GrowthHold { reason, epoch, since });
         Ok(Held { growth, amounts: (rows, newest) })
@@ -123,7 +123,7 @@ impl Store {
             .bind(&hold.reason)
             .execute(&mut connection)
             .await
-            .map_err(|error| unavailable(&error))?;
+            .map_err(unavailable)?;
         let released = done.rows_affected() == 1;
         if released {
             tracing::warn!(actor = access.actor(), reason = hold.reason, "growth goes on");
@@ -149,7 +149,7 @@ impl Store {
             .bind(IMPORTING)
             .execute(&mut self.operate().await?)
             .await
-            .map_err(|error| unavailable(&error))?;
+            .map_err(unavailable)?;
         let held = done.rows_affected() == 1;
         if held {
             tracing::warn!(actor = access.actor(), reason = &*reason, "growth is held");
@@ -171,7 +171,7 @@ impl Store {
             .bind(IMPORTING)
             .fetch_optional(&mut self.operate().await?)
             .await
-            .map_err(|error| unavailable(&error))?;
+            .map_err(unavailable)?;
         let left = left.ok_or(Error::Importing)?;
         let left = (!left.is_empty()).then_some(left);
         tracing::warn!(actor = access.actor(), left, "growth is held by no operator any more");
@@ -188,7 +188,7 @@ impl Store {
             .bind(scope.map(|scope| &scope.name))
             .fetch_all(&mut self.operate().await?)
             .await
-            .map_err(|error| unavailable(&error))?;
+            .map_err(unavailable)?;
         let mut holds: BTreeMap<Uuid, Hold> = BTreeMap::new();
         let mut order = Vec::new();
         for row in stored {
@@ -210,7 +210,7 @@ impl Store {
             .bind(uid)
             .fetch_one(&mut self.operate().await?)
             .await
-            .map_err(|error| unavailable(&error))?;
+            .map_err(unavailable)?;
         tracing::warn!(actor = access.actor(), %uid, rows, "wrote a hold off");
         if rows == 0 { Err(Error::NotFound) } else { Ok(()) }
     }
@@ -250,16 +250,16 @@ impl Store {
             .bind(amounts)
             .fetch_one(&mut self.operate().await?)
             .await
-            .map_err(|error| match sqlstate(&error).as_deref() {
-                Some("23505") => Error::AlreadyExists { deleting: false },
-                Some(UNDER_IMPORT) => Error::Importing,
-                _ => unavailable(&error),
+            .map_err(|error| match error {
+                error if has_code(&error, "23505") => Error::AlreadyExists { deleting: false },
+                error if has_code(&error, UNDER_IMPORT) => Error::Importing,
+                error => unavailable(error),
             })?;
         if found { Ok(()) } else { Err(Error::NotFound) }
     }
 
     pub(crate) async fn operate(&self) -> Result<PgConnection, Error> {
-        connect::connect(self.url(), "store operator").await.map_err(|error| unavailable(&error))
+        connect::connect(self.url(), "store operator").await.map_err(unavailable)
     }
 }
 

@@ -2,7 +2,7 @@
 //! both sides were compared.
 
 use crate::audit::operator;
-use crate::connect::{sqlstate, unavailable};
+use crate::connect::{has_code, unavailable};
 use crate::model::{Key, KindId, NewState};
 use crate::repair::Changes;
 use crate::store::Store;
@@ -55,7 +55,7 @@ impl Store {
         sqlx::query("SELECT v FROM rev WHERE id = 1 FOR SHARE")
             .execute(&mut self.operate().await?)
             .await
-            .map_err(|error| unavailable(&error))?;
+            .map_err(unavailable)?;
         Ok(())
     }
 
@@ -63,10 +63,8 @@ impl Store {
     pub async fn present(&self, access: &Access) -> Result<Vec<Present>, Error> {
         operator(access)?;
         let query = "SELECT kind, namespace, name, uid, body FROM objects ORDER BY kind, namespace, name";
-        let stored: Vec<ImportedRow> = sqlx::query_as(query)
-            .fetch_all(&mut self.operate().await?)
-            .await
-            .map_err(|error| unavailable(&error))?;
+        let stored: Vec<ImportedRow> =
+            sqlx::query_as(query).fetch_all(&mut self.operate().await?).await.map_err(unavailable)?;
         let present = stored.into_iter().map(|ImportedRow { kind, namespace, name, uid, body }| Present {
             key: Key::new(KindId(kind), &namespace, &name),
             uid,
@@ -85,7 +83,7 @@ impl Store {
             .bind(IMPORTED)
             .execute(&mut self.operate().await?)
             .await
-            .map_err(|error| unavailable(&error))?;
+            .map_err(unavailable)?;
         Ok(done.rows_affected() == 1)
     }
 
@@ -93,13 +91,10 @@ impl Store {
     /// What is above a limit afterwards has a ceiling. [`Error::AlreadyExists`] when a key or a place is taken.
     pub async fn import(&self, access: &Access, objects: &[Imported]) -> Result<(), Error> {
         operator(access)?;
-        let held =
-            insert(self, &mut self.operate().await?, objects).await.map_err(|error| {
-                match sqlstate(&error).as_deref() {
-                    Some("23505") => Error::AlreadyExists { deleting: false },
-                    _ => unavailable(&error),
-                }
-            })?;
+        let held = insert(self, &mut self.operate().await?, objects).await.map_err(|error| match error {
+            error if has_code(&error, "23505") => Error::AlreadyExists { deleting: false },
+            error => unavailable(error),
+        })?;
         if held {
             tracing::info!(actor = access.actor(), objects = objects.len(), "imported");
             return Ok(());
@@ -114,11 +109,7 @@ impl Store {
         let query = "WITH moved AS ( \
                UPDATE rev SET epoch = gen_random_uuid(), held = true, held_reason = $1 WHERE id = 1 RETURNING v) \
              UPDATE compaction SET compacted = greatest(compacted, moved.v) FROM moved WHERE compaction.id = 1";
-        sqlx::query(query)
-            .bind(IMPORTED)
-            .execute(&mut self.operate().await?)
-            .await
-            .map_err(|error| unavailable(&error))?;
+        sqlx::query(query).bind(IMPORTED).execute(&mut self.operate().await?).await.map_err(unavailable)?;
         tracing::warn!(actor = access.actor(), "the import is whole; growth waits for the audit");
         Ok(())
     }

@@ -71,12 +71,12 @@ pub(crate) fn encoding_trouble(encoding: &str) -> Option<String> {
 
 /// Whether this server and this database can have the schema at all.
 async fn suits(connection: &mut PgConnection) -> Result<(), Error> {
-    let version = server_version(connection).await.map_err(|error| connect::unavailable(&error))?;
+    let version = server_version(connection).await.map_err(connect::unavailable)?;
     if version < SERVER_VERSION_MIN {
         let (own, least) = (ServerVersion(version), ServerVersion(SERVER_VERSION_MIN));
         return Err(Error::Schema(format!("PostgreSQL {own} is too old: {least} is needed")));
     }
-    let encoding = encoding(connection).await.map_err(|error| connect::unavailable(&error))?;
+    let encoding = encoding(connection).await.map_err(connect::unavailable)?;
     encoding_trouble(&encoding).map_or(Ok(()), |trouble| Err(Error::Schema(trouble)))
 }
 
@@ -93,24 +93,19 @@ pub(crate) const FORMER: &str = "former";
 /// Brings the schema to what a former release needs: its tables, and its functions under names of their own.
 #[cfg(feature = "testing")]
 pub(crate) async fn migrate_to_former(url: &str) -> Result<(), Error> {
-    let mut connection =
-        connect::connect(url, "migrate").await.map_err(|error| connect::unavailable(&error))?;
+    let mut connection = connect::connect(url, "migrate").await.map_err(connect::unavailable)?;
     MIGRATIONS.run(&mut connection).await.map_err(|error| told(error, &MIGRATIONS))?;
     let installed = functions::install_as(&mut connection, FORMER).await;
     close(connection).await;
-    installed.map_err(|error| connect::unavailable(&error))
+    installed.map_err(connect::unavailable)
 }
 
 async fn run(migrations: &Migrator, url: &str) -> Result<(), Error> {
     let deadline = Instant::now() + LOCK_DEADLINE;
     let mut backoff = Backoff::new(RETRY_FLOOR, RETRY_CEILING);
     loop {
-        let mut connection =
-            connect::connect(url, "migrate").await.map_err(|error| connect::unavailable(&error))?;
-        sqlx::raw_sql(SESSION)
-            .execute(&mut connection)
-            .await
-            .map_err(|error| connect::unavailable(&error))?;
+        let mut connection = connect::connect(url, "migrate").await.map_err(connect::unavailable)?;
+        sqlx::raw_sql(SESSION).execute(&mut connection).await.map_err(connect::unavailable)?;
         suits(&mut connection).await?;
         let migrated = match migrations.run_direct(None, &mut connection, false).await {
             Err(MigrateError::VersionMissing(newer)) if newer > newest(migrations) => {
@@ -140,7 +135,7 @@ fn is_locked_out(error: &MigrateError) -> bool {
     let (MigrateError::Execute(cause) | MigrateError::ExecuteMigration(cause, _)) = error else {
         return false;
     };
-    connect::sqlstate(cause).is_some_and(|code| code == "55P03")
+    connect::has_code(cause, "55P03")
 }
 
 fn told(error: MigrateError, migrations: &Migrator) -> Error {
@@ -163,23 +158,20 @@ fn newest(migrations: &Migrator) -> i64 {
 
 /// Whether the schema is at this version or a later one.
 pub(crate) async fn schema_ready(url: &str) -> Result<bool, Error> {
-    let mut connection =
-        connect::connect(url, "schema").await.map_err(|error| connect::unavailable(&error))?;
+    let mut connection = connect::connect(url, "schema").await.map_err(connect::unavailable)?;
     let wanted = newest(&MIGRATIONS);
     let exists: bool = sqlx::query_scalar("SELECT to_regclass('_sqlx_migrations') IS NOT NULL")
         .fetch_one(&mut connection)
         .await
-        .map_err(|error| connect::unavailable(&error))?;
+        .map_err(connect::unavailable)?;
     let ready = if exists {
         let applied: Option<i64> =
             sqlx::query_scalar("SELECT max(version) FROM _sqlx_migrations WHERE success")
                 .fetch_one(&mut connection)
                 .await
-                .map_err(|error| connect::unavailable(&error))?;
+                .map_err(connect::unavailable)?;
         applied.is_some_and(|applied| applied >= wanted)
-            && functions::are_installed(&mut connection)
-                .await
-                .map_err(|error| connect::unavailable(&error))?
+            && functions::are_installed(&mut connection).await.map_err(connect::unavailable)?
     } else {
         false
     };

@@ -74,10 +74,9 @@ impl Store {
         let differences: Vec<_> =
             std::mem::take(&mut survey.report.differences).into_iter().filter(about).collect();
         let changes = Changes::of(&survey, &differences, repair);
-        let mut connection =
-            connect::connect(self.url(), "store repair").await.map_err(|error| unavailable(&error))?;
+        let mut connection = connect::connect(self.url(), "store repair").await.map_err(unavailable)?;
         let made = changes.make(&mut connection, self.standings(), survey.repairs).await;
-        Ok(made.map_err(|error| unavailable(&error))?.then_some(differences))
+        Ok(made.map_err(unavailable)?.then_some(differences))
     }
 
     /// Brings the columns of an object's row to what its body says. True when something was wrong.
@@ -88,8 +87,7 @@ impl Store {
         key: &Key,
     ) -> Result<bool, Error> {
         operator(access)?;
-        let mut connection =
-            connect::connect(self.url(), "store repair").await.map_err(|error| unavailable(&error))?;
+        let mut connection = connect::connect(self.url(), "store repair").await.map_err(unavailable)?;
         let query = format!("{OBJECT_COLUMNS} WHERE kind = $1 AND namespace = $2 AND name = $3");
         let stored: Option<ObjectRow> = sqlx::query_as(AssertSqlSafe(query))
             .bind(key.kind.0)
@@ -97,7 +95,7 @@ impl Store {
             .bind(&*key.name)
             .fetch_optional(&mut connection)
             .await
-            .map_err(|error| unavailable(&error))?;
+            .map_err(unavailable)?;
         let stored = stored.ok_or(Error::NotFound)?;
         let account = accounts.account(key.kind, stored.body()).map_err(Error::Corrupt)?;
         let Some(account) = account.filter(|account| !stored.wrong_columns(account).is_empty()) else {
@@ -120,7 +118,7 @@ impl Store {
             .bind(body)
             .execute(&mut connection)
             .await
-            .map_err(|error| unavailable(&error))?;
+            .map_err(unavailable)?;
         Ok(true)
     }
 }

@@ -1,7 +1,7 @@
 //! LISTEN, which makes changes arrive sooner than the next look would find them. Nothing depends on it.
 
 use crate::cache::inner::CacheInner;
-use crate::connect::NOTIFY_CHANNEL;
+use crate::connect::{NOTIFY_CHANNEL, within};
 use crate::model::Revision;
 use runtime::Backoff;
 use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
@@ -53,9 +53,7 @@ async fn listen(cache: &CacheInner, pool: &sqlx::PgPool, backoff: &mut Backoff) 
                 }
             }
             // Nothing happens, or nobody is there any more.
-            Err(_) => tokio::time::timeout(ANSWER, listener.listen(NOTIFY_CHANNEL))
-                .await
-                .unwrap_or(Err(sqlx::Error::Io(std::io::ErrorKind::TimedOut.into())))?,
+            Err(_) => within(ANSWER, listener.listen(NOTIFY_CHANNEL)).await?,
         }
         backoff.reset();
         cache.handover.hear();

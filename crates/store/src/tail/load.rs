@@ -4,6 +4,7 @@ use super::session;
 use super::sql::{self, stream};
 use crate::cache::inner::CacheInner;
 use crate::cache::state::{CacheState, Event, Loading, Snapshot};
+use crate::connect;
 use crate::model::Revision;
 use futures_util::TryStreamExt;
 use futures_util::stream::BoxStream;
@@ -96,8 +97,5 @@ async fn past(
 }
 
 async fn next(rows: &mut BoxStream<'_, Result<PgRow, sqlx::Error>>) -> Result<Option<PgRow>, sqlx::Error> {
-    match tokio::time::timeout(SILENCE, rows.try_next()).await {
-        Ok(row) => row,
-        Err(_) => Err(sqlx::Error::Io(std::io::ErrorKind::TimedOut.into())),
-    }
+    connect::within(SILENCE, rows.try_next()).await
 }

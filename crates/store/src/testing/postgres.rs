@@ -309,7 +309,7 @@ impl Database {
 
     /// A connection of the test's own.
     pub async fn connect(&self) -> Result<PgConnection, Error> {
-        connect::connect(&self.url, "test").await.map_err(|error| connect::unavailable(&error))
+        connect::connect(&self.url, "test").await.map_err(connect::unavailable)
     }
 
     /// Waits until commits wait for a standby, as `synchronous_standby_names` says: it is in force once the server's checkpointer

@@ -15,8 +15,7 @@ static REHEARSALS: Semaphore = Semaphore::const_new(REHEARSALS_MAX);
 pub(crate) async fn rehearse(url: &str, rules: &Rules, write: &Write) -> Result<Revision, Error> {
     let _place = REHEARSALS.acquire().await.map_err(|closed| Error::Unavailable(closed.to_string()))?;
     let batch = Batch::new([write], &rules.standings)?;
-    let mut connection =
-        connect::connect(url, "store rehearsal").await.map_err(|error| connect::unavailable(&error))?;
+    let mut connection = connect::connect(url, "store rehearsal").await.map_err(connect::unavailable)?;
     let called = tokio::time::timeout(CALL_DEADLINE, batch.rehearse(&mut connection, rules)).await;
     let called = called.map_err(|_elapsed| Error::Unavailable("PostgreSQL does not answer".to_owned()))?;
     let answer = called.map_err(|unapplied| match unapplied {

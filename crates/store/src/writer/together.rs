@@ -33,8 +33,7 @@ pub(crate) async fn write_together(
 ) -> Result<Vec<Result<Revision, Error>>, Error> {
     let _place = PLACES.acquire().await.map_err(|closed| Error::Unavailable(closed.to_string()))?;
     let batch = Batch::new(writes, &rules.standings)?;
-    let mut connection =
-        connect::connect(url, "store batch").await.map_err(|error| connect::unavailable(&error))?;
+    let mut connection = connect::connect(url, "store batch").await.map_err(connect::unavailable)?;
     // As the writer, whose own connection may still be with the server before: what it compares next is its own affair.
     let last = database.server();
     let recognized = recognize(cache, last.as_ref(), &mut connection);
