@@ -101,9 +101,8 @@ pub enum Admits {
 
 /// Decides whether a request may go on, and what it sees: masters, paths open to all, the program's own rules,
 /// documents open to everybody who is known, and SubjectAccessReview.
-#[derive(Debug)]
 pub struct Authorization {
-    policy: PolicyBox,
+    policy: Arc<dyn Policy>,
     reviews: Option<Reviews>,
     operator: RequestInfo,
     ordinary: OrdinaryPeople,
@@ -131,12 +130,9 @@ pub struct Demand {
     pub sees: bool,
 }
 
-#[derive(Clone)]
-struct PolicyBox(Arc<dyn Policy>);
-
-impl std::fmt::Debug for PolicyBox {
+impl std::fmt::Debug for Authorization {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Policy")
+        f.debug_struct("Authorization").finish_non_exhaustive()
     }
 }
 
@@ -152,7 +148,7 @@ impl Authorization {
         };
         let reviews = kube.map(Reviews::new);
         Self {
-            policy: PolicyBox(policy),
+            policy,
             reviews,
             operator: operator.into(),
             ordinary: OrdinaryPeople::default(),
@@ -180,7 +176,7 @@ impl Authorization {
         if caller.in_group(MASTERS) {
             return Ok(());
         }
-        match self.policy.0.judge(caller, &attributes.info, false).verdict {
+        match self.policy.judge(caller, &attributes.info, false).verdict {
             AuthzVerdict::Deny(reason) => Err(forbidden(attributes, &reason)),
             AuthzVerdict::Later(status) => Err(*status),
             AuthzVerdict::Allow | AuthzVerdict::NoOpinion => self.reviewed(attributes).await,
@@ -200,7 +196,7 @@ impl Authorization {
 
     /// See [`Policy::changes`].
     pub(crate) fn changes(&self, caller: &Caller) -> Option<watch::Receiver<u64>> {
-        self.policy.0.changes(caller)
+        self.policy.changes(caller)
     }
 
     async fn check(&self, demand: &Demand, verdict: AuthzVerdict) -> Result<(), Status> {
@@ -264,9 +260,9 @@ impl Authorizer for Authorization {
 
     async fn decide(&self, demand: &Demand) -> Result<(Arc<str>, Visibility), Status> {
         let Attributes { caller, info } = &demand.attributes;
-        let judge = |operator| self.policy.0.judge(caller, info, operator);
+        let judge = |operator| self.policy.judge(caller, info, operator);
         let mut ruling = judge(false);
-        if let Some(caught_up) = self.policy.0.catch_up(caller, info, &ruling) {
+        if let Some(caught_up) = self.policy.catch_up(caller, info, &ruling) {
             caught_up.await;
             ruling = judge(false);
         }

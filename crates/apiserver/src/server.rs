@@ -132,7 +132,6 @@ impl<H> std::fmt::Debug for Parts<H> {
 }
 
 /// An API server that is ready to listen.
-#[derive(Debug)]
 pub struct Server<H> {
     shared: Arc<ServerShared<H>>,
     certificate: Arc<ServingCertificate>,
@@ -141,14 +140,12 @@ pub struct Server<H> {
     side: Option<(SideDoor, Arc<ServingCertificate>)>,
     trust: Arc<TrustStore>,
     issuers: Arc<TokenIssuers>,
-    kube: KubeBox,
+    kube: Option<kube::Client>,
 }
 
-struct KubeBox(Option<kube::Client>);
-
-impl std::fmt::Debug for KubeBox {
+impl<H> std::fmt::Debug for Server<H> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(if self.0.is_some() { "Client" } else { "None" })
+        f.debug_struct("Server").finish_non_exhaustive()
     }
 }
 
@@ -227,8 +224,8 @@ impl<H: Handler> Server<H> {
             draining: parts.draining,
             settings,
         };
-        let (shared, kube) = (Arc::new(shared), KubeBox(parts.kube));
-        Ok(Self { shared, certificate, routes, side: None, trust, issuers, kube })
+        let shared = Arc::new(shared);
+        Ok(Self { shared, certificate, routes, side: None, trust, issuers, kube: parts.kube })
     }
 
     /// The same, with another way in.
@@ -250,7 +247,7 @@ impl<H: Handler> Server<H> {
         tasks.spawn("serving certificate", Arc::clone(&self.certificate).follow(every));
         tasks.spawn("trusted CAs", Arc::clone(&self.trust).follow_files(every));
         tasks.spawn("issuers of tokens", self.issuers.follow(every));
-        if let Some(client) = self.kube.0 {
+        if let Some(client) = self.kube {
             tasks.spawn("extension-apiserver-authentication", self.trust.follow_config_map(client));
         }
         let front = Socket {

@@ -74,8 +74,9 @@ impl Tracer {
         }
         let (above, state) = parent.map_or((0, String::new()), |parent| (parent.span, parent.state));
         let trace = Arc::new(Trace { id, state, spans: Mutex::default() });
+        let sending = Sending { trace: Arc::clone(&trace), kept: chosen, sampler: Arc::clone(sampler) };
         let span = Span::begin(Current { trace, above }, String::new(), SpanKind::Server);
-        Some(Root { span: Some(span), kept: chosen, sampler: Arc::clone(sampler) })
+        Some(Root { span, sending })
     }
 }
 
@@ -183,7 +184,15 @@ enum SpanKind {
 /// The root of a request's trace. Its end sends the trace, or forgets it.
 #[derive(Debug)]
 pub struct Root {
-    span: Option<Span>,
+    /// Before `sending`: a field is dropped before those below it, and the trace is sent with its root.
+    span: Span,
+    sending: Sending,
+}
+
+/// Sends a trace, or forgets it, when it is dropped.
+#[derive(Debug)]
+struct Sending {
+    trace: Arc<Trace>,
     kept: bool,
     sampler: Arc<Sampler>,
 }
@@ -191,62 +200,50 @@ pub struct Root {
 impl Root {
     /// Where the request's own future belongs.
     pub fn at(&self) -> At {
-        At(self.span.as_ref().map(Span::current))
+        At(self.span.current())
     }
 
     /// Says that who asks may decide what is traced: a trace that was only asked for is kept.
     pub fn trust(&mut self) {
-        self.kept = true;
+        self.sending.kept = true;
     }
 
     /// Names the span.
     pub fn name(&mut self, name: String) {
-        if let Some(span) = &mut self.span {
-            span.record.name = name;
-        }
+        self.span.record.name = name;
     }
 
     /// Adds what is known of it.
     pub fn set(&mut self, key: &'static str, value: impl Into<Value>) {
-        if let Some(span) = &mut self.span {
-            span.record.attributes.push((key, value.into()));
-        }
+        self.span.record.attributes.push((key, value.into()));
     }
 
     /// Says that it failed.
     pub fn failed(&mut self) {
-        if let Some(span) = &mut self.span {
-            span.record.failed = true;
-        }
+        self.span.record.failed = true;
     }
 
     /// The trace's id as 32 hexadecimal digits.
     pub fn trace_id(&self) -> String {
-        self.span.as_ref().map(|span| format!("{:032x}", span.trace.id)).unwrap_or_default()
+        format!("{:032x}", self.span.trace.id)
     }
 }
 
 /// A place in a trace.
 #[derive(Clone, Debug)]
-pub struct At(Option<Current>);
+pub struct At(Current);
 
 impl At {
     /// Runs a future there: its parts are found by [`span`].
     pub async fn run<F: Future>(self, future: F) -> F::Output {
-        match self.0 {
-            Some(current) => CURRENT.scope(current, future).await,
-            None => future.await,
-        }
+        CURRENT.scope(self.0, future).await
     }
 }
 
-impl Drop for Root {
+impl Drop for Sending {
     fn drop(&mut self) {
-        let Some(span) = self.span.take() else { return };
-        let trace = Arc::clone(&span.trace);
-        drop(span);
         if self.kept {
-            let spans = std::mem::take(&mut *trace.spans.lock().unwrap_or_else(PoisonError::into_inner));
+            let spans = std::mem::take(&mut *self.trace.spans.lock().unwrap_or_else(PoisonError::into_inner));
             self.sampler.exporter.send(spans);
         }
     }

@@ -53,7 +53,7 @@ pub(crate) async fn watch(call: &mut Call<'_>, stored: &StoredKind) -> Result<Re
     let body = match opened {
         Ok(watch) => {
             let end = Instant::now() + life(options.timeout_seconds);
-            let bookmarks = options.bookmarks.then_some(Bookmarks { next: Some(Instant::now()), end });
+            let bookmarks = options.bookmarks.then_some(Bookmarks { next: Some(Instant::now()) });
             let draining = call.api.draining.clone();
             let lost = call.cx.tenure.take().map(|tenure| tenure.lost().boxed());
             let initial = matches!(from, WatchFrom::State(_));
@@ -116,7 +116,6 @@ async fn lost(lost: &mut Option<BoxFuture<'static, Lost>>) -> Lost {
 /// When bookmarks are due.
 struct Bookmarks {
     next: Option<Instant>,
-    end: Instant,
 }
 
 struct Stream {
@@ -243,7 +242,7 @@ impl Stream {
     /// About every minute, and shortly before the end.
     fn schedule_bookmark(&mut self) {
         let Some(bookmarks) = &mut self.bookmarks else { return };
-        let Some(last) = bookmarks.end.checked_sub(LAST_BOOKMARK) else { return };
+        let Some(last) = self.end.checked_sub(LAST_BOOKMARK) else { return };
         let now = Instant::now();
         let regular = now + BOOKMARK_INTERVAL.mul_f64(0.75 + rand::random::<f64>() / 2.0);
         bookmarks.next = (now < last).then(|| regular.min(last));
