@@ -1,14 +1,17 @@
 //! The functions of `sql/`, each under a name that its text decides: those of another release lie beside them, so that
 //! both write at the same time.
 
+use meta::quantity::Quantity;
 use sha2::{Digest as _, Sha256};
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 use std::sync::LazyLock;
 
 /// Digits of the texts' hash in a name.
 const DIGITS: usize = 12;
+/// Scopes above an entry.
+const ANCESTORS_MAX: usize = 100;
 
-const TEXTS: [&str; 6] = [
+const FILES: [&str; 6] = [
     include_str!("../sql/settle_excess.sql"),
     include_str!("../sql/decide_each.sql"),
     include_str!("../sql/apply_batch.sql"),
@@ -25,6 +28,12 @@ const NAMES: [&str; 7] = [
     "repair_ledger",
     "import_objects",
 ];
+
+/// The texts with the constants that several of them have, but still without the functions' names.
+static TEXTS: LazyLock<[String; 6]> = LazyLock::new(|| {
+    let (amount, ancestors) = (Quantity::MAX.nanos_text(), ANCESTORS_MAX.to_string());
+    FILES.map(|text| text.replace("{amount_max}", &amount).replace("{ancestors_max}", &ancestors))
+});
 
 static SUFFIX: LazyLock<String> = LazyLock::new(|| {
     let hash = Sha256::digest(TEXTS.concat().as_bytes());
@@ -62,8 +71,8 @@ pub(crate) async fn make(connection: &mut PgConnection) -> Result<(), sqlx::Erro
 
 /// Installs the functions under another suffix.
 pub(crate) async fn install_as(connection: &mut PgConnection, suffix: &str) -> Result<(), sqlx::Error> {
-    for text in TEXTS {
-        let named = NAMES.iter().fold(text.to_owned(), |text, name| {
+    for text in &*TEXTS {
+        let named = NAMES.iter().fold(text.clone(), |text, name| {
             text.replace(&format!("{{{name}}}"), &format!("{name}_{suffix}"))
         });
         sqlx::raw_sql(AssertSqlSafe(named)).execute(&mut *connection).await?;
