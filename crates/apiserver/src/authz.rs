@@ -17,6 +17,8 @@ mod review;
 mod operators;
 /// Who was no operator.
 mod ordinary;
+/// What both remember people in.
+mod recent;
 
 use operators::KnownOperators;
 use ordinary::OrdinaryPeople;
