@@ -36,9 +36,9 @@ static TEXTS: LazyLock<[String; 6]> = LazyLock::new(|| {
 });
 
 static SUFFIX: LazyLock<String> = LazyLock::new(|| {
-    let hash = Sha256::digest(TEXTS.concat().as_bytes());
-    let digit = |half: u8| char::from_digit(u32::from(half), 16).unwrap_or('0');
-    hash.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).take(DIGITS).collect()
+    let mut hash = hex::encode(Sha256::digest(TEXTS.concat()));
+    hash.truncate(DIGITS);
+    hash
 });
 
 /// The names of this release's functions.

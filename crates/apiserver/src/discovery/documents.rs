@@ -10,7 +10,6 @@ use meta::gvk::GroupVersionKind;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256, Sha512};
 use std::collections::BTreeMap;
-use std::fmt::Write;
 use std::sync::Arc;
 
 /// A document with its `ETag`.
@@ -25,11 +24,7 @@ pub(super) struct Document {
 impl Document {
     fn new(json: impl Into<Bytes>) -> Self {
         let json = json.into();
-        let digest = Sha512::digest(&json);
-        let mut hash = String::with_capacity(128);
-        for byte in digest {
-            let _written = write!(hash, "{byte:02X}");
-        }
+        let hash = hex::encode_upper(Sha512::digest(&json));
         let etag = format!("\"{hash}\"");
         Self { json, hash, etag }
     }
