@@ -117,12 +117,12 @@ impl Room {
     /// Room for what a write adds, until the answer is dropped or the cache has what was written. Who sees everything is not
     /// limited, and neither is a write that its author cannot help: a status, a deletion. Nobody is refused for what is gone: where
     /// there seems to be no room, the cache is brought up to date first.
-    pub(crate) async fn enter(
+    pub(crate) async fn reserve(
         &self,
         access: &Access,
         cache: &CacheInner,
         write: &Write,
-    ) -> Result<Option<Coming>, Error> {
+    ) -> Result<Option<Reservation>, Error> {
         let is_limited = !matches!(access.visibility(), Visibility::Everything)
             && write.growth != Growth::Refused
             && !write.change.state().account.tenant.is_empty()
@@ -130,8 +130,8 @@ impl Room {
         if !is_limited {
             return Ok(None);
         }
-        if let Ok(coming) = self.find(cache, write) {
-            return Ok(coming);
+        if let Ok(reservation) = self.find(cache, write) {
+            return Ok(reservation);
         }
         cache.reach(At::Latest).await?;
         self.find(cache, write).inspect_err(|error| {
@@ -141,7 +141,7 @@ impl Room {
         })
     }
 
-    fn find(&self, cache: &CacheInner, write: &Write) -> Result<Option<Coming>, Error> {
+    fn find(&self, cache: &CacheInner, write: &Write) -> Result<Option<Reservation>, Error> {
         let tenant = &*write.change.state().account.tenant;
         // Locked before the cache is read: nothing passes from here to there in between.
         let mut unseen = lock(&self.unseen);
@@ -163,7 +163,7 @@ impl Room {
         }
         unseen.of_tenants.add(tenant, more);
         let added = Some(Added { tenant: Box::from(tenant), more });
-        Ok(Some(Coming { all: Arc::clone(&self.unseen), added }))
+        Ok(Some(Reservation { all: Arc::clone(&self.unseen), added }))
     }
 
     /// Whoever is full can still take finalizers away, which may write more names of managers than it takes away.
@@ -212,16 +212,16 @@ impl Unseen {
     }
 }
 
-/// Room that a write takes.
+/// Room that a write takes. Without a commit it is given back.
 #[derive(Debug)]
-pub(crate) struct Coming {
+pub(crate) struct Reservation {
     all: Arc<Mutex<Unseen>>,
     added: Option<Added>,
 }
 
-impl Coming {
-    /// It was written: the cache counts it from this revision on.
-    pub(crate) fn made(mut self, revision: Revision) {
+impl Reservation {
+    /// The write was made: the cache counts it from this revision on.
+    pub(crate) fn commit(mut self, revision: Revision) {
         if let Some(added) = self.added.take() {
             let mut unseen = lock(&self.all);
             if let Some(other) = unseen.made.insert(revision, added) {
@@ -231,7 +231,7 @@ impl Coming {
     }
 }
 
-impl Drop for Coming {
+impl Drop for Reservation {
     fn drop(&mut self) {
         if let Some(added) = self.added.take() {
             lock(&self.all).of_tenants.take(&added.tenant, added.more);

@@ -176,13 +176,13 @@ impl Store {
             return Err(Error::NotFound);
         }
         admitted(&write)?;
-        let room = self.room.enter(access, &self.cache.0, &write).await?;
+        let reservation = self.room.reserve(access, &self.cache.0, &write).await?;
         if let Some(reason) = self.database.silence() {
             return Err(Error::Unavailable(reason));
         }
         let revision = runtime::trace::span("store write", self.writer.write(write)).await?;
-        if let Some(room) = room {
-            room.made(revision);
+        if let Some(reservation) = reservation {
+            reservation.commit(revision);
         }
         self.cache.saw(revision);
         Ok(revision)
@@ -194,7 +194,7 @@ impl Store {
             return Err(Error::NotFound);
         }
         admitted(&write)?;
-        drop(self.room.enter(access, &self.cache.0, &write).await?);
+        drop(self.room.reserve(access, &self.cache.0, &write).await?);
         let rules = Rules { notify: false, ..self.config.rules(Uuid::new_v4(), &self.standings) };
         // No write has to have room for what opens a connection.
         Box::pin(rehearse(self.url(), &rules, &write)).await.map(|_revision| ())
@@ -208,13 +208,13 @@ impl Store {
         writes: Vec<Write>,
         dry_run: bool,
     ) -> Result<Vec<Result<Revision, Error>>, Error> {
-        let mut rooms = Vec::with_capacity(writes.len());
+        let mut reservations = Vec::with_capacity(writes.len());
         for write in &writes {
             if !visible(access, write) {
                 return Err(Error::NotFound);
             }
             admitted(write)?;
-            rooms.push(self.room.enter(access, &self.cache.0, write).await?);
+            reservations.push(self.room.reserve(access, &self.cache.0, write).await?);
         }
         let together = if dry_run { Together::Rehearse } else { Together::Make };
         let rules = Rules { notify: !dry_run, ..self.config.rules(Uuid::new_v4(), &self.standings) };
@@ -224,9 +224,9 @@ impl Store {
         if dry_run || answers.iter().any(Result::is_err) {
             return Ok(answers);
         }
-        for (room, made) in rooms.into_iter().zip(&answers) {
-            if let (Some(room), Ok(revision)) = (room, made) {
-                room.made(*revision);
+        for (reservation, answer) in reservations.into_iter().zip(&answers) {
+            if let (Some(reservation), Ok(revision)) = (reservation, answer) {
+                reservation.commit(*revision);
             }
         }
         if let Some(Ok(last)) = answers.last() {
@@ -293,9 +293,9 @@ impl Store {
     }
 }
 
-/// Nothing but a write that was admitted to it may grow anything, and never one of an object that is being deleted. Such a one does not
-/// move, either, and who moves becomes no other kind. That the state before is the true one is found out by the
-/// compare-and-swap.
+/// Only a write with `growth` may raise a charge or a grant, and never on an object that is being deleted. An object that
+/// is being deleted cannot move, and a move keeps the kind. Whether the state before is the true one is for the
+/// compare-and-swap to find out.
 fn admitted(write: &Write) -> Result<(), Error> {
     let may_grow = write.growth.is_some() && !write.change.state().account.deleting;
     let ends =

@@ -383,14 +383,15 @@ impl Tail {
         self.apply(events, revision);
         self.cache.metrics.looks.inc();
         let counter = if standby { counter.map(|head| head.revision) } else { Some(head.revision) };
-        let served = self.pay(revision, counter, ticket);
+        let served = self.settle_tickets(revision, counter, ticket);
         self.confirm(revision, counter, began);
         self.publish(head, revision, served);
         Ok(if full && revision > last { Next::Again } else { Next::Wait })
     }
 
-    /// Where the primary is, if a standby is read and does not tell: for readers who came since it was asked last, or when
-    /// nothing is known that is still to come, or that tells for how long.
+    /// Asks the primary for its newest revision, when a standby is read. Not needed while a newer revision is known that
+    /// the cache has yet to reach, all readers so far are answered or owed an answer, and the cache's age is being measured
+    /// (`goal`).
     async fn ask_primary(
         &self,
         session: &mut Session,
@@ -412,17 +413,17 @@ impl Tail {
         Ok(head)
     }
 
-    /// Readers up to which ticket are answered now. The cache is not always where the database was when `ticket` was the
-    /// newest, at `counter`: who asked first is answered when it is.
-    fn pay(&mut self, revision: Revision, counter: Option<Revision>, ticket: u64) -> Option<u64> {
+    /// The newest ticket whose readers can be answered: the cache has reached the revision that the database had when the
+    /// ticket was the newest. If it has not, the oldest such pair waits in `owed`.
+    fn settle_tickets(&mut self, revision: Revision, counter: Option<Revision>, ticket: u64) -> Option<u64> {
         let asked = counter.map(|counter| (counter, ticket));
         let reached = |&(goal, _): &(Revision, u64)| revision >= goal;
-        let paid = asked.filter(reached).or(self.owed.filter(reached));
-        match paid {
-            Some((_, paid)) => self.owed = asked.filter(|(_, ticket)| *ticket > paid),
+        let settled = asked.filter(reached).or(self.owed.filter(reached));
+        match settled {
+            Some((_, settled)) => self.owed = asked.filter(|(_, ticket)| *ticket > settled),
             None => self.owed = self.owed.or(asked),
         }
-        paid.map(|(_, ticket)| ticket)
+        settled.map(|(_, ticket)| ticket)
     }
 
     /// How old the cache may be now. Where writes go on it is never where the database is, so one goal is kept until it is

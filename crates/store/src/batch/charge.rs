@@ -126,7 +126,8 @@ impl<'a> Quota<'a> {
         let raised = Grants::raised(grants(before), grants(after)).filter(bound).collect();
         let pricing = Pricing { standings, within, raised };
         let (scope, effect) = self.charge(before, after, &pricing)?;
-        // Who neither stands for the scope nor pays anybody says what there is: what is taken of it is growth elsewhere.
+        // An object that neither stands for a scope nor pays one is a source of capacity: raising its grants is not
+        // growth; using them is.
         let is_source = own == 0 && payer(after).is_none();
         let raises = !is_source && Grants::more(grants(before), grants(after));
         // With the object that stands for a scope all its rows go, unless the scope is there without it.

@@ -44,8 +44,8 @@ impl Session {
         Ok(Some(in_time(head(cache, primary)).await?))
     }
 
-    /// Makes sure that what is taken over of a standby that stands there is the primary's history. Once it has an event that the
-    /// primary has made since, it is known to follow.
+    /// Checks that the standby's history up to `read` is the primary's, before its events are taken over. Once the standby
+    /// has an event that the primary made after the first check, it is known to follow.
     pub(super) async fn prove(&mut self, cache: &CacheInner, read: Head) -> Result<(), TailError> {
         if self.follows {
             return Ok(());

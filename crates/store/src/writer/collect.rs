@@ -8,8 +8,8 @@ use tokio::sync::mpsc;
 const BATCH_WRITES_MAX: usize = 512;
 /// Bytes of bodies in a batch at most, unless its first write alone is larger.
 const BATCH_BYTES_MAX: usize = 4 << 20;
-/// How long a small batch waits for the callers that were just answered: they may come back. Without that they are
-/// two halves, each of which waits for the other's commit and then for its own.
+/// How long a small batch waits for the callers that were just answered: they may come back. Otherwise the callers fall
+/// into two groups whose batches alternate, and each caller waits for two commits.
 const LINGER_MAX: Duration = Duration::from_micros(500);
 /// A batch of so many waits for nobody: its callers are worked for while the other half's batch is in the database.
 const LINGER_WRITES_MAX: usize = 24;

@@ -34,7 +34,8 @@ pub(crate) async fn write_together(
     let _place = PLACES.acquire().await.map_err(|closed| Error::Unavailable(closed.to_string()))?;
     let batch = Batch::new(writes, &rules.standings)?;
     let mut connection = connect::connect(url, "store batch").await.map_err(connect::unavailable)?;
-    // As the writer, whose own connection may still be with the server before: what it compares next is its own affair.
+    // The same check that the writer makes. The writer's own connection may still be to the previous server; it checks
+    // for itself.
     let last = database.server();
     let recognized = recognize(cache, last.as_ref(), &mut connection);
     connect::in_time(CALL_DEADLINE, recognized).await.map_err(Error::Unavailable)?;
