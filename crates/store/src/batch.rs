@@ -1,4 +1,5 @@
-//! A batch of writes as the arrays of `apply_batch` (see `sql/`): what many writes touch is named once.
+//! A batch of writes as the arrays of `apply_batch` (see `sql/`): a scope, row or place that many writes touch is
+//! named once.
 
 /// What the writes do to quota.
 mod charge;
@@ -34,10 +35,11 @@ pub(crate) struct Rules {
     pub(crate) writer: Uuid,
     pub(crate) standings: Standings,
     pub(crate) children_max: i64,
-    /// Batches that look first after one that was wrong about a row.
+    /// How many batches look first after one that was wrong about a row.
     pub(crate) wary_batches: u32,
     pub(crate) notify: bool,
-    /// The next transaction may run in another session: nothing is prepared, and nothing of the session relied on.
+    /// The next transaction may run in another session: nothing is prepared, and no state of the session is relied
+    /// on.
     pub(crate) pooled: bool,
 }
 
@@ -49,15 +51,15 @@ pub(crate) enum Look {
     /// Nothing: the rows are taken to be as the writes say. If one is not, the call fails with [`MISTAKEN`], and
     /// nothing is done.
     Never,
-    /// As at first, and then everything is taken back.
+    /// As [`Self::First`], and then everything is rolled back.
     Rehearse,
-    /// As at first, and everything is taken back when a write is refused.
+    /// As [`Self::First`], but everything is rolled back when a write is refused.
     Together,
 }
 
 /// The error of a batch of [`Look::Never`] that was wrong about a row.
 const MISTAKEN: &str = "SB002";
-/// The same about a row that is to be new.
+/// The same when the row was to be new.
 const UNIQUE_VIOLATION: &str = "23505";
 
 /// How a rehearsal ends.
@@ -68,7 +70,8 @@ pub(crate) fn is_mistaken(error: &sqlx::Error) -> bool {
     connect::has_code(error, MISTAKEN) || connect::has_code(error, UNIQUE_VIOLATION)
 }
 
-/// One change of one row of `objects` each. A move is two: what leaves, and right behind it what arrives.
+/// One entry for each change of a row of `objects`. A move has two: the deletion at the old key, and right behind it
+/// the row at the new one.
 #[derive(Debug, Default)]
 struct BatchEntries<'a> {
     op: Vec<i8>,
@@ -104,7 +107,7 @@ pub(crate) struct Batch<'a> {
     quota: Quota<'a>,
 }
 
-/// What the function answered, or `batches` remembers: an outcome for each entry.
+/// The answer of the function, or of the table `batches`, which remembers it: an outcome for each entry.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize)]
 pub(crate) struct BatchAnswer {
     pub(crate) base: i64,
@@ -177,7 +180,7 @@ impl<'a> Batch<'a> {
         Ok(sqlx::FromRow::from_row(&row)?)
     }
 
-    /// Decides it as it would be decided now, in one statement that takes everything back.
+    /// Decides the batch as it would be decided now, in one statement that is rolled back.
     pub(crate) async fn rehearse(
         &self,
         connection: &mut PgConnection,
@@ -206,7 +209,7 @@ impl<'a> Batch<'a> {
 /// Why a batch has no answer.
 #[derive(Debug)]
 pub(crate) enum Unapplied {
-    /// It cannot be said to the database.
+    /// It cannot be put into a statement.
     Unsaid(Error),
     /// The database did not answer.
     Database(sqlx::Error),

@@ -1,5 +1,5 @@
-//! Tries a server for everything that the store rests on: two sessions play through what two writers meet, and the store
-//! itself works in a schema of its own, which goes again.
+//! Tests a server for everything that the store relies on: two sessions do to one another what two writers do, and
+//! the store itself works in a schema of its own, which is dropped afterwards.
 
 /// What the server says of itself.
 mod server;
@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 /// A server that does not answer a step within this time has failed the check.
 const DEADLINE: Duration = Duration::from_secs(15);
-/// What waits for a lock is not done after this time.
+/// A statement that is not done after this time waits for a lock.
 const STILL_WAITING: Duration = Duration::from_millis(300);
 
 /// How a check came out.
@@ -36,7 +36,7 @@ pub enum Verdict {
 pub struct Check {
     /// What is tried.
     pub name: &'static str,
-    /// What rests on it.
+    /// What relies on it.
     pub carries: &'static str,
     /// How it came out.
     pub verdict: Verdict,
@@ -118,7 +118,7 @@ fn obstacle(checks: &[Check]) -> Option<String> {
 }
 
 trait FilterReadOnly {
-    /// Nothing was made on a server that takes no writes.
+    /// A server that takes no writes is no failure here: nothing was made on it.
     fn filter_read_only(self) -> Self;
 }
 

@@ -21,7 +21,7 @@ const SESSION: &str = "SET statement_timeout = '10s'; SET lock_timeout = '5s'; \
      SET tcp_keepalives_idle = '10s'; SET tcp_keepalives_interval = '3s'; SET tcp_keepalives_count = 3; \
      SET default_transaction_isolation = 'read committed'; SET synchronous_commit = on";
 
-/// Begins a transaction whose session may be anybody's.
+/// Begins a transaction in a session that a pool may give to anybody.
 pub(crate) const BEGIN_POOLED: &str = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = '10s'; \
      SET LOCAL lock_timeout = '5s'; SET LOCAL idle_in_transaction_session_timeout = '5s'; \
      SET LOCAL synchronous_commit = on";
@@ -50,7 +50,7 @@ pub(crate) async fn within<T>(
         .unwrap_or_else(|_elapsed| Err(sqlx::Error::Io(std::io::ErrorKind::TimedOut.into())))
 }
 
-/// What is asked over a new connection, or why nothing came of it in time.
+/// The answer over a new connection, or why there was none in time.
 pub(crate) async fn in_time<T>(
     deadline: Duration,
     asked: impl Future<Output = Result<T, String>>,
@@ -60,12 +60,12 @@ pub(crate) async fn in_time<T>(
         .unwrap_or_else(|_elapsed| Err("PostgreSQL does not answer on a new connection".to_owned()))
 }
 
-/// The code of an error that PostgreSQL has told.
+/// The SQLSTATE of an error, if PostgreSQL has sent one.
 pub(crate) fn sqlstate(error: &sqlx::Error) -> Option<Cow<'_, str>> {
     error.as_database_error().and_then(DatabaseError::code)
 }
 
-/// Whether PostgreSQL has told an error by this code.
+/// Whether an error has this SQLSTATE.
 pub(crate) fn has_code(error: &sqlx::Error, code: &str) -> bool {
     sqlstate(error).is_some_and(|told| told == code)
 }
@@ -75,10 +75,10 @@ pub(crate) fn has_code(error: &sqlx::Error, code: &str) -> bool {
 pub(crate) enum StatementFailure {
     /// The connection is gone: the statement may or may not have been committed.
     Lost(String),
-    /// Nothing was written, and it is nobody's fault in particular.
+    /// Nothing was written, and not because of the statement.
     Unavailable(String),
-    /// As before, and another connection may do better: this server takes no writes, or the session has lost what
-    /// was prepared in it.
+    /// As [`Self::Unavailable`], and another connection may do better: this server takes no writes, or the session
+    /// has lost what was prepared in it.
     Unfit(String),
     /// Nothing was written, because something in the statement's data is wrong.
     Fault(String),

@@ -1,5 +1,5 @@
-//! The functions of `sql/`, each under a name that its text decides: those of another release lie beside them, so that
-//! both write at the same time.
+//! The functions of `sql/`. A hash of their texts is part of their names, so the functions of two releases lie side
+//! by side, and both releases can write at the same time.
 
 use meta::quantity::Quantity;
 use sha2::{Digest as _, Sha256};
@@ -64,7 +64,7 @@ pub(crate) async fn install(connection: &mut PgConnection) -> Result<(), sqlx::E
     transaction.commit().await
 }
 
-/// Makes the functions, which are not there.
+/// Creates the functions, which must not be there yet.
 pub(crate) async fn make(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
     install_as(connection, &SUFFIX).await
 }

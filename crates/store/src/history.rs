@@ -1,5 +1,5 @@
-//! The past beyond the ring, read from the table of events page by page; of the primary, for nobody has compared with it what
-//! another connection finds at a standby.
+//! The past beyond the ring, read page by page from the primary's table of events: what another connection finds at a
+//! standby has not been compared with the primary.
 
 use crate::cache::filter::Filter;
 use crate::cache::inner::CacheInner;
@@ -26,7 +26,7 @@ const EVENTS: &str = "SELECT r.v, r.epoch, c.compacted, \
        WHERE bytes_before < 1048576) e ON true \
      WHERE c.id = 1";
 
-/// What a watch sees of the events after `cursor`, and where the next page begins; `None` if they are gone.
+/// The events after `cursor` that a watch sees, and where the next page begins; `None` if they are gone.
 pub(crate) async fn read(
     cache: &CacheInner,
     filter: &Filter,

@@ -1,6 +1,7 @@
-//! The schema: run by one replica while others serve. Migrations only add; what goes away goes a release later.
+//! Migrations of the schema. One replica runs them while others serve. They only add: what is no longer needed is
+//! removed a release later.
 
-/// What the server must be.
+/// What the schema requires of a server.
 mod server;
 
 use crate::{Error, connect, functions};
@@ -31,17 +32,17 @@ struct File {
 #[expect(clippy::unreadable_literal, reason = "versions are times, digit by digit")]
 const FILES: &[File] = &include!(concat!(env!("OUT_DIR"), "/migrations.rs"));
 
-/// A lock that a migration waits for stops everybody who comes after it, so it waits a moment only, and comes back.
-/// `pg_dump` holds locks for as long as it runs.
+/// A migration that waits for a lock blocks everybody who comes after it. So it waits only for a moment, and tries
+/// again. `pg_dump` holds locks for as long as it runs.
 const SESSION: &str =
     "SET statement_timeout = 0; SET lock_timeout = '500ms'; SET idle_in_transaction_session_timeout = 0";
 const RETRY_FLOOR: Duration = Duration::from_millis(100);
 const RETRY_CEILING: Duration = Duration::from_secs(5);
-/// How long a migration comes back.
+/// How long a migration tries again.
 const LOCK_DEADLINE: Duration = Duration::from_mins(30);
 
-/// Brings the schema to this version. Several replicas may call it at once; one works, the others wait. A schema
-/// that is newer than this program is left alone, and said.
+/// Brings the schema to this version. Several replicas may call it at once; one works, the others wait. A schema that
+/// is newer than this program is left alone, with a warning.
 pub(crate) async fn migrate(url: &str) -> Result<(), Error> {
     let deadline = Instant::now() + LOCK_DEADLINE;
     let mut backoff = Backoff::new(RETRY_FLOOR, RETRY_CEILING);

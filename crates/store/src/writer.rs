@@ -9,7 +9,7 @@ mod link;
 mod outcome;
 /// Whether a server has the history that is known.
 mod recognize;
-/// A write that is decided and taken back.
+/// A write that is decided and rolled back.
 mod rehearsal;
 /// Writes that are made together or not at all.
 mod together;
@@ -237,7 +237,7 @@ impl Task {
         let entries: usize = part.iter().map(|pending| pending.write.change.steps()).sum();
         let results = outcome::of_all(part.iter().map(|pending| &pending.write), answer);
         let connection = self.handover.connection();
-        // Before anybody hears of it: a server that takes over is asked for what was answered.
+        // Before anybody hears of it: a server that takes over is asked for the writes that were answered.
         let newest = part.iter().zip(&results).rev().find_map(|(pending, result)| {
             Some(outcome::answered(&pending.write, *result.as_ref().ok()?, connection))
         });

@@ -3,13 +3,13 @@
 use super::ring::RingLimits;
 use std::time::Duration;
 
-/// Changes are kept at least as long as bookmarks are apart, with room to spare.
+/// Changes are kept for at least this time: longer than the time between two bookmarks.
 const AGE_MIN: Duration = Duration::from_secs(75);
 
 /// Where the cache listens for NOTIFY. It has to be a direct connection: a transaction-pooling proxy forgets LISTEN.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Listen {
-    /// Where the history is made.
+    /// At the server that makes the history.
     #[default]
     Same,
     /// Elsewhere: `postgres://…`
@@ -36,11 +36,11 @@ pub struct CacheConfig {
     pub ring_bytes: usize,
     /// How long history is kept.
     pub retention: Duration,
-    /// Bytes of objects in the history: what has more of them after it is given up sooner.
+    /// Bytes of objects in the history: an event with more bytes after it is given up sooner.
     pub retention_bytes: u64,
-    /// How long history is kept whatever its size: watches that are interrupted go on.
+    /// How long history is kept whatever its size, so that interrupted watches can go on.
     pub retention_min: Duration,
-    /// How long what became of a batch is remembered: far longer than anybody asks.
+    /// How long the outcome of a batch is remembered: far longer than anybody asks for it.
     pub batches_kept: Duration,
     /// How often history is compacted.
     pub compact_every: Duration,

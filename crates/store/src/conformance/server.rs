@@ -102,7 +102,8 @@ async fn sessions(one: &mut PgConnection, two: &mut PgConnection) -> Result<Sigh
     Ok(Sight::holds("each connection has its own"))
 }
 
-/// Without it a replica compares a history with what it has seen itself, and one that starts has seen nothing.
+/// Whether the server tells its identity. Without it a replica can only compare a history with what it has seen
+/// itself, and a replica that starts has seen nothing.
 async fn identity(one: &mut PgConnection) -> Sight {
     match connect::within(DEADLINE, home(one, false)).await {
         Ok(Some(_home)) => Sight::holds("with its timeline"),

@@ -1,4 +1,4 @@
-//! What a server and a database must be to have the schema.
+//! What the schema requires of a server and a database.
 
 use crate::{Error, connect};
 use sqlx::{PgConnection, Row as _};
@@ -16,14 +16,14 @@ impl fmt::Display for ServerVersion {
     }
 }
 
-/// What the server is.
+/// The version of the server.
 pub(crate) async fn server_version(connection: &mut PgConnection) -> Result<i64, sqlx::Error> {
     let told = sqlx::raw_sql("SELECT current_setting('server_version_num')").fetch_one(connection).await?;
     let told: String = told.try_get(0)?;
     told.parse().map_err(|error: std::num::ParseIntError| sqlx::Error::Decode(Box::new(error)))
 }
 
-/// How the database keeps its texts.
+/// The encoding of the database.
 pub(crate) async fn encoding(connection: &mut PgConnection) -> Result<String, sqlx::Error> {
     sqlx::raw_sql("SELECT current_setting('server_encoding')").fetch_one(connection).await?.try_get(0)
 }

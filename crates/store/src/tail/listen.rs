@@ -41,12 +41,12 @@ async fn listen(cache: &CacheInner, pool: &sqlx::PgPool, backoff: &mut Backoff) 
     listener.listen(NOTIFY_CHANNEL).await?;
     loop {
         match tokio::time::timeout(SILENCE, listener.try_recv()).await {
-            // What we wrote ourselves comes from our own writer.
+            // This replica's own writes come from its writer.
             Ok(Ok(Some(told))) if is_from(told.payload(), writer) => {
                 backoff.reset();
                 continue;
             }
-            // Lost and restored counts, too: something may have been missed.
+            // A connection that was lost and restored counts, too: something may have been missed.
             Ok(received) => {
                 if let Some(revision) = received?.and_then(|told| revision(told.payload())) {
                     cache.show(revision);

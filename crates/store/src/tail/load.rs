@@ -21,14 +21,14 @@ const PAST_BYTES: usize = 64 << 20;
 /// Longest silence of the server while it sends a snapshot.
 const SILENCE: Duration = Duration::from_secs(30);
 
-/// A limit of the role for statements would end the same read again and again; [`SILENCE`] is the limit here.
+/// A `statement_timeout` of the role would end the same read again and again. [`SILENCE`] is the limit instead.
 const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; SET LOCAL enable_seqscan = on; \
      SET LOCAL statement_timeout = 0";
 const OBJECTS: &str = "SELECT kind, namespace, name, uid, rv, body FROM objects";
 const PAST: &str = "SELECT kind, namespace, name, uid, rv, body, op::text, before FROM events \
      ORDER BY rv DESC LIMIT 10000";
 
-/// Where a snapshot stands.
+/// The newest revision, the epoch and the compaction that a snapshot has.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Head {
     pub(crate) revision: Revision,

@@ -51,7 +51,7 @@ pub(super) fn of(write: &Write, answer: &BatchAnswer, first: usize) -> Result<Re
     }
 }
 
-/// By what the last event of a write that was made is known again.
+/// What identifies the last event of a write that was made.
 pub(super) fn answered(write: &Write, revision: Revision, connection: u64) -> Answered {
     let (state, deleted) = match &write.change {
         Change::Create(state) | Change::Update { state, .. } | Change::Move { state, .. } => (state, false),

@@ -10,8 +10,8 @@ const REHEARSALS_MAX: usize = 4;
 
 static REHEARSALS: Semaphore = Semaphore::const_new(REHEARSALS_MAX);
 
-/// Decides a write as a batch of its own would, in one statement that ends with an error: whoever stalls afterwards
-/// holds nothing.
+/// Decides a write as a batch of its own would, in one statement that ends with an error: a replica that stalls
+/// afterwards holds no lock.
 pub(crate) async fn rehearse(url: &str, rules: &Rules, write: &Write) -> Result<Revision, Error> {
     let _place = REHEARSALS.acquire().await.map_err(|closed| Error::Unavailable(closed.to_string()))?;
     let batch = Batch::new([write], &rules.standings)?;

@@ -17,12 +17,12 @@ static PLACES: Semaphore = Semaphore::const_new(TOGETHER_MAX);
 pub(crate) enum Together {
     /// They are made, or none of them.
     Make,
-    /// They are decided, and taken back.
+    /// They are decided, and rolled back.
     Rehearse,
 }
 
-/// Decides writes as one batch, in one statement that makes all of them or none: whoever stalls afterwards holds nothing.
-/// The answer to each, in their order; when one is refused, the others were not made either.
+/// Decides writes as one batch, in one statement that makes all of them or none: a replica that stalls afterwards
+/// holds no lock. The answers are in the order of the writes; if one is refused, the others were not made either.
 pub(crate) async fn write_together(
     url: &str,
     cache: &CacheInner,
