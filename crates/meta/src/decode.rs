@@ -1,6 +1,6 @@
 //! JSON and YAML bodies to objects: strictness, pruning, defaults.
 //!
-//! Reading is `value`, the schema's form is `shape`, defaults are `defaults`.
+//! `value` reads the text, `shape` brings it into the schema's form, and `defaults` fills in defaults.
 
 mod defaults;
 mod shape;
@@ -20,7 +20,7 @@ pub enum Media {
     Yaml,
 }
 
-/// What happens to fields that the schema does not know, or that stand twice.
+/// What happens to fields that the schema does not know, and to fields that are given twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum FieldValidation {
     /// They are dropped.

@@ -1,12 +1,12 @@
 //! Names, labels, annotations: the characters and lengths that Kubernetes allows.
 //!
-//! Each rule gives the list of what is wrong with a value, empty when nothing is, in Go's words.
+//! Each rule returns what is wrong with a value, in Go's words; the list is empty for a valid one.
 
 /// Characters of a generated name that come from its base; the rest is random.
 pub const GENERATED_BASE_BYTES_MAX: usize = 58;
 /// Random characters at the end of a generated name.
 pub const GENERATED_SUFFIX_CHARS: usize = 5;
-/// What those characters are taken from: no vowels and nothing that looks like another.
+/// The characters that they are taken from: no vowels, and none that looks like another.
 pub const GENERATED_ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
 const LABEL_BYTES_MAX: usize = 63;

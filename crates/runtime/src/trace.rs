@@ -1,7 +1,7 @@
 //! Traces: which part of a request took how long, sent to a collector over OTLP.
 //!
-//! A request that is traced carries its `Root` in a task-local value; `span` then times a part of it from
-//! anywhere below, without knowing who asked. Where nothing is traced, that is one look at the task-local value.
+//! A request that is traced carries its `Root` in a task-local value; `span` then times a part of it from anywhere
+//! below, without knowing who asked. If nothing is traced, that costs one look at the task-local value.
 
 use crate::{Metrics, Tasks};
 use export::Exporter;
@@ -28,8 +28,8 @@ const SPANS_MAX: usize = 128;
 pub struct TraceSettings {
     /// Base URL of an OTLP collector over HTTP, such as `http://collector:4318`.
     pub endpoint: String,
-    /// The part of all requests that is traced, from 0 to 1. A request that comes with a sampled trace of somebody
-    /// trusted is traced in any case.
+    /// The part of all requests that is traced, from 0 to 1. A request of somebody trusted that comes with a sampled
+    /// trace is traced in any case.
     pub ratio: f64,
     /// `service.name`.
     pub service: &'static str,
@@ -59,8 +59,7 @@ impl Tracer {
         Ok(Self(Some(Arc::new(Sampler { threshold: threshold(settings.ratio), exporter }))))
     }
 
-    /// Begins the trace of a request, or goes on with the one that its `traceparent` names. `None` where it is not
-    /// traced.
+    /// Begins the trace of a request, or continues the one that its `traceparent` names. `None` if it is not traced.
     pub fn begin(&self, parent: impl FnOnce() -> Option<Parent>) -> Option<Root> {
         let sampler = self.0.as_ref()?;
         let parent = parent();
@@ -100,7 +99,7 @@ struct Trace {
     spans: Mutex<Vec<SpanRecord>>,
 }
 
-/// Where in a trace this task is.
+/// The place of this task in a trace.
 #[derive(Clone, Debug)]
 struct Current {
     trace: Arc<Trace>,
@@ -198,12 +197,12 @@ struct Sending {
 }
 
 impl Root {
-    /// Where the request's own future belongs.
+    /// The place in the trace where the request's own future runs.
     pub fn at(&self) -> At {
         At(self.span.current())
     }
 
-    /// Says that who asks may decide what is traced: a trace that was only asked for is kept.
+    /// Notes that the caller may decide what is traced: a trace that was only asked for is kept.
     pub fn trust(&mut self) {
         self.sending.kept = true;
     }
@@ -213,12 +212,12 @@ impl Root {
         self.span.record.name = name;
     }
 
-    /// Adds what is known of it.
+    /// Adds an attribute.
     pub fn set(&mut self, key: &'static str, value: impl Into<Value>) {
         self.span.record.attributes.push((key, value.into()));
     }
 
-    /// Says that it failed.
+    /// Notes that the request failed.
     pub fn failed(&mut self) {
         self.span.record.failed = true;
     }
@@ -234,7 +233,7 @@ impl Root {
 pub struct At(Current);
 
 impl At {
-    /// Runs a future there: its parts are found by [`span`].
+    /// Runs a future there; [`span`] times its parts.
     pub async fn run<F: Future>(self, future: F) -> F::Output {
         CURRENT.scope(self.0, future).await
     }

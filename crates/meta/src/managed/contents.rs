@@ -102,7 +102,8 @@ impl ContentsPath<'_> {
     }
 }
 
-/// A configuration with quantities, times and bytes as they are stored, so that another way to write a value is no other value.
+/// A configuration with quantities, times and bytes as they are stored: the same value written in another way must
+/// not count as another value.
 pub(super) fn normalised<'v>(config: &'v Map<String, Value>, schema: &Schema) -> Cow<'v, Map<String, Value>> {
     let normal =
         config.iter().all(|(key, value)| schema.field(key).is_none_or(|field| is_normal(value, field)));
@@ -148,7 +149,7 @@ fn normalise_value(value: &mut Value, schema: &Schema) {
     }
 }
 
-/// The text of a quantity, a time or bytes as it is stored, if it is another than the given one.
+/// The stored text of a quantity, a time or bytes, if it differs from the given one.
 fn normal_form(value: &Value, schema: &Schema) -> Option<String> {
     let text = match (&schema.ty, value) {
         (Type::Quantity, Value::String(text)) => text.trim().parse::<Quantity>().ok()?.to_string(),
