@@ -8,7 +8,7 @@ use std::sync::Arc;
 use x509_parser::prelude::{FromDer, X509Certificate};
 use x509_parser::x509::X509Name;
 
-/// Where kube-apiserver looks for a user's uid in a certificate's subject.
+/// The attribute of a certificate's subject in which kube-apiserver looks for a user's uid.
 const UID_OID: &str = "1.3.6.1.4.1.57683.2";
 /// Extra key that names the certificate.
 const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";

@@ -1,5 +1,5 @@
-//! Who was an operator when kube-apiserver was asked last. It gives no right, only room: a crowd of others must not keep out
-//! those who can do something about it, before they can be asked about.
+//! Callers who were operators when kube-apiserver was last asked. That gives them no right, only room: a crowd of
+//! others must not keep out those who can do something about it, before kube-apiserver can be asked about them.
 
 use super::recent::Recent;
 use crate::caller::Caller;
@@ -15,7 +15,7 @@ pub(super) struct KnownOperators {
 }
 
 impl KnownOperators {
-    /// What kube-apiserver has said of a caller.
+    /// Notes what kube-apiserver has said about a caller.
     pub(super) fn note(&self, caller: &Caller, operates: bool, now: Instant) {
         self.seen.note(self.person(caller), operates, now);
     }
@@ -25,7 +25,7 @@ impl KnownOperators {
         self.seen.contains(&self.person(caller), now)
     }
 
-    /// A token's extra keys are others each hour: RBAC does not look at them.
+    /// Without the extra keys, which change with each token: RBAC does not look at them.
     fn person(&self, caller: &Caller) -> u64 {
         self.hasher.hash_one((caller.via, caller.tenant.as_deref(), &caller.name, &caller.groups))
     }

@@ -1,5 +1,5 @@
-//! People of an issuer who were no operators when kube-apiserver was asked last: tenants come directly so that they do not
-//! depend on it. Operators are never remembered, for what they may can be taken from them.
+//! Users of an issuer who were not operators when kube-apiserver was last asked: tenants come directly so that they
+//! do not depend on it. Operators are never remembered here, for their rights can be taken from them.
 
 use super::recent::Recent;
 use crate::caller::Caller;
@@ -8,17 +8,17 @@ use std::time::Instant;
 /// A user and his groups: RBAC knows no more of him.
 type Person = (String, Vec<String>);
 
-/// Who was no operator.
+/// Users who were not operators.
 #[derive(Debug, Default)]
 pub(super) struct OrdinaryPeople(Recent<Person, 8192>);
 
 impl OrdinaryPeople {
-    /// What kube-apiserver has said of a caller.
+    /// Notes what kube-apiserver has said about a caller.
     pub(super) fn note(&self, caller: &Caller, operates: bool, now: Instant) {
         self.0.note(person(caller), !operates, now);
     }
 
-    /// Whether he was none, not long ago.
+    /// Whether he was not an operator, not long ago.
     pub(super) fn contains(&self, caller: &Caller, now: Instant) -> bool {
         self.0.contains(&person(caller), now)
     }

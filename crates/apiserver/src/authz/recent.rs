@@ -1,4 +1,4 @@
-//! Answers about people that are good for a while.
+//! Answers about callers that are good for a while.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 /// How long an answer counts while there is no other.
 pub(super) const KEPT: Duration = Duration::from_hours(1);
 
-/// About whom the last answer was yes, and when. All are forgotten when there are more than `CAPACITY`.
+/// The callers about whom the last answer was yes, and its time. All are forgotten when there are more than
+/// `CAPACITY`.
 #[derive(Debug, Default)]
 pub(super) struct Recent<K, const CAPACITY: usize>(Mutex<HashMap<K, Instant>>);
 

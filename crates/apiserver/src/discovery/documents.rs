@@ -39,7 +39,7 @@ pub struct Documents {
     /// `/apis/G` and `/apis/G/V`.
     legacy: BTreeMap<String, Bytes>,
     pub(super) openapi_v2: Document,
-    /// The same as protobuf.
+    /// The v2 document as protobuf.
     pub(super) openapi_v2_protobuf: Document,
     pub(super) openapi_v3: Document,
     /// By path.
@@ -164,7 +164,7 @@ fn legacy_entries(resource: &Resource) -> Vec<Value> {
             ("kind".to_owned(), json!(kind_of(resource, sub).kind)),
             ("verbs".to_owned(), json!(verb_names(sub.verbs))),
         ]);
-        // Only where it is not that of the list, as in Go.
+        // Only if it differs from that of the list, as in Go.
         let kind = kind_of(resource, sub);
         if (&kind.group, &kind.version) != (&gvk.group, &gvk.version) {
             entry.insert("group".to_owned(), json!(kind.group));

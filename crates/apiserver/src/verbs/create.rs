@@ -20,7 +20,7 @@ use uuid::Uuid;
 
 /// Names that are tried for an object with a `generateName`.
 const GENERATED_NAMES_MAX: usize = 8;
-/// What the server alone gives an object.
+/// Fields of `metadata` that only the server sets.
 const SYSTEM_FIELDS: [&str; 5] =
     ["creationTimestamp", "uid", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"];
 
@@ -39,11 +39,11 @@ pub(crate) async fn create(
     call.respond(StatusCode::CREATED, &entry)
 }
 
-/// An object that a client wants to be.
+/// An object that a client wants to create.
 #[derive(Clone)]
 pub(crate) struct New {
     pub(crate) object: Object,
-    /// Whether field owners still have to be found out: an apply has named its fields' owner itself.
+    /// Whether field owners still have to be tracked. An apply has set them already.
     pub(crate) track: bool,
 }
 
@@ -135,7 +135,7 @@ async fn refused(
     let about = call.resource.group_resource();
     match error {
         Error::AlreadyExists { deleting } => CreateFailure::Taken(taken(call, key, deleting).await),
-        // Where the caller may put nothing, there is nothing for him.
+        // A place where the caller may create nothing does not exist for him.
         Error::NotFound => CreateFailure::Other(match stored.strategy.parent(object) {
             Some(parent) => parent::missing(call, stored, object, &parent),
             None => status_of(&error, &about, object.name()),
@@ -162,7 +162,7 @@ pub(crate) async fn ready(
     Ok((object, Write { key, uid, change, growth, hold: None }))
 }
 
-/// Makes the object what will be stored, and validates it.
+/// Turns the object into the state to store, and validates it.
 async fn prepare(
     call: &Call<'_>,
     stored: &StoredKind,
@@ -188,7 +188,7 @@ async fn prepare(
     if let Some(admission) = strategy.admit(&mut cx, call.view(At::Any), None, &mut object) {
         admission.await?;
     }
-    // Owners that cannot be read are forgotten, and no error.
+    // Owners that cannot be read are dropped without an error.
     if track {
         let write = writer(call, &options.manager, &now);
         let resets = Resets::of(resource, stored, call.part);
@@ -202,7 +202,7 @@ async fn prepare(
     }
     owners::check(call, None, &object).await?;
     if !names_no_revision(object.resource_version()) {
-        // What a Go server says: a bare storage error without a reason.
+        // The answer of a Go server: a bare storage error without a reason.
         return Err(Status::failure(500, "", "resourceVersion should not be set on objects to be created"));
     }
     object.remove(&["metadata", "resourceVersion"]);

@@ -1,5 +1,5 @@
-//! `POST` of a list, at the collection of all namespaces: all of its objects are created, or none. Each is prepared, admitted and
-//! validated as one that is created alone; the store decides them in one transaction.
+//! `POST` of a list, at the collection of all namespaces: all of its objects are created, or none. Each is prepared,
+//! admitted and validated as if it were created alone. The store decides them in one transaction.
 
 use crate::resource::StoredKind;
 use crate::response::{Offer, Style, document};
@@ -167,7 +167,7 @@ fn refusal(call: &Call<'_>, stored: &StoredKind, object: &Object, error: &Error,
     }
 }
 
-/// One answer for all: the code that they have in common, and the causes of each at its place in the list.
+/// One answer for all refusals: their common code, and the causes of each at its place in the list.
 fn none_of(of: usize, refused: &[Refused]) -> Status {
     let first = refused.first().map(|refused| &refused.status);
     let common = first.filter(|first| refused.iter().all(|other| other.status.code == first.code));

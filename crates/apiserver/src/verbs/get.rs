@@ -18,7 +18,7 @@ pub(crate) async fn get(call: &mut Call<'_>, stored: &StoredKind) -> Result<Resp
     call.respond(StatusCode::OK, &entry)
 }
 
-/// Refuses what no GET has any more.
+/// Refuses a query parameter that GET no longer supports.
 pub(crate) fn check(call: &Call<'_>) -> Result<(), Status> {
     if call.query.flag("export").unwrap_or_default() {
         return Err(Status::bad_request(

@@ -1,4 +1,4 @@
-//! Subresources that do something of their own.
+//! Subresources with handlers.
 
 use crate::request::Verb;
 use crate::resource::StoredKind;
@@ -24,7 +24,7 @@ pub(crate) async fn handled(
     handler: &dyn SubresourceHandler,
     body: Body,
 ) -> Result<Response<Body>, Status> {
-    // Its answers have no other form, such as a table.
+    // The answers have no other form, such as a table.
     call.style = Style::of(&call.headers, &call.query, Offer::Document)?;
     let (code, kind) = match call.asked.verb {
         Verb::Get => return show(call, stored, handler).await,
@@ -47,7 +47,7 @@ pub(crate) async fn handled(
     Ok(answered(call, handler, code, answer))
 }
 
-/// What a request wants to have done.
+/// The action that a request asks for.
 struct Deed<'a> {
     stored: &'a StoredKind,
     handler: &'a dyn SubresourceHandler,
@@ -70,7 +70,7 @@ async fn show(
     Ok(answered(call, handler, StatusCode::OK, handled.answer))
 }
 
-/// Has the handler say what becomes of the object, and stores that; again when somebody was faster.
+/// Asks the handler what becomes of the object, and stores that; again if another write was faster.
 async fn act(call: &mut Call<'_>, deed: &Deed<'_>) -> Result<Object, Status> {
     let mut tries = Tries::new(deed.options.dry_run);
     loop {
@@ -103,7 +103,7 @@ async fn act(call: &mut Call<'_>, deed: &Deed<'_>) -> Result<Object, Status> {
     }
 }
 
-/// What one try has come to.
+/// The result of one try.
 struct Done {
     answer: Object,
     outcome: ChangeOutcome,
