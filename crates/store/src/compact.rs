@@ -1,9 +1,13 @@
 //! Compaction: events older than the retention are deleted, and sooner those after which too many bytes have come.
 //!
-//! Any replica may do it, all of them at once if need be: the mark only moves forward, in one conditional update, and
-//! only what lies below the mark is deleted. The newest event stays: it is what a replica recognizes its history by.
+//! Any replica may do it, all of them at once if need be: the mark only moves forward, in one conditional
+//! update, and only what lies below the mark is deleted. The newest event stays: it is what a replica
+//! recognizes its history by.
+//!
+//! It has a connection of its own, so that history is also compacted while many watches read the past.
 
 use crate::cache::inner::CacheInner;
+use crate::cache::kept::Kept;
 use crate::connect;
 use crate::model::Revision;
 use crate::tail::sql::{self, Arg};
@@ -44,6 +48,7 @@ pub(crate) async fn run(cache: Arc<CacheInner>) {
     let proofs = Keep { longest: config.batches_kept, bytes: u64::MAX, shortest: config.batches_kept };
     let (mut samples, mut batches) = (Samples::default(), Samples::default());
     let mut epoch = cache.read().epoch;
+    let mut connection = Kept::default();
     let mut every = tokio::time::interval(config.compact_every);
     every.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -57,12 +62,12 @@ pub(crate) async fn run(cache: Arc<CacheInner>) {
         let newest = cache.newest();
         let bytes = cache.event_bytes.load(Ordering::Relaxed);
         if let Some(revision) = batches.take(now, newest, bytes, proofs)
-            && let Err(error) = run_one(&cache, BATCHES, &[revision.into()]).await
+            && let Err(error) = run_one(&cache, &mut connection, BATCHES, &[revision.into()]).await
         {
             tracing::warn!(%error, "forget old batches");
         }
         let Some(revision) = samples.take(now, newest, bytes, history) else { continue };
-        match compact(&cache, revision).await {
+        match compact(&cache, &mut connection, revision).await {
             Ok(0) => {}
             Ok(deleted) => tracing::info!(%revision, deleted, "history is compacted"),
             Err(error) => tracing::warn!(%error, "compact history"),
@@ -120,22 +125,22 @@ impl CacheInner {
 }
 
 /// Moves the mark to `revision`, and deletes if it was this replica that moved it.
-pub(crate) async fn compact(cache: &CacheInner, revision: Revision) -> Result<u64, sqlx::Error> {
-    let moved = run_one(cache, MARK, &[revision.into()]).await?;
+async fn compact(cache: &CacheInner, connection: &mut Kept, revision: Revision) -> Result<u64, sqlx::Error> {
+    let moved = run_one(cache, connection, MARK, &[revision.into()]).await?;
     if moved.is_empty() {
         return Ok(0);
     }
     let mut total = 0;
-    let mut from = oldest(cache).await?;
+    let mut from = oldest(cache, connection).await?;
     while let Some(first) = from.filter(|first| *first <= revision) {
         let start = i64::try_from(first.0).unwrap_or(i64::MAX);
-        let deleted =
-            run_one(cache, DELETE, &[Arg::Int(start), Arg::Int(start.saturating_add(BATCH))]).await?;
+        let stretch = [Arg::Int(start), Arg::Int(start.saturating_add(BATCH))];
+        let deleted = run_one(cache, connection, DELETE, &stretch).await?;
         total += u64::try_from(deleted.len()).unwrap_or_default();
         let next = Revision(first.0.saturating_add(BATCH.unsigned_abs()));
         // Numbers may be missing by the million: an empty stretch is skipped.
         from = if deleted.is_empty() {
-            oldest(cache).await?.filter(|oldest| *oldest > first)
+            oldest(cache, connection).await?.filter(|oldest| *oldest > first)
         } else {
             Some(next)
         };
@@ -143,18 +148,22 @@ pub(crate) async fn compact(cache: &CacheInner, revision: Revision) -> Result<u6
     Ok(total)
 }
 
-async fn oldest(cache: &CacheInner) -> Result<Option<Revision>, sqlx::Error> {
-    run_one(cache, OLDEST, &[]).await?.first().map(|row| sql::revision(row, 0)).transpose()
+async fn oldest(cache: &CacheInner, connection: &mut Kept) -> Result<Option<Revision>, sqlx::Error> {
+    run_one(cache, connection, OLDEST, &[]).await?.first().map(|row| sql::revision(row, 0)).transpose()
 }
 
 async fn run_one(
     cache: &CacheInner,
+    connection: &mut Kept,
     statement: &'static str,
     args: &[Arg],
 ) -> Result<Vec<sqlx::postgres::PgRow>, sqlx::Error> {
     let work = async {
-        let mut connection = cache.authority().acquire().await?;
-        sql::rows(&mut connection, cache.config.prepared, statement, args).await
+        let prepared = cache.config.prepared;
+        let mut open = connection.take(cache.authority(), prepared).await?;
+        let rows = sql::rows(&mut open, prepared, statement, args).await?;
+        connection.put_back(open);
+        Ok(rows)
     };
     connect::within(STATEMENT_DEADLINE, work).await
 }

@@ -177,13 +177,15 @@ impl Watch {
             return;
         }
         // Seldom needed: a watch keeps no room for it.
-        match Box::pin(history::read(&self.cache, &self.filter, cursor)).await {
+        match Box::pin(history::read(&self.cache, self.generation, &self.filter, cursor)).await {
             Ok(Some((items, end))) => {
+                self.phase = Phase::Past { items, cursor: end };
                 if end == cursor {
                     // Nothing that is known to be committed follows yet.
                     tokio::time::sleep(self.cache.config.poll).await;
+                } else {
+                    tokio::task::yield_now().await;
                 }
-                self.phase = Phase::Past { items, cursor: end };
             }
             Ok(None) => {
                 let current = self.cache.read().revision;

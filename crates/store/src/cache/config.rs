@@ -3,7 +3,8 @@
 use super::ring::RingLimits;
 use std::time::Duration;
 
-/// Changes are kept for at least this time: longer than the time between two bookmarks.
+/// How long changes are kept at least, unless they are too many or have twice the bytes that the ring should have.
+/// Bookmarks are a minute apart: a client that comes back with the last one finds what followed.
 const AGE_MIN: Duration = Duration::from_secs(75);
 
 /// Where the cache listens for NOTIFY. It has to be a direct connection: a transaction-pooling proxy forgets LISTEN.
@@ -32,7 +33,7 @@ pub struct CacheConfig {
     pub poll: Duration,
     /// Most changes in the ring.
     pub ring_changes: usize,
-    /// Most bytes in the ring.
+    /// Bytes in the ring, but twice as many while changes come so fast that who comes back within 75 s would not find his place.
     pub ring_bytes: usize,
     /// How long history is kept.
     pub retention: Duration,
@@ -72,6 +73,7 @@ impl CacheConfig {
         RingLimits {
             changes: self.ring_changes,
             bytes: self.ring_bytes,
+            shortest: AGE_MIN,
             age: AGE_MIN.max(self.retention + self.compact_every),
         }
     }

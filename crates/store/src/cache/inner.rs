@@ -6,12 +6,13 @@ use super::metrics::CacheMetrics;
 use super::state::CacheState;
 use crate::access::Access;
 use crate::error::Error;
+use crate::history::Past;
 use crate::kinds::Kinds;
 use crate::model::Revision;
 use crate::read::{At, Selection};
 use crate::tail::handover::Handover;
 use crate::watch::subscriptions::Subscriptions;
-use sqlx::postgres::{PgConnectOptions, PgPool};
+use sqlx::postgres::PgConnectOptions;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
@@ -22,10 +23,10 @@ pub const READ_WAIT: Duration = Duration::from_secs(3);
 
 #[derive(Debug)]
 pub(crate) struct CacheInner {
-    /// Where objects and events come from; the tail has a connection of its own.
-    pub(crate) pool: PgPool,
-    /// The server that takes the writes, where `pool` leads to a standby of it.
-    pub(crate) primary: Option<PgPool>,
+    /// Where objects and events come from. Each task has a connection of its own: none waits for what another one reads.
+    pub(crate) reading: PgConnectOptions,
+    /// The server that takes the writes, where `reading` leads to a standby of it.
+    pub(crate) primary: Option<PgConnectOptions>,
     pub(super) listening: Option<PgConnectOptions>,
     pub(crate) kinds: Kinds,
     pub(crate) config: CacheConfig,
@@ -40,6 +41,8 @@ pub(crate) struct CacheInner {
     pub(crate) event_bytes: AtomicU64,
     /// What the tail is given: this replica's own batches, and requests for a look.
     pub(crate) handover: Arc<Handover>,
+    /// What was read of the past beyond the ring, and the watches that wait for it.
+    pub(crate) past: Past,
     pub(crate) metrics: CacheMetrics,
 }
 
@@ -86,8 +89,8 @@ impl CacheInner {
     }
 
     /// The server that makes the history. It is compacted there, and watches read the past from there.
-    pub(crate) fn authority(&self) -> &PgPool {
-        self.primary.as_ref().unwrap_or(&self.pool)
+    pub(crate) fn authority(&self) -> &PgConnectOptions {
+        self.primary.as_ref().unwrap_or(&self.reading)
     }
 
     /// The newest revision that is known here, of any epoch.

@@ -5,8 +5,7 @@ use crate::cache::inner::CacheInner;
 use crate::divergence;
 use crate::model::Revision;
 use crate::tail::load::Head;
-use sqlx::ConnectOptions as _;
-use sqlx::postgres::{PgConnection, PgPool};
+use sqlx::postgres::{PgConnectOptions, PgConnection};
 
 const HEAD: &str = "SELECT r.v, r.epoch, c.compacted FROM (SELECT * FROM rev ORDER BY v DESC LIMIT 1) r \
      CROSS JOIN compaction c WHERE c.id = 1";
@@ -31,7 +30,7 @@ impl Session {
             Some(primary) => Some(connect(cache, primary).await?),
             None => None,
         };
-        Ok(Self { reading: connect(cache, &cache.pool).await?, primary, since: None, follows: false })
+        Ok(Self { reading: connect(cache, &cache.reading).await?, primary, since: None, follows: false })
     }
 
     /// The connection to the server whose history counts.
@@ -85,12 +84,8 @@ impl Session {
     }
 }
 
-async fn connect(cache: &CacheInner, pool: &PgPool) -> Result<PgConnection, TailError> {
-    let mut connection = in_time(pool.connect_options().connect()).await?;
-    if cache.config.prepared {
-        in_time(sql::plan_by_index(&mut connection)).await?;
-    }
-    Ok(connection)
+async fn connect(cache: &CacheInner, options: &PgConnectOptions) -> Result<PgConnection, TailError> {
+    in_time(sql::connect(options, cache.config.prepared)).await
 }
 
 /// The head of the database.
