@@ -33,7 +33,8 @@ pub struct CacheConfig {
     pub poll: Duration,
     /// Most changes in the ring.
     pub ring_changes: usize,
-    /// Bytes in the ring, but twice as many while changes come so fast that who comes back within 75 s would not find his place.
+    /// Bytes in the ring; twice as many while changes come so fast that a watch that comes back within 75 s would not
+    /// find its place.
     pub ring_bytes: usize,
     /// How long history is kept.
     pub retention: Duration,

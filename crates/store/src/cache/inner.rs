@@ -23,7 +23,8 @@ pub const READ_WAIT: Duration = Duration::from_secs(3);
 
 #[derive(Debug)]
 pub(crate) struct CacheInner {
-    /// Where objects and events come from. Each task has a connection of its own: none waits for what another one reads.
+    /// Where objects and events come from. Each task has a connection of its own, so none waits for what another one
+    /// reads.
     pub(crate) reading: PgConnectOptions,
     /// The server that takes the writes, where `reading` leads to a standby of it.
     pub(crate) primary: Option<PgConnectOptions>,
@@ -41,7 +42,7 @@ pub(crate) struct CacheInner {
     pub(crate) event_bytes: AtomicU64,
     /// What the tail is given: this replica's own batches, and requests for a look.
     pub(crate) handover: Arc<Handover>,
-    /// What was read of the past beyond the ring, and the watches that wait for it.
+    /// The stretches of the past beyond the ring that were read, and the watches that wait for some.
     pub(crate) past: Past,
     pub(crate) metrics: CacheMetrics,
 }

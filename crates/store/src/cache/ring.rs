@@ -87,7 +87,7 @@ fn identity_of(body: &[u8]) -> Bytes {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RingLimits {
     pub(crate) changes: usize,
-    /// Beyond it changes are kept for the shortest time only, and never more than twice as much.
+    /// Beyond so many bytes changes are kept only for the shortest time, and never more than twice as many bytes.
     pub(crate) bytes: usize,
     pub(crate) shortest: Duration,
     pub(crate) age: Duration,
@@ -99,7 +99,7 @@ impl RingLimits {
         self.bytes.saturating_mul(2)
     }
 
-    /// Whether the oldest of so many changes goes.
+    /// Whether the oldest change is dropped.
     fn is_beyond(&self, changes: usize, bytes: usize, age: Duration) -> bool {
         changes > self.changes
             || bytes > self.bytes_most()
