@@ -1,7 +1,7 @@
 //! The watch cache: every object in memory, in bytes, with the last changes to undo.
 //!
-//! One tail fills it. Whoever needs it fresh asks the tail for one more look at the database; a look serves
-//! those who asked before it began, and nobody else.
+//! One tail fills it. A reader that needs it fresh asks the tail for one more look at the database. A look answers
+//! only the readers who asked before it began.
 
 /// How it follows the database.
 mod config;
@@ -136,7 +136,7 @@ impl Cache {
         self.0.progress.borrow().synced
     }
 
-    /// For how long something may have been committed that is not here yet; `None` before the cache was filled.
+    /// How old the cache may be: for how long a commit may be missing here. `None` before the cache was filled.
     pub fn age(&self) -> Option<Duration> {
         self.0.age()
     }
@@ -156,6 +156,7 @@ impl Cache {
     }
 
     /// Why the database does not answer, if it does not.
+    #[cfg(feature = "testing")]
     pub fn database_trouble(&self) -> Option<Arc<str>> {
         self.0.progress.borrow().trouble.clone()
     }
@@ -170,7 +171,8 @@ impl Cache {
         self.0.progress.borrow().revision
     }
 
-    /// The newest revision that is known here: that of the last write answered here, or of what others were seen to write.
+    /// The newest revision that is known here: of a write that was answered here, or of one that others were seen to
+    /// make.
     pub fn seen(&self) -> Revision {
         let progress = self.0.progress.borrow();
         progress.seen.max(progress.revision)

@@ -1,10 +1,10 @@
-//! The past beyond the ring, read from the table of events; of the primary, for nobody has compared with it what another
-//! connection finds at a standby.
+//! The past beyond the ring, read from the primary's table of events: what another connection finds at a standby has
+//! not been compared with the primary.
 //!
-//! One task reads for all watches, a stretch at a time, and each stretch serves everybody who is in it. When thousands come
-//! back at once, the past is read once.
+//! One task reads for all watches, a stretch at a time, and each stretch serves all watches that are within it. When
+//! thousands come back at once, the past is read once.
 
-/// What was read, and who waits.
+/// Stretches that were read, and the watches that wait.
 mod shelf;
 
 pub(crate) use shelf::Past;
@@ -30,11 +30,12 @@ use uuid::Uuid;
 
 /// Longest time that a stretch may take.
 const STRETCH_DEADLINE: Duration = Duration::from_secs(10);
-/// Longest wait of a watch: others may come first, and a server may not be known yet to be the one that is followed.
+/// Longest wait of a watch: others may come first, and it may not be known yet whether the server has the history
+/// that is followed.
 const WAIT_MAX: Duration = Duration::from_secs(30);
-/// After a failure.
+/// Pause after a failure.
 const PAUSE: Duration = Duration::from_millis(200);
-/// When nobody has waited for so long, the connection is given up.
+/// When no watch has waited for so long, the connection is closed.
 const IDLE: Duration = Duration::from_mins(1);
 
 /// At most 500 events, and no more after 1 MiB of them: so much is in memory for each stretch.
@@ -47,7 +48,7 @@ const EVENTS: &str = "SELECT r.v, r.epoch, c.compacted, \
        WHERE bytes_before < 1048576) e ON true \
      WHERE c.id = 1";
 
-/// What a watch of this generation sees of the events after `cursor`, and where it reads on; `None` if they are gone.
+/// The events after `cursor` that a watch of this generation sees, and where it reads on; `None` if they are gone.
 pub(crate) async fn read(
     cache: &CacheInner,
     generation: u64,
@@ -83,7 +84,7 @@ pub(crate) async fn run(cache: Arc<CacheInner>) {
         match tokio::time::timeout(STRETCH_DEADLINE, look(&cache, &mut connection, after)).await {
             Ok(Ok(Outcome::Found(found))) => cache.past.answer(after, &found),
             Ok(Ok(Outcome::Lost(generation))) => cache.past.lose(generation),
-            // The tail finds out what it is, and whoever waits is served then.
+            // The tail finds out what it is; the watches that wait are served then.
             Ok(Ok(Outcome::NotKnown(why))) => {
                 tracing::warn!(
                     why,
@@ -104,11 +105,11 @@ enum Outcome {
     Found(Found),
     /// The epoch of this generation has ended.
     Lost(u64),
-    /// The server has another history than this replica, or less of it, and nobody has said so.
+    /// The server has another history than this replica, or less of it, which nobody has declared.
     NotKnown(&'static str),
 }
 
-/// Where the cache stands. No stretch goes further: what is beyond has not been compared with anything.
+/// The cache's position. No stretch goes further: events beyond it have not been compared with anything.
 #[derive(Clone, Copy)]
 struct Known {
     generation: u64,
@@ -124,8 +125,8 @@ impl Known {
     }
 }
 
-/// Reads what follows a revision, and makes sure that the server has the newest event that the cache knows: what others are
-/// served later is of the history that is followed.
+/// Reads the events after a revision, and makes sure that the server has the newest event that the cache knows: so
+/// what the watches get belongs to the history that is followed.
 async fn look(cache: &CacheInner, kept: &mut Kept, after: Revision) -> Result<Outcome, sqlx::Error> {
     let prepared = cache.config.prepared;
     let known = Known::of(cache);
@@ -146,7 +147,7 @@ async fn look(cache: &CacheInner, kept: &mut Kept, after: Revision) -> Result<Ou
     Ok(Outcome::Found(Found { stretch, compacted: head.compacted }))
 }
 
-/// What these rows, all after a revision, tell completely.
+/// The stretch that these rows after a revision cover completely.
 fn stretch(
     cache: &CacheInner,
     known: Known,
@@ -168,7 +169,7 @@ fn stretch(
         }
     }
     events.sort_by_key(|event| event.entry.revision);
-    // The last ones bring to the counter of their snapshot.
+    // The last page reaches the counter of its snapshot.
     let end = if follow { last } else { head.revision };
     Ok(Stretch {
         generation: known.generation,

@@ -2,7 +2,7 @@ use crate::tail::sql;
 use sqlx::Connection as _;
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 
-/// A connection that stays open between uses. Who has failed, or was given up, does not put it back.
+/// A connection that stays open between uses. A user who has failed, or was given up, does not put it back.
 #[derive(Debug, Default)]
 pub(crate) struct Kept(Option<PgConnection>);
 

@@ -41,7 +41,7 @@ impl RingChange {
         }
     }
 
-    /// The last state that a reader saw whom the object left, at this change's revision.
+    /// For a reader whose selection the object has left: the last state that he saw, at this change's revision.
     pub(crate) fn left(&self) -> Option<Arc<Entry>> {
         let old = self.old.as_ref()?;
         let body = if old.body.is_empty() { identity_of(&self.new.body) } else { old.body.clone() };
@@ -65,8 +65,8 @@ pub(crate) enum SeenChange {
     Left,
 }
 
-/// What of an object is the same at every revision. The rest of a state that is not known any more must
-/// not be taken from the one after it: the reader may have no right to see that.
+/// The fields of an object that are the same at every revision. The other fields of a forgotten state must not be
+/// taken from the next state: the reader may have no right to see that one.
 fn identity_of(body: &[u8]) -> Bytes {
     let Ok(Value::Object(whole)) = serde_json::from_slice(body) else { return Bytes::from_static(b"{}") };
     let mut metadata = Map::new();
@@ -87,7 +87,7 @@ fn identity_of(body: &[u8]) -> Bytes {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RingLimits {
     pub(crate) changes: usize,
-    /// Beyond it changes are kept for the shortest time only, and never more than twice as much.
+    /// Beyond so many bytes changes are kept only for the shortest time, and never more than twice as many bytes.
     pub(crate) bytes: usize,
     pub(crate) shortest: Duration,
     pub(crate) age: Duration,
@@ -99,7 +99,7 @@ impl RingLimits {
         self.bytes.saturating_mul(2)
     }
 
-    /// Whether the oldest of so many changes goes.
+    /// Whether the oldest change is dropped.
     fn is_beyond(&self, changes: usize, bytes: usize, age: Duration) -> bool {
         changes > self.changes
             || bytes > self.bytes_most()
@@ -177,7 +177,7 @@ impl Ring {
         self.kept.range(start..).map(|kept| &kept.change)
     }
 
-    /// What one kind's objects were at a revision, where that differs from now.
+    /// The objects of a kind that were different at a revision, as they were then.
     pub(crate) fn undo(&self, kind: KindId, revision: Revision) -> Undo {
         let mut undo = Undo::new();
         for change in self.after(revision) {

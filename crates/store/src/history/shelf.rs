@@ -11,18 +11,18 @@ use tokio::sync::{Notify, oneshot};
 const STRETCHES_MAX: usize = 64;
 /// and bytes of them.
 const BYTES_MAX: usize = 64 << 20;
-/// How long one is kept that nobody reads.
+/// How long a stretch is kept that nobody reads.
 const UNREAD_MAX: Duration = Duration::from_secs(30);
 /// What a change costs beside its body.
 const CHANGE_OVERHEAD: usize = 1024;
 
-/// `None` where what was asked for is gone; an error says why nothing was read.
+/// `None` if the events that were asked for are gone. An error says why nothing was read.
 pub(super) type Answer = Result<Option<Arc<Stretch>>, Arc<str>>;
 
 /// All changes after a revision and up to another.
 #[derive(Debug)]
 pub(super) struct Stretch {
-    /// The cache's when this was read: what it means in another one nobody knows.
+    /// The cache's generation when this was read: in another one it means nothing.
     pub(super) generation: u64,
     pub(super) from: Revision,
     pub(super) to: Revision,
@@ -53,14 +53,14 @@ pub(super) struct Found {
     pub(super) compacted: Revision,
 }
 
-/// What a watch gets that asks for the past.
+/// The answer to a watch that asks for the past.
 #[derive(Debug)]
 pub(super) enum Asked {
     Here(Arc<Stretch>),
     Later(oneshot::Receiver<Answer>),
 }
 
-/// Where the watches and the one who reads for all of them meet.
+/// Where the watches meet the task that reads for all of them.
 #[derive(Debug, Default)]
 pub(crate) struct Past {
     shelf: Mutex<Shelf>,
@@ -72,7 +72,7 @@ impl Past {
         self.shelf.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A stretch in which a watch of this generation finds what follows a revision.
+    /// A stretch with the events after a revision, for a watch of this generation.
     pub(super) fn ask(&self, generation: u64, after: Revision) -> Asked {
         let mut shelf = self.shelf();
         if let Some(stretch) = shelf.find(generation, after, Instant::now()) {
@@ -85,22 +85,23 @@ impl Past {
         Asked::Later(later)
     }
 
-    /// Waits until somebody may be waiting.
+    /// Waits until a watch may be waiting.
     pub(super) async fn wanted(&self) {
         self.wanted.notified().await;
     }
 
-    /// After which revision to read for those who wait; who is of an earlier generation is told that all is gone.
+    /// The revision after which to read for the watches that wait. Those of an earlier generation are told that their
+    /// events are gone.
     pub(super) fn next(&self, generation: u64) -> Option<Revision> {
         self.shelf().next(generation)
     }
 
-    /// Answers all whom it concerns, and those who asked for just this in any case.
+    /// Answers all watches that the stretch serves, and in any case those that asked for exactly this revision.
     pub(super) fn answer(&self, asked: Revision, found: &Found) {
         self.shelf().answer(asked, found, Instant::now());
     }
 
-    /// Whoever waits hears why nothing was read.
+    /// Tells all watches that wait why nothing was read.
     pub(super) fn fail(&self, why: &str) {
         let why: Arc<str> = Arc::from(why);
         self.shelf().settle(|_waiting| Some(Err(Arc::clone(&why))));
@@ -113,7 +114,7 @@ impl Past {
         shelf.kept.retain(|kept| kept.stretch.generation > generation);
     }
 
-    /// Forgets what nobody reads any more.
+    /// Drops the stretches that nobody reads any more.
     pub(super) fn tidy(&self) {
         self.shelf().tidy(Instant::now());
     }
@@ -149,7 +150,7 @@ impl Shelf {
         Some(Arc::clone(&furthest.stretch))
     }
 
-    /// Answers those for whom there is an answer, and forgets who has gone away.
+    /// Answers the watches for which there is an answer, and drops those that have gone away.
     fn settle(&mut self, answer: impl Fn(&Waiting) -> Option<Answer>) {
         for waiting in std::mem::take(&mut self.waiting) {
             if waiting.answer.is_closed() {
@@ -164,8 +165,8 @@ impl Shelf {
         }
     }
 
-    /// By turns the lowest revision, where the others come by when they are served from there on, and that of who has waited
-    /// longest, whoever else comes from further back.
+    /// In turns: the lowest revision, from which the reading passes the others; and the revision of the watch that
+    /// has waited longest, so that watches from further back do not hold it up.
     fn next(&mut self, generation: u64) -> Option<Revision> {
         self.settle(|waiting| (waiting.generation < generation).then_some(Ok(None)));
         self.lowest_first = !self.lowest_first;
@@ -248,7 +249,7 @@ mod tests {
         }
     }
 
-    /// How far somebody gets whose answer has come.
+    /// How far a watch gets whose answer has come.
     fn to(later: &mut oneshot::Receiver<Answer>) -> Option<u64> {
         let answer = later.try_recv().expect("no answer has come").expect("nothing was read");
         answer.map(|stretch| stretch.to.0)
@@ -303,7 +304,7 @@ mod tests {
         past.answer(Revision(10), &found(1, 10, 20));
         assert_eq!(to(&mut first), Some(20));
         assert!(matches!(past.ask(1, Revision(15)), Asked::Here(_)));
-        // Another generation has come, and somebody of it asks while the old one's is still being read.
+        // A new generation has begun, and a watch of it asks while the old generation's events are still being read.
         let (mut old, mut new) = (waits(&past, 1, 20), waits(&past, 2, 15));
         past.answer(Revision(20), &found(1, 20, 30));
         assert_eq!(to(&mut old), Some(30), "who has asked in it knows himself that it is lost");
@@ -313,7 +314,7 @@ mod tests {
         assert_eq!(to(&mut late), None);
         past.answer(Revision(15), &found(2, 15, 25));
         assert_eq!(to(&mut new), Some(25));
-        // It is found in the database that its epoch has ended.
+        // The database shows that its epoch has ended.
         let mut lost = waits(&past, 2, 30);
         past.lose(2);
         assert_eq!(to(&mut lost), None);

@@ -4,6 +4,7 @@ use super::session;
 use super::sql::{self, Arg, stream};
 use crate::cache::inner::CacheInner;
 use crate::cache::state::{CacheState, Event, Loading, Snapshot};
+use crate::connect;
 use crate::model::Revision;
 use futures_util::TryStreamExt;
 use futures_util::stream::BoxStream;
@@ -18,7 +19,7 @@ const PAST_EVENTS: usize = 100_000;
 /// Longest silence of the server while it sends a snapshot.
 const SILENCE: Duration = Duration::from_secs(30);
 
-/// A limit of the role for statements would end the same read again and again; [`SILENCE`] is the limit here.
+/// A `statement_timeout` of the role would end the same read again and again. [`SILENCE`] is the limit instead.
 const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; SET LOCAL enable_seqscan = on; \
      SET LOCAL statement_timeout = 0";
 const OBJECTS: &str = "SELECT kind, namespace, name, uid, rv, body FROM objects";
@@ -28,7 +29,7 @@ const PAST: &str = "SELECT kind, namespace, name, uid, rv, body, op::text, befor
        FROM (SELECT * FROM events ORDER BY rv DESC LIMIT 100000) few) measured \
      WHERE bytes_after < $1 ORDER BY rv DESC";
 
-/// Where a snapshot stands.
+/// The newest revision, the epoch and the compaction that a snapshot has.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Head {
     pub(crate) revision: Revision,
@@ -95,8 +96,5 @@ async fn past(
 }
 
 async fn next(rows: &mut BoxStream<'_, Result<PgRow, sqlx::Error>>) -> Result<Option<PgRow>, sqlx::Error> {
-    match tokio::time::timeout(SILENCE, rows.try_next()).await {
-        Ok(row) => row,
-        Err(_) => Err(sqlx::Error::Io(std::io::ErrorKind::TimedOut.into())),
-    }
+    connect::within(SILENCE, rows.try_next()).await
 }

@@ -11,7 +11,7 @@ use sqlx::postgres::{PgConnectOptions, PgConnection, PgRow};
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Row};
 use uuid::Uuid;
 
-/// A statement that stays prepared keeps the plan of its first days, when the tables were small.
+/// A statement that stays prepared keeps the plan of its beginnings, when the tables were small.
 const BY_INDEX: &str = "SET enable_seqscan = off; SET enable_bitmapscan = off";
 
 /// Opens a connection for these statements.
@@ -97,7 +97,8 @@ pub(crate) fn entry(kinds: &Kinds, row: &PgRow, first: usize) -> Result<Option<E
     }))
 }
 
-/// As [`rows`], until the bodies in column 8 have so many bytes; whether there are more. The rest is thrown away.
+/// As [`rows`], but only until the bodies in column 8 have so many bytes; and whether there were more rows, which are
+/// thrown away.
 pub(crate) async fn rows_within(
     connection: &mut PgConnection,
     prepared: bool,
