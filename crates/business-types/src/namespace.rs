@@ -188,6 +188,11 @@ impl NamespaceStatus {
         self.cluster_namespace.as_ref().is_some_and(|record| record.provenance == Provenance::Imported)
     }
 
+    /// What is charged: the high-water mark, or `spec.hard` until there is one.
+    pub fn charged<'a>(&'a self, spec: &'a NamespaceSpec) -> &'a ResourceList {
+        self.cached_spec_hard.as_ref().unwrap_or(&spec.hard)
+    }
+
     /// The status of an object; an absent one is empty.
     pub fn of(object: &Object) -> Result<Self, serde_json::Error> {
         Ok(object.decode(&["status"])?.unwrap_or_default())

@@ -100,7 +100,7 @@ impl Typed {
 
     /// What is charged, in the one cluster it can be charged in.
     fn mark(&self) -> &ResourceList {
-        self.status.cached_spec_hard.as_ref().unwrap_or(&self.spec.hard)
+        self.status.charged(&self.spec)
     }
 
     /// Whether the namespace in the cluster was adopted and stays: the charge is held when the object goes.
@@ -369,7 +369,6 @@ impl Strategy for NamespaceStrategy {
         let (Ok(spec), Ok(status)) = (NamespaceSpec::of(object), NamespaceStatus::of(object)) else {
             return vec![json!("-"); COLUMNS.len()];
         };
-        let charged = status.cached_spec_hard.as_ref().unwrap_or(&spec.hard);
         vec![
             dash(&spec.cluster_name),
             dash(&spec.namespace),
@@ -377,7 +376,8 @@ impl Strategy for NamespaceStrategy {
             dash(ready(&status.conditions)),
             json!(shares(&status.used, &spec.hard)),
             dash(
-                &charged
+                &status
+                    .charged(&spec)
                     .iter()
                     .map(|(key, amount)| format!("{key}: {amount}"))
                     .collect::<Vec<_>>()

@@ -97,7 +97,7 @@ impl NsEmigrationStrategy {
         let at = |key: &str| {
             Path::new(format!("namespace({})", leaving.name())).child("spec").child("hard").key(key)
         };
-        let charged = status.cached_spec_hard.as_ref().unwrap_or(&wanted.hard);
+        let charged = status.charged(&wanted);
         let mut errors = FieldErrors::new();
         for key in limits.hard.keys() {
             if !wanted.hard.contains_key(key) {

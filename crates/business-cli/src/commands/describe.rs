@@ -352,6 +352,7 @@ async fn of_namespace(api: &Api, namespace: Namespace) -> Result<Description, Fa
         other => other?,
     };
     let Namespace { metadata, spec, status } = namespace;
+    let charged = status.charged(&spec).clone();
     let mut about = Description { uid: metadata.uid, ..Description::default() };
     about.fact("Namespace", metadata.name);
     about.fact("Project", metadata.namespace);
@@ -361,7 +362,6 @@ async fn of_namespace(api: &Api, namespace: Namespace) -> Result<Description, Fa
     about.fact("Phase", status.phase.as_str());
     about.fact("Message", status.message);
     about.fact("Template", status.template.map(|template| template.name).unwrap_or_default());
-    let charged = status.cached_spec_hard.unwrap_or_else(|| spec.hard.clone());
     about.shares_of(&spec.cluster_name, &spec.hard, &charged, Some(&status.used));
     about.access = access::by(&line);
     about.conditions = status.conditions;

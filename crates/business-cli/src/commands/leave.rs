@@ -302,7 +302,7 @@ impl Plan {
 fn ties(cluster: &str, tenants: &[Tenant], projects: &[Project], namespaces: &[Namespace]) -> Vec<Tie> {
     let mut ties = Vec::new();
     for namespace in namespaces.iter().filter(|namespace| namespace.spec.cluster_name == cluster) {
-        let amount = namespace.status.cached_spec_hard.clone().unwrap_or_else(|| namespace.spec.hard.clone());
+        let amount = namespace.status.charged(&namespace.spec).clone();
         let (owner, name) = (Owner::project(&namespace.metadata.namespace), namespace.metadata.name.clone());
         ties.push(Tie { what: TieKind::Namespace, owner, name, amount });
     }

@@ -190,8 +190,7 @@ impl Holdings {
     fn of_namespaces(namespaces: &[Namespace]) -> Self {
         let mut holdings = Self::default();
         for namespace in namespaces {
-            let charged = namespace.status.cached_spec_hard.as_ref().unwrap_or(&namespace.spec.hard);
-            for (resource, held) in charged {
+            for (resource, held) in namespace.status.charged(&namespace.spec) {
                 let used = amount::of(&namespace.status.used, resource);
                 let place =
                     Place { cluster: namespace.spec.cluster_name.clone(), resource: resource.clone() };

@@ -343,7 +343,7 @@ fn of_project(project: Project) -> Node {
 
 fn of_namespace(namespace: Namespace) -> Node {
     let phase = if namespace.is_deleting() { "Terminating" } else { namespace.status.phase.as_str() };
-    let charged = namespace.status.cached_spec_hard.as_ref().unwrap_or(&namespace.spec.hard);
+    let charged = namespace.status.charged(&namespace.spec);
     let mut shares: BTreeMap<String, Share> = BTreeMap::new();
     for (resource, hard) in &namespace.spec.hard {
         shares.entry(resource.clone()).or_default().hard = Some(*hard);
