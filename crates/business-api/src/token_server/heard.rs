@@ -8,7 +8,7 @@ use serde_json::json;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use store::model::{Before, Change, Growth, NewState, Write};
+use store::model::Write;
 use store::read::At;
 use store::{Access, Error, Key, Revision, Store};
 use tokio::sync::Notify;
@@ -129,11 +129,7 @@ impl Marker {
         object.set(&["metadata", "annotations", REGISTRY_CHANGED_ANNOTATION], json!(now));
         let row = self.kinds.accounts().find(|row| row.kind == key.kind).ok_or(Error::NotFound)?;
         let account = (row.read)(&entry.body).map_err(corrupt)?;
-        let before = Before { attributes: entry.attributes.clone(), account: account.clone() };
-        let state = NewState { body: object.to_stored(), account };
-        let change = Change::Update { expected: entry.revision, before, state };
-        let write = Write { key: key.clone(), uid: entry.uid, change, growth: Growth::Refused, hold: None };
-        self.store.write(access, write).await
+        self.store.write(access, Write::rewrite(&entry, object.to_stored(), account)).await
     }
 }
 

@@ -2,7 +2,7 @@ use business_types::account::{self, FreeOfTenant};
 use meta::object::Object;
 use meta::time;
 use serde_json::json;
-use store::model::{Before, Change, Growth, NewState, Write};
+use store::model::Write;
 use store::read::At;
 use store::{Access, Error, Key, Revision, Store};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
@@ -63,13 +63,8 @@ async fn write(store: &Store, access: &Access, one: &Use) -> Result<Option<Revis
         return Ok(None);
     }
     object.set(LAST_USED, json!(one.day));
-    object.remove(&["metadata", "resourceVersion"]);
     let account = account::of::<FreeOfTenant>(&object).map_err(|error| Error::Corrupt(error.to_string()))?;
-    let before = Before { attributes: entry.attributes.clone(), account: account.clone() };
-    let state = NewState { body: object.to_stored(), account };
-    let change = Change::Update { expected: entry.revision, before, state };
-    let write = Write { key: one.key.clone(), uid: entry.uid, change, growth: Growth::Refused, hold: None };
-    store.write(access, write).await.map(Some)
+    store.write(access, Write::rewrite(&entry, object.to_stored(), account)).await.map(Some)
 }
 
 #[cfg(test)]
