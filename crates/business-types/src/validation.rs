@@ -16,6 +16,8 @@ pub const DISPLAY_NAME_BYTES_MAX: usize = 1024;
 pub const CLUSTER_NAME_BYTES_MAX: usize = 253;
 /// Users that `spec.members` and `spec.administrators` may name.
 pub const USERS_MAX: usize = 10_000;
+/// Image namespaces and chart groups that a credential for the registry may name.
+pub const REGISTRY_NAMES_MAX: usize = 100;
 
 /// What is wrong with a project's spec, whatever others exist.
 pub fn project(name: &str, spec: &ProjectSpec) -> FieldErrors {
@@ -90,6 +92,26 @@ pub(crate) fn users(users: &[String], path: &Path) -> FieldErrors {
         errors.extend(printable(user, &path.index(index)));
     }
     errors
+}
+
+/// Names of image namespaces and chart groups.
+pub(crate) fn registry_names(names: &[String], path: &Path) -> FieldErrors {
+    let mut errors = FieldErrors::new();
+    if names.len() > REGISTRY_NAMES_MAX {
+        errors.push(FieldError::too_many(path, names.len(), REGISTRY_NAMES_MAX));
+    }
+    for (index, named) in names.iter().enumerate() {
+        let wrong = name::dns1123_subdomain(named);
+        errors.extend(wrong.iter().map(|text| FieldError::invalid(&path.index(index), &json!(named), text)));
+    }
+    errors
+}
+
+/// The life of a password for the registry.
+pub(crate) fn valid_days(days: Option<i64>, days_max: i64, path: &Path) -> Option<FieldError> {
+    let why = format!("a password is good for 1 to {days_max} days");
+    let wrong = days.filter(|days| !(1..=days_max).contains(days));
+    wrong.map(|days| FieldError::invalid(path, &json!(days), &why))
 }
 
 fn parent(name: &str, parent: &str, path: &Path) -> FieldErrors {

@@ -1,15 +1,12 @@
 use crate::names::{GROUP, NAMESPACES, PULL_CREDENTIAL_REQUEST_KIND, VERSION};
-use meta::field::{FieldError, FieldErrors, Path};
+use crate::validation;
+use meta::field::{FieldErrors, Path};
 use meta::gvk::GroupVersionKind;
-use meta::name;
 use meta::object::Object;
 use meta::schema::{ListType, Schema};
 use meta::time;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 
-/// Names that a credential may be bounded to.
-pub const NAMES_MAX: usize = 100;
 /// Days that a password is good for where nothing is said.
 pub const VALID_DAYS_DEFAULT: i64 = 30;
 /// Days that a password is good for at the most.
@@ -204,36 +201,17 @@ impl PullCredentialRequest {
 
     /// What is wrong with it.
     pub fn validate(&self) -> FieldErrors {
-        let mut errors = check_names(&self.names, &Path::new("names"));
-        errors.extend(check_valid_days(self.valid_days, &Path::new("validDays")));
+        let mut errors = validation::registry_names(&self.names, &Path::new("names"));
+        errors.extend(validation::valid_days(self.valid_days, VALID_DAYS_MAX, &Path::new("validDays")));
         errors
     }
-}
-
-/// What is wrong with names of image namespaces and chart groups.
-pub(crate) fn check_names(names: &[String], path: &Path) -> FieldErrors {
-    let mut errors = FieldErrors::new();
-    if names.len() > NAMES_MAX {
-        errors.push(FieldError::too_many(path, names.len(), NAMES_MAX));
-    }
-    for (index, named) in names.iter().enumerate() {
-        let wrong = name::dns1123_subdomain(named);
-        errors.extend(wrong.iter().map(|text| FieldError::invalid(&path.index(index), &json!(named), text)));
-    }
-    errors
-}
-
-/// What is wrong with the life of a password.
-pub(crate) fn check_valid_days(days: Option<i64>, path: &Path) -> FieldErrors {
-    let wrong = days.filter(|days| !(1..=VALID_DAYS_MAX).contains(days));
-    let why = format!("a password is good for 1 to {VALID_DAYS_MAX} days");
-    wrong.map(|days| FieldError::invalid(path, &json!(days), &why)).into_iter().collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use serde_json::json;
 
     fn password(days: i64) -> PullPassword {
         PullPassword {
@@ -261,7 +239,8 @@ mod tests {
         };
         assert_eq!(fields(json!({"kind": "PullCredentialRequest", "names": ["a"], "validDays": 1})), [""; 0]);
         assert_eq!(fields(json!({"names": ["a/b"], "validDays": 0})), ["names[0]", "validDays"]);
-        let many: Vec<String> = (0..=NAMES_MAX).map(|number| format!("a{number}")).collect();
+        let many: Vec<String> =
+            (0..=validation::REGISTRY_NAMES_MAX).map(|number| format!("a{number}")).collect();
         assert_eq!(fields(json!({ "names": many })), ["names"]);
     }
 

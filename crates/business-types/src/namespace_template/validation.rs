@@ -5,7 +5,7 @@ use super::{
 use crate::names::OFFERED_ROLE_PREFIX;
 use crate::namespace::pull_credential;
 use crate::subject::check_subjects;
-use crate::validation::{DISPLAY_NAME_BYTES_MAX, conditions};
+use crate::validation::{self, DISPLAY_NAME_BYTES_MAX, conditions};
 use meta::field::{FieldError, FieldErrors, Path};
 use meta::name;
 use serde_json::json;
@@ -199,8 +199,9 @@ fn check_pull_secret(pull_secret: &PullSecretTemplate, path: &Path) -> FieldErro
             errors.push(FieldError::duplicate(&at.index(index), &json!(account)));
         }
     }
-    errors.extend(pull_credential::check_names(names, &path.child("names")));
-    errors.extend(pull_credential::check_valid_days(*valid_days, &path.child("validDays")));
+    errors.extend(validation::registry_names(names, &path.child("names")));
+    let days_max = pull_credential::VALID_DAYS_MAX;
+    errors.extend(validation::valid_days(*valid_days, days_max, &path.child("validDays")));
     errors
 }
 
