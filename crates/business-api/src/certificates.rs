@@ -15,10 +15,9 @@ use business_types::issue::{IssueRequest, Issued};
 use futures_util::future::BoxFuture;
 use key::KeyPem;
 use meta::status::Status;
+use meta::time::DAY_SECONDS;
 use std::sync::Arc;
 use tokio::time::Instant;
-
-const DAY_SECONDS: i64 = 24 * 3600;
 
 /// Has certificates issued.
 pub trait CertificateIssuer: Send + Sync + 'static {

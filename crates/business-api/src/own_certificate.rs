@@ -16,7 +16,7 @@ use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Api, ObjectMeta, PostParams};
 use kube::{Client, Error};
-use meta::time;
+use meta::time::{self, DAY_SECONDS};
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
     KeyPair, KeyUsagePurpose,
@@ -46,7 +46,6 @@ const CROSS_KEY: &str = "cross.crt";
 /// A call that takes longer has failed.
 const DEADLINE: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_secs(1);
-const DAY_SECONDS: i64 = 86_400;
 /// Ten years.
 const AUTHORITY_DAYS: u16 = 3650;
 /// Clocks differ.

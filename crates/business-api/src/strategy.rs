@@ -111,6 +111,16 @@ fn by_operators(cx: &WriteContext<'_>, object: &Object, gr: &GroupResource) -> R
     Err(Status::forbidden(gr, object.name(), &why))
 }
 
+/// Whether the object that is meant is still there: `wanted` is its uid, or empty for any of the name.
+fn check_uid(live: &Object, wanted: &str, gr: &GroupResource) -> Result<(), Status> {
+    let uid = live.uid();
+    if wanted.is_empty() || wanted == uid {
+        return Ok(());
+    }
+    let why = format!("Precondition failed: UID in precondition: {wanted}, UID in object meta: {uid}");
+    Err(Status::conflict(gr, live.name(), &why))
+}
+
 /// Annotations that grant something are an operator's.
 fn check_annotations(
     cx: &WriteContext<'_>,

@@ -1,6 +1,6 @@
 use business_types::account::{self, FreeOfTenant};
 use meta::object::Object;
-use meta::time;
+use meta::time::{self, DAY_SECONDS};
 use serde_json::json;
 use store::model::Write;
 use store::read::At;
@@ -8,7 +8,6 @@ use store::{Access, Error, Key, Revision, Store};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 const LAST_USED: &[&str] = &["status", "lastUsed"];
-const SECONDS_PER_DAY: i64 = 86_400;
 /// Uses that wait to be written. Of those that find no room the next one is told.
 const WAITING_MAX: usize = 256;
 
@@ -40,7 +39,7 @@ impl Uses {
 }
 
 fn day(now: i64) -> String {
-    time::rfc3339(now.div_euclid(SECONDS_PER_DAY).saturating_mul(SECONDS_PER_DAY))
+    time::rfc3339(now.div_euclid(DAY_SECONDS).saturating_mul(DAY_SECONDS))
 }
 
 /// Writes the uses, for ever.

@@ -4,7 +4,7 @@ use meta::field::{FieldErrors, Path};
 use meta::gvk::GroupVersionKind;
 use meta::object::Object;
 use meta::schema::{ListType, Schema};
-use meta::time;
+use meta::time::{self, DAY_SECONDS};
 use serde::{Deserialize, Serialize};
 
 /// Days that a password is good for where nothing is said.
@@ -77,7 +77,7 @@ impl PullPassword {
     /// How many whole days it was good for when it was issued, one at the least.
     pub fn valid_days(&self) -> Option<i64> {
         let life = self.life()?;
-        Some(life.end.saturating_sub(life.start).checked_div(SECONDS_PER_DAY)?.max(1))
+        Some(life.end.saturating_sub(life.start).checked_div(DAY_SECONDS)?.max(1))
     }
 
     /// When the next one is to be issued, in seconds since 1970: from half of its life on, and before two thirds of it. `spread`
@@ -90,8 +90,6 @@ impl PullPassword {
         life.start.saturating_add(seconds / 2).saturating_add(within)
     }
 }
-
-const SECONDS_PER_DAY: i64 = 86_400;
 
 /// The name that goes with the passwords of a namespace. No name of a registry credential has a slash.
 pub fn username(project: &str, name: &str) -> String {
@@ -217,7 +215,7 @@ mod tests {
         PullPassword {
             hash: String::new(),
             issued_at: time::rfc3339(1_000_000),
-            expires_at: time::rfc3339(1_000_000 + days * SECONDS_PER_DAY),
+            expires_at: time::rfc3339(1_000_000 + days * DAY_SECONDS),
         }
     }
 
@@ -254,7 +252,7 @@ mod tests {
     proptest! {
         #[test]
         fn the_next_comes_between_half_and_two_thirds_of_a_life(days in 1_i64..=365, spread: u64) {
-            let (password, life) = (password(days), days * SECONDS_PER_DAY);
+            let (password, life) = (password(days), days * DAY_SECONDS);
             let due = password.is_due_at(spread) - 1_000_000;
             prop_assert!((life / 2..=life * 2 / 3).contains(&due), "{due} of {life}");
         }

@@ -1,4 +1,4 @@
-use super::super::unreadable;
+use super::super::{check_uid, unreadable};
 use crate::numbers::PROJECT;
 use crate::token_server::credentials::{hash, new_password};
 use apiserver::View;
@@ -13,11 +13,10 @@ use futures_util::future::BoxFuture;
 use meta::gvk::GroupVersionKind;
 use meta::object::Object;
 use meta::status::Status;
-use meta::time;
+use meta::time::{self, DAY_SECONDS};
 use serde_json::json;
 use store::Key;
 
-const SECONDS_PER_DAY: i64 = 86_400;
 /// What the subresource issues. A write of the status only takes it away.
 pub const ISSUED: &[&str] = &["status", "pullCredential"];
 
@@ -56,7 +55,7 @@ impl PullIssuing {
         };
         let now = time::parse(cx.now).map_err(|error| Status::internal(error.to_string()))?;
         let days = wanted.valid_days.unwrap_or(VALID_DAYS_DEFAULT).min(self.days_max);
-        let ends = time::rfc3339(now.saturating_add(days.saturating_mul(SECONDS_PER_DAY)));
+        let ends = time::rfc3339(now.saturating_add(days.saturating_mul(DAY_SECONDS)));
         let password = new_password();
         let newest =
             PullPassword { hash: hash(&password), issued_at: cx.now.to_owned(), expires_at: ends.clone() };
@@ -94,16 +93,10 @@ fn check(cx: &WriteContext<'_>, live: &Object, wanted: &PullCredentialRequest) -
     if !errors.is_empty() {
         return Err(Status::invalid(&pull_credential::gvk(), live.name(), &errors));
     }
-    let conflict = |why: &str| Err(Status::conflict(&group_resource(), live.name(), why));
-    if !wanted.uid.is_empty() && wanted.uid != live.uid() {
-        return conflict(&format!(
-            "Precondition failed: UID in precondition: {}, UID in object meta: {}",
-            wanted.uid,
-            live.uid()
-        ));
-    }
+    check_uid(live, &wanted.uid, &group_resource())?;
     if live.is_deleting() {
-        return conflict("the namespace is being deleted: nothing is issued for it any more");
+        let why = "the namespace is being deleted: nothing is issued for it any more";
+        return Err(Status::conflict(&group_resource(), live.name(), why));
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-use super::super::{check_role, unreadable};
+use super::super::{check_role, check_uid, unreadable};
 use super::pull_credential;
 use crate::refusal::RefusedKind;
 use crate::roles::{Role, Roles};
@@ -94,14 +94,7 @@ fn moved(now: &str, action: Action<'_>) -> Result<Handled, Status> {
     if !errors.is_empty() {
         return Err(Status::invalid(&namespace::transfer::gvk(), live.name(), &errors));
     }
-    if !wanted.uid.is_empty() && wanted.uid != live.uid() {
-        let why = format!(
-            "Precondition failed: UID in precondition: {}, UID in object meta: {}",
-            wanted.uid,
-            live.uid()
-        );
-        return Err(Status::conflict(&group_resource(), live.name(), &why));
-    }
+    check_uid(live, &wanted.uid, &group_resource())?;
     let mut object = live.clone();
     object.set(&["metadata", "namespace"], json!(wanted.project));
     let annotation = ["metadata", "annotations", names::TRANSFER_REASON_ANNOTATION];

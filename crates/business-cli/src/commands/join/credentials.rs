@@ -4,9 +4,9 @@ use crate::failure::Failure;
 use base64::Engine as _;
 use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD};
 use business_types::names::{CLUSTER_KUBECONFIG_KEY, CLUSTER_SIGNER_KEY};
+use meta::time::DAY_SECONDS;
 use serde_json::{Map, Value, json};
 
-const DAY_SECONDS: i64 = 86_400;
 /// Letters of a line of PEM.
 const PEM_LINE: usize = 64;
 
