@@ -5,7 +5,9 @@ use crate::failure::{Failure, Outcome};
 use crate::objects::{self, MemberCluster, Namespace, Project, Tenant};
 use crate::output::{self, View};
 use crate::screen::{Cell, Screen, Table, Tone, left, note, print};
-use business_types::condition::{self, BOUNDED, FALSE, QUOTA_CONSISTENT, REPLACED};
+use business_types::condition::{
+    self, BOUNDED, CAPACITY_DERIVED, FALSE, QUOTA_CONSISTENT, REPLACED, WITHIN_CEILINGS,
+};
 use business_types::{Condition, HeldAmount, names};
 use clap::Args;
 use jiff::Timestamp;
@@ -90,7 +92,7 @@ impl Audit {
                 names::TENANT_KIND,
                 tenant.name(),
                 &tenant.status.conditions,
-                &[QUOTA_CONSISTENT, "WithinCeilings"],
+                &[QUOTA_CONSISTENT, WITHIN_CEILINGS],
             );
         }
         for namespace in &namespaces {
@@ -159,7 +161,7 @@ impl Report {
             names::MEMBER_CLUSTER_KIND,
             name,
             &cluster.status.conditions,
-            &[BOUNDED, "CapacityDerived"],
+            &[BOUNDED, CAPACITY_DERIVED],
         );
         let Some(comparison) = &cluster.status.comparison else { return };
         if !comparison.missing.is_empty() {

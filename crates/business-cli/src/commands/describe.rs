@@ -6,7 +6,7 @@ use crate::objects::{self, ClusterOffer, MemberCluster, Namespace, Project, Tena
 use crate::output::{self, View};
 use crate::paths;
 use crate::screen::{Cell, Screen, Table, Tone, harmless_line, left, picture, print, right};
-use business_types::condition::{FALSE, TRUE};
+use business_types::condition::{FALSE, OTHER_ACCESS, REPLACED, TERMINATING, TRUE};
 use business_types::{Condition, HardQuantity, HeldAmount, UsedQuantity, names};
 use clap::builder::{EnumValueParser, PossibleValue, TypedValueParser};
 use clap::{Arg, Args, Command, ValueEnum};
@@ -33,7 +33,7 @@ const BAR: usize = 20;
 /// Roles of a description.
 const ACCESS_MAX: usize = 20;
 /// Conditions that are good when they are False.
-const BETTER_FALSE: [&str; 3] = ["Terminating", "Replaced", "OtherAccess"];
+const BETTER_FALSE: [&str; 3] = [TERMINATING, REPLACED, OTHER_ACCESS];
 
 /// Show what one object has, who may use it, what is wrong with it, and what was told of it lately
 #[derive(Debug, Args)]

@@ -1,9 +1,9 @@
 use crate::api::{Api, segment};
-use crate::commands::member::{CONTROLLER_NAMESPACE, text};
+use crate::commands::member::text;
 use crate::failure::Failure;
 use base64::Engine as _;
 use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD};
-use business_types::names::{CLUSTER_KUBECONFIG_KEY, CLUSTER_SIGNER_KEY};
+use business_types::names::{ACCOUNT_NAMESPACE, CLUSTER_KUBECONFIG_KEY, CLUSTER_SIGNER_KEY};
 use meta::time::DAY_SECONDS;
 use serde_json::{Map, Value, json};
 
@@ -29,7 +29,7 @@ impl Account {
     pub(crate) fn tokens(self, member: &Api) -> Tokens<'_> {
         Tokens {
             cluster: member,
-            namespace: CONTROLLER_NAMESPACE,
+            namespace: ACCOUNT_NAMESPACE,
             account: self.name,
             audience: None,
             label: (TOKEN_LABEL, self.name),

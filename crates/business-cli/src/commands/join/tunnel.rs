@@ -2,8 +2,8 @@ use super::credentials::{Credential, Reach, Tokens};
 use super::kubeconfig::{TUNNEL_SCHEME, in_secret};
 use super::{manifests, text};
 use crate::api::Api;
-use crate::commands::member::CONTROLLER_NAMESPACE;
 use crate::failure::Failure;
+use business_types::names::ACCOUNT_NAMESPACE;
 use serde_json::{Map, Value, json};
 use std::fmt;
 use std::str::FromStr;
@@ -166,19 +166,19 @@ pub(super) fn secret(token: &Credential, authority: Option<&str>) -> Value {
     data.extend(authority.map(|authority| (AUTHORITY_KEY.to_owned(), json!(authority))));
     json!({
         "apiVersion": "v1", "kind": "Secret", "type": "Opaque",
-        "metadata": {"name": NAME, "namespace": CONTROLLER_NAMESPACE},
+        "metadata": {"name": NAME, "namespace": ACCOUNT_NAMESPACE},
         "stringData": data,
     })
 }
 
 /// Where that Secret is.
 pub(crate) fn secret_path() -> String {
-    format!("/api/v1/namespaces/{CONTROLLER_NAMESPACE}/secrets/{NAME}")
+    format!("/api/v1/namespaces/{ACCOUNT_NAMESPACE}/secrets/{NAME}")
 }
 
 /// Where their Deployment is.
 pub(crate) fn deployment_path() -> String {
-    format!("/apis/apps/v1/namespaces/{CONTROLLER_NAMESPACE}/deployments/{NAME}")
+    format!("/apis/apps/v1/namespaces/{ACCOUNT_NAMESPACE}/deployments/{NAME}")
 }
 
 /// As its own pods reach it, through the tunnel.
