@@ -58,6 +58,11 @@ impl DryRunFlag {
     }
 }
 
+/// What is put after the answer to a rehearsal.
+pub(crate) fn suffix(dry_run: bool) -> &'static str {
+    if dry_run { " (dry run)" } else { "" }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -279,7 +279,7 @@ impl Wanted {
             (false, WantedKind::Project) => paths::all(names::PROJECTS),
             (false, WantedKind::Namespace) => paths::namespaces_of(&self.payer),
         };
-        let path = if dry_run { paths::rehearsed(&path) } else { path };
+        let path = paths::rehearsed_if(path, dry_run);
         if self.is_there {
             api.merge_patch(&path, &self.body).await
         } else {

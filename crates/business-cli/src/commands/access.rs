@@ -1,5 +1,5 @@
 use crate::api::Api;
-use crate::dry_run::DryRunFlag;
+use crate::dry_run::{DryRunFlag, suffix};
 use crate::failure::{Failure, Outcome};
 use crate::objects::{self, Namespace, Project};
 use crate::output::{self, View};
@@ -206,8 +206,7 @@ async fn change(
     dry_run: bool,
     mut with: impl FnMut(&mut Lists) -> Result<(), Failure>,
 ) -> Result<String, Failure> {
-    let path = paths::named(names::PROJECTS, name);
-    let target = if dry_run { paths::rehearsed(&path) } else { path };
+    let target = paths::rehearsed_if(paths::named(names::PROJECTS, name), dry_run);
     let mut tries = 1;
     loop {
         let live = objects::project(api, name).await?;
@@ -220,7 +219,7 @@ async fn change(
         }
         let metadata = json!({ "resourceVersion": live.metadata.resource_version });
         match api.merge_patch(&target, &json!({"metadata": metadata, "spec": spec})).await {
-            Ok(_) => return Ok(if dry_run { format!("{name} (dry run)") } else { name.to_owned() }),
+            Ok(_) => return Ok(format!("{name}{}", suffix(dry_run))),
             Err(failure) if failure.is_conflict() && tries < TRIES => tries += 1,
             Err(failure) => return Err(failure),
         }

@@ -54,8 +54,7 @@ impl Adopt {
         let list = json!({
             "apiVersion": names::API_VERSION, "kind": "NamespaceList", "metadata": {}, "items": items,
         });
-        let path = paths::all(names::NAMESPACES);
-        let path = if dry_run { paths::rehearsed(&path) } else { path };
+        let path = paths::rehearsed_if(paths::all(names::NAMESPACES), dry_run);
         host.post(&path, &list).await?;
         let (count, are) = if items.len() == 1 {
             ("1 namespace".to_owned(), "is")
