@@ -154,13 +154,19 @@ fn waiting(object: &Object, kind: &str) -> Option<String> {
     ))
 }
 
+/// Why what the object stands for is given up, where somebody says it.
+fn abandon_reason(object: &Object) -> Option<&str> {
+    object.annotation(names::ABANDON_ANNOTATION).filter(|reason| !reason.is_empty())
+}
+
 fn begin_deletion(cx: &WriteContext<'_>, object: &mut Object) {
     object.set(&["status", "phase"], json!("Terminating"));
     object.set(&["status", "lastTransitionTime"], json!(cx.now));
 }
 
 /// A stored or checked object that does not read as its own kind: a defect, never the client's.
-fn unreadable(error: &serde_json::Error) -> Status {
+#[expect(clippy::needless_pass_by_value, reason = "the shape that map_err wants")]
+fn unreadable(error: serde_json::Error) -> Status {
     tracing::error!(%error, "an object does not read as its kind");
     Status::internal("the object cannot be read")
 }

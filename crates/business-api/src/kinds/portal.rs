@@ -22,13 +22,8 @@ pub const ROW: KindRow = KindRow { plural: PORTAL, stored: None, rights: RIGHTS,
 const RIGHTS: &[Right] = &[Right::object(Role::View, LOOK)];
 
 const COLUMNS: &[Column] = &[
-    Column {
-        name: "Administrator",
-        ty: "boolean",
-        description: "Whether the caller rules a tenant, or all of them.",
-        priority: 0,
-    },
-    Column { name: "Projects", ty: "string", description: "Projects that the caller sees.", priority: 0 },
+    Column::typed("Administrator", "boolean", "Whether the caller rules a tenant, or all of them.", 0),
+    Column::string("Projects", "Projects that the caller sees.", 0),
 ];
 
 fn resource(_directories: &Directories) -> Resource {

@@ -83,7 +83,7 @@ async fn check_name(view: View<'_>, object: &Object) -> Result<(), Status> {
         if *other.key.name == *object.name() {
             continue;
         }
-        let known: Value = serde_json::from_slice(&other.body).map_err(|error| unreadable(&error))?;
+        let known: Value = serde_json::from_slice(&other.body).map_err(unreadable)?;
         if known.pointer("/status/uid").is_some_and(|known| known == uid) {
             let why = format!("{:?} stands for the cluster with uid {uid} already", &*other.key.name);
             return Err(Status::conflict(&group_resource(), object.name(), &why));
@@ -159,7 +159,7 @@ impl Strategy for MemberClusterStrategy {
     }
 
     fn account(&self, object: &Object) -> Result<Account, Status> {
-        account::of::<ChargedMemberCluster>(object).map_err(|error| unreadable(&error))
+        account::of::<ChargedMemberCluster>(object).map_err(unreadable)
     }
 
     fn refusal(&self, _cx: &WriteContext<'_>, object: &Object, violations: &[Violation]) -> Status {

@@ -8,8 +8,8 @@ pub mod pull_credential;
 pub mod transfer;
 
 use super::{
-    add_finalizer, amounts_value, begin_deletion, check_annotations, dash, drops_finalizer, project_key,
-    ready, set_tenant, shares, take_tenant, unreadable, waiting,
+    abandon_reason, add_finalizer, amounts_value, begin_deletion, check_annotations, dash, drops_finalizer,
+    project_key, ready, set_tenant, shares, take_tenant, unreadable, waiting,
 };
 use crate::clusters::{ClusterGrowth, Clusters};
 use crate::finalizers::{self, TenantFinalizers};
@@ -93,8 +93,8 @@ struct Typed {
 
 impl Typed {
     fn of(object: &Object) -> Result<Self, Status> {
-        let spec = NamespaceSpec::of(object).map_err(|e| unreadable(&e))?;
-        let status = NamespaceStatus::of(object).map_err(|e| unreadable(&e))?;
+        let spec = NamespaceSpec::of(object).map_err(unreadable)?;
+        let status = NamespaceStatus::of(object).map_err(unreadable)?;
         Ok(Self { spec, status })
     }
 
@@ -153,7 +153,7 @@ impl NamespaceStrategy {
         if object.get(RECORD).is_none() {
             object.copy_from(old, RECORD);
         }
-        let said: Option<ResourceList> = object.decode(CHARGED).map_err(|e| unreadable(&e))?;
+        let said: Option<ResourceList> = object.decode(CHARGED).map_err(unreadable)?;
         let observed = object.get(&["status", "observedGeneration"]).and_then(Value::as_i64);
         let said =
             Confirmation { proposed: said.as_ref(), versioned: cx.versioned, observed_generation: observed };
@@ -203,10 +203,6 @@ impl NamespaceStrategy {
     }
 }
 
-fn abandon_reason(object: &Object) -> Option<&str> {
-    object.annotation(names::ABANDON_ANNOTATION).filter(|reason| !reason.is_empty())
-}
-
 impl Strategy for NamespaceStrategy {
     fn parent(&self, object: &Object) -> Option<Key> {
         project_key(object.namespace())
@@ -227,7 +223,7 @@ impl Strategy for NamespaceStrategy {
             object.set(field, json!(""));
         }
         self.describe(object);
-        let spec = NamespaceSpec::of(object).map_err(|e| unreadable(&e))?;
+        let spec = NamespaceSpec::of(object).map_err(unreadable)?;
         if object.name().is_empty() {
             if let Some(name) = names::derived_name(&spec.cluster_name, &spec.namespace) {
                 object.set(&["metadata", "name"], json!(name));
@@ -274,7 +270,7 @@ impl Strategy for NamespaceStrategy {
         set_tenant(cx, Some(old), object);
         // What is being deleted can be released; its spec is frozen and raises nothing.
         if !old.is_deleting() {
-            let hard = NamespaceSpec::of(object).map_err(|e| unreadable(&e))?.hard;
+            let hard = NamespaceSpec::of(object).map_err(unreadable)?.hard;
             let before = Typed::of(old)?;
             object.set(CHARGED, amounts_value(&charge::raise(before.mark(), &hard)));
             cx.warnings.extend(uncounted(&before.spec.hard, &hard));
@@ -341,7 +337,7 @@ impl Strategy for NamespaceStrategy {
     }
 
     fn account(&self, object: &Object) -> Result<Account, Status> {
-        account::of::<ChargedNamespace>(object).map_err(|e| unreadable(&e))
+        account::of::<ChargedNamespace>(object).map_err(unreadable)
     }
 
     fn hold(&self, cx: &WriteContext<'_>, old: &Object) -> Option<HoldChange> {

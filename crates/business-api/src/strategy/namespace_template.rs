@@ -73,7 +73,7 @@ fn is_default(object: &Object) -> bool {
 /// One alone is the default. One that is being deleted makes room for the next.
 async fn check_default(view: View<'_>, object: &Object) -> Result<(), Status> {
     for entry in view.latest().list(numbers::NAMESPACE_TEMPLATE, None).await? {
-        let other = Object::from_stored(&entry.body, entry.revision.0).map_err(|error| unreadable(&error))?;
+        let other = Object::from_stored(&entry.body, entry.revision.0).map_err(unreadable)?;
         if is_default(&other) && !other.is_deleting() && other.name() != object.name() {
             let why = format!("{} is the default", other.name());
             let error = FieldError::invalid(&Path::new("spec").child("default"), &json!(true), &why);
@@ -173,7 +173,7 @@ impl Strategy for NamespaceTemplateStrategy {
     }
 
     fn account(&self, object: &Object) -> Result<Account, Status> {
-        account::of::<FreeOfAll>(object).map_err(|error| unreadable(&error))
+        account::of::<FreeOfAll>(object).map_err(unreadable)
     }
 
     fn refusal(&self, _cx: &WriteContext<'_>, object: &Object, violations: &[Violation]) -> Status {

@@ -83,7 +83,7 @@ impl Handler {
     }
 
     fn asked(action: Action<'_>) -> Result<OperatorAct, Status> {
-        let asked = action.body.map(OperatorAct::of).transpose().map_err(|error| unreadable(&error))?;
+        let asked = action.body.map(OperatorAct::of).transpose().map_err(unreadable)?;
         Ok(asked.unwrap_or_default())
     }
 

@@ -162,7 +162,7 @@ impl ProjectStrategy {
 }
 
 fn spec_of(object: &Object) -> Result<ProjectSpec, Status> {
-    ProjectSpec::of(object).map_err(|e| unreadable(&e))
+    ProjectSpec::of(object).map_err(unreadable)
 }
 
 fn newly_named<'a>(old: Option<&'a ProjectSpec>, spec: &'a ProjectSpec) -> impl Iterator<Item = &'a String> {
@@ -336,7 +336,7 @@ impl Strategy for ProjectStrategy {
     }
 
     fn account(&self, object: &Object) -> Result<Account, Status> {
-        account::of::<ChargedProject>(object).map_err(|e| unreadable(&e))
+        account::of::<ChargedProject>(object).map_err(unreadable)
     }
 
     fn growth_warnings(&self, before: Option<&Account>, after: &Account) -> Vec<String> {

@@ -1,6 +1,6 @@
 use super::{
-    add_finalizer, begin_deletion, check_annotations, dash, drops_finalizer, project_key, ready, set_tenant,
-    shares, take_tenant, unreadable, waiting,
+    abandon_reason, add_finalizer, begin_deletion, check_annotations, dash, drops_finalizer, project_key,
+    ready, set_tenant, shares, take_tenant, unreadable, waiting,
 };
 use crate::finalizers::{self, TenantFinalizers};
 use crate::levels::Levels;
@@ -101,7 +101,7 @@ impl<K: RegistryKind> RegistryStrategy<K> {
         if old.get(RECORD).is_none() {
             return Ok(());
         }
-        match old.annotation(names::ABANDON_ANNOTATION).filter(|reason| !reason.is_empty()) {
+        match abandon_reason(old) {
             Some(reason) if cx.sees_everything() => {
                 let (user, project, name) = (&cx.caller.name, old.namespace(), old.name());
                 tracing::warn!(
@@ -124,7 +124,7 @@ impl<K: RegistryKind> RegistryStrategy<K> {
     /// What is lowered stays at or above what was last seen to be kept.
     fn check_use(old: &Object, new: &Object) -> Result<(), Status> {
         let (before, after) = (spec_of(old)?.storage(), spec_of(new)?.storage());
-        let used = RegistryStatus::of(old).map_err(|error| unreadable(&error))?.storage();
+        let used = RegistryStatus::of(old).map_err(unreadable)?.storage();
         let Some(hard) = after.filter(|hard| before.is_none_or(|before| *hard < before) && *hard < used)
         else {
             return Ok(());
@@ -142,7 +142,7 @@ impl<K: RegistryKind> RegistryStrategy<K> {
 }
 
 fn spec_of(object: &Object) -> Result<RegistrySpec, Status> {
-    RegistrySpec::of(object).map_err(|error| unreadable(&error))
+    RegistrySpec::of(object).map_err(unreadable)
 }
 
 impl<K: RegistryKind> Strategy for RegistryStrategy<K> {
@@ -245,7 +245,7 @@ impl<K: RegistryKind> Strategy for RegistryStrategy<K> {
     }
 
     fn account(&self, object: &Object) -> Result<Account, Status> {
-        account::of::<ChargedRegistryObject<K>>(object).map_err(|error| unreadable(&error))
+        account::of::<ChargedRegistryObject<K>>(object).map_err(unreadable)
     }
 
     fn growth_warnings(&self, before: Option<&Account>, after: &Account) -> Vec<String> {

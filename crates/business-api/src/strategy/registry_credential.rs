@@ -98,7 +98,7 @@ fn is_admin(cx: &WriteContext<'_>, roles: &Roles, project: &str) -> bool {
 
 /// It costs nobody anything.
 fn spec_of(object: &Object) -> Result<RegistryCredentialSpec, Status> {
-    RegistryCredentialSpec::of(object).map_err(|error| unreadable(&error))
+    RegistryCredentialSpec::of(object).map_err(unreadable)
 }
 
 async fn check_number(view: View<'_>, object: &Object) -> Result<(), Status> {
@@ -110,7 +110,7 @@ async fn check_number(view: View<'_>, object: &Object) -> Result<(), Status> {
     let user = object.text(USER);
     let mut his = 0_usize;
     for entry in others.iter().filter(|_| !user.is_empty()) {
-        let other = Object::from_stored(&entry.body, entry.revision.0).map_err(|error| unreadable(&error))?;
+        let other = Object::from_stored(&entry.body, entry.revision.0).map_err(unreadable)?;
         let is_his = other.text(USER) == user && other.get(HOST_USER) == object.get(HOST_USER);
         his = his.saturating_add(usize::from(is_his));
     }
@@ -210,7 +210,7 @@ impl Strategy for RegistryCredentialStrategy {
     }
 
     fn account(&self, object: &Object) -> Result<Account, Status> {
-        account::of::<FreeOfTenant>(object).map_err(|error| unreadable(&error))
+        account::of::<FreeOfTenant>(object).map_err(unreadable)
     }
 
     fn refusal(&self, _cx: &WriteContext<'_>, object: &Object, violations: &[Violation]) -> Status {

@@ -170,7 +170,7 @@ impl Strategy for TenantStrategy {
     }
 
     fn account(&self, object: &Object) -> Result<Account, Status> {
-        account::of::<ChargedTenant>(object).map_err(|error| unreadable(&error))
+        account::of::<ChargedTenant>(object).map_err(unreadable)
     }
 
     fn growth_warnings(&self, before: Option<&Account>, after: &Account) -> Vec<String> {

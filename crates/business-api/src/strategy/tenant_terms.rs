@@ -18,8 +18,8 @@ const CLUSTERS: &[&str] = &["spec", "clusters"];
 
 /// Gives a new root project what it does not say itself, and refuses who is named newly by a name that is not the tenant's.
 pub(super) async fn admit(view: View<'_>, old: Option<&Object>, object: &mut Object) -> Result<(), Status> {
-    let mut spec = ProjectSpec::of(object).map_err(|error| unreadable(&error))?;
-    let before = old.map(ProjectSpec::of).transpose().map_err(|error| unreadable(&error))?;
+    let mut spec = ProjectSpec::of(object).map_err(unreadable)?;
+    let before = old.map(ProjectSpec::of).transpose().map_err(unreadable)?;
     let is_new_root = before.is_none() && spec.parent_project_name.is_empty();
     let lacks = is_new_root && (spec.clusters.is_empty() || spec.access.is_empty());
     if !lacks && newly_named(before.as_ref(), &spec).next().is_none() {
@@ -46,7 +46,7 @@ async fn terms(view: View<'_>, tenant: &str) -> Result<Option<TenantSpec>, Statu
         return Ok(None);
     }
     let found = view.unfiltered().latest().object(&Key::new(numbers::TENANT, "", tenant)).await?;
-    found.map(|tenant| TenantSpec::of(&tenant)).transpose().map_err(|error| unreadable(&error))
+    found.map(|tenant| TenantSpec::of(&tenant)).transpose().map_err(unreadable)
 }
 
 /// Who is named newly; how many may be named is looked at afterwards.

@@ -77,7 +77,7 @@ impl CertificateHandler {
         if object.is_deleting() {
             return Err(Status::conflict(&group_resource(), object.name(), "the namespace is being deleted"));
         }
-        let spec = NamespaceSpec::of(object).map_err(|error| unreadable(&error))?;
+        let spec = NamespaceSpec::of(object).map_err(unreadable)?;
         if cx.caller.name.starts_with(SERVICE_ACCOUNT) {
             return Err(Status::forbidden(&group_resource(), object.name(), "certificates are for people"));
         }
@@ -120,7 +120,7 @@ impl CertificateHandler {
         }
         let newest = view.unfiltered().latest();
         let found = newest.object(&Key::new(TENANT, "", tenant)).await?;
-        let spec = found.as_ref().map(TenantSpec::of).transpose().map_err(|error| unreadable(&error))?;
+        let spec = found.as_ref().map(TenantSpec::of).transpose().map_err(unreadable)?;
         let administrators = spec.unwrap_or_default().administrators;
         let platforms = newest.list(PLATFORM, None).await?;
         let platforms: Vec<Giving> = platforms
@@ -254,7 +254,7 @@ impl SubresourceHandler for CertificateHandler {
             let wish = self.wish(cx, view, &action).await?;
             let outcome = self.certificates.issue(wish).await;
             let credential = outcome.map_err(|status| about(action.object, status))?;
-            let status = NamespaceStatus::of(action.object).map_err(|error| unreadable(&error))?;
+            let status = NamespaceStatus::of(action.object).map_err(unreadable)?;
             cx.warnings.extend(shortcomings(&status));
             let mut answer = action.object.clone();
             answer.set(CERTIFICATE, shown(&credential));

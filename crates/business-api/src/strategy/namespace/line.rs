@@ -19,7 +19,7 @@ pub async fn of(view: View<'_>, project: &str) -> Result<Vec<ProjectSpec>, Statu
             break;
         }
         let Some(found) = view.object(&key).await? else { break };
-        let spec = ProjectSpec::of(&found).map_err(|error| unreadable(&error))?;
+        let spec = ProjectSpec::of(&found).map_err(unreadable)?;
         if line.first().is_some_and(|first| first.tenant_id != spec.tenant_id) {
             break;
         }

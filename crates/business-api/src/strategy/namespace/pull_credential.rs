@@ -59,7 +59,7 @@ impl PullIssuing {
         let password = new_password();
         let newest =
             PullPassword { hash: hash(&password), issued_at: cx.now.to_owned(), expires_at: ends.clone() };
-        let before = NamespaceStatus::of(live).map_err(|error| unreadable(&error))?.pull_credential;
+        let before = NamespaceStatus::of(live).map_err(unreadable)?.pull_credential;
         let is_kept =
             |old: &PullPassword| old.hash == wanted.keep && old.ends().is_some_and(|ends| ends > now);
         let kept = before.unwrap_or_default().passwords.into_iter().find(is_kept);
@@ -80,7 +80,7 @@ impl PullIssuing {
 }
 
 fn wanted(action: Action<'_>) -> Result<PullCredentialRequest, Status> {
-    let body = action.body.map(PullCredentialRequest::of).transpose().map_err(|error| unreadable(&error))?;
+    let body = action.body.map(PullCredentialRequest::of).transpose().map_err(unreadable)?;
     Ok(body.unwrap_or_default())
 }
 

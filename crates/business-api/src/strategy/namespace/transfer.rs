@@ -82,7 +82,7 @@ impl SubresourceHandler for Transfer {
 }
 
 fn wanted(action: Action<'_>) -> Result<NamespaceTransfer, Status> {
-    let body = action.body.map(NamespaceTransfer::of).transpose().map_err(|error| unreadable(&error))?;
+    let body = action.body.map(NamespaceTransfer::of).transpose().map_err(unreadable)?;
     Ok(body.unwrap_or_default())
 }
 
@@ -103,7 +103,7 @@ fn moved(now: &str, action: Action<'_>) -> Result<Handled, Status> {
     } else {
         object.set(&annotation, json!(wanted.reason));
     }
-    let mut status = NamespaceStatus::of(&object).map_err(|error| unreadable(&error))?;
+    let mut status = NamespaceStatus::of(&object).map_err(unreadable)?;
     let marks = condition::find(&status.conditions, TRANSFERRED).filter(|known| !known.is_true());
     // Whose marks they are does not change when it goes on before they are rewritten.
     let message = marks.map_or_else(
