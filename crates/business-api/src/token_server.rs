@@ -23,7 +23,9 @@ pub mod uses;
 /// What the registry tells of changes.
 pub mod heard;
 
+use subtle::ConstantTimeEq as _;
+
 /// Whether two secrets are the same, in the same time whatever differs.
 fn is_same(left: &[u8], right: &[u8]) -> bool {
-    left.len() == right.len() && left.iter().zip(right).fold(0, |differs, (a, b)| differs | (a ^ b)) == 0
+    left.ct_eq(right).into()
 }
