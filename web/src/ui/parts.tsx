@@ -6,7 +6,7 @@ import { exact } from "../amounts/people";
 import type { Amount } from "../amounts/quantity";
 import { permille } from "../amounts/quantity";
 import { gradeOf } from "../api/conditions";
-import { ApiError } from "../api/status";
+import { ApiError, messageOf } from "../api/status";
 import type { Condition } from "../api/types";
 import type { RefusedPicture } from "../budget/refused";
 import { NOTED, type Share, URGENT, fullness } from "../budget/shares";
@@ -171,7 +171,7 @@ export function ApiWords(props: { children: string | undefined }) {
 
 /** What went wrong: in the API's own words where they are its own. */
 export function ErrorText(props: { error: unknown }) {
-  const text = () => (props.error instanceof Error ? props.error.message : String(props.error));
+  const text = () => messageOf(props.error);
   return (
     <Show when={props.error instanceof ApiError && !(props.error instanceof Missing)} fallback={text()}>
       <ApiWords>{text()}</ApiWords>
