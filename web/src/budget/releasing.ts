@@ -1,7 +1,8 @@
 /** What is on its way back to a project, and what holds it up: pure functions of what the server said. */
 
 import { type Amount, amountOf } from "../amounts/quantity";
-import type { Condition, Namespace } from "../api/types";
+import { conditionsOf } from "../api/conditions";
+import type { Namespace } from "../api/types";
 import type { TreeNode } from "./forest";
 import { chargeOf, inOrder } from "./shares";
 
@@ -15,10 +16,6 @@ export interface Release {
   cluster: string;
   amounts: { resource: string; amount: Amount }[];
   why: string;
-}
-
-function conditionsOf({ status }: { status?: { conditions?: unknown } }): Condition[] {
-  return (status?.conditions ?? []) as Condition[];
 }
 
 /** What still holds a namespace that is being deleted, in the words of whoever waits for it. */

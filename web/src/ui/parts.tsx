@@ -250,8 +250,8 @@ export function ConditionWords(props: { one: Condition }) {
 }
 
 /** Conditions in plain words, and as the API has them: what is not as it should be comes first. */
-export function Conditions(props: { all: readonly Condition[] | undefined }) {
-  const ordered = () => [...(props.all ?? [])].sort((a, b) => Number(gradeOf(a) === "good") - Number(gradeOf(b) === "good"));
+export function Conditions(props: { all: readonly Condition[] }) {
+  const ordered = () => [...props.all].sort((a, b) => Number(gradeOf(a) === "good") - Number(gradeOf(b) === "good"));
   return (
     <ul class="stairs">
       <For each={ordered()} fallback={<li class="quiet">{t("conditions.none")}</li>}>
