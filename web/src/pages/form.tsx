@@ -3,7 +3,7 @@ import { For, Show, batch, createEffect, createMemo, createResource, createSigna
 import { createStore } from "solid-js/store";
 import type { QuantityText } from "../amounts/quantity";
 import { GROUP, request } from "../api/client";
-import { pathOf, projects } from "../api/collections";
+import { pathOfPlace, projects } from "../api/collections";
 import type { Namespace, Project } from "../api/types";
 import { isSame } from "../api/writing";
 import { type Limits, inForm, limitChanges, rebased } from "../budget/changing";
@@ -160,8 +160,7 @@ export function Change() {
 }
 
 function ChangeOf({ plural, place }: { plural: Changeable; place: string }) {
-  const [first = "", second = ""] = place.split("/");
-  const path = plural === "namespaces" ? pathOf("namespaces", second, first) : pathOf(plural, first);
+  const path = pathOfPlace(plural, place);
   const [found, { refetch }] = createResource(() => request<Changed>(path));
   return (
     <Show when={found.error === undefined} fallback={<Problem error={found.error}><AgainButton again={() => void refetch()} /></Problem>}>

@@ -1,7 +1,7 @@
 import { useNavigate, useParams } from "@solidjs/router";
 import { For, Show, createMemo, createResource, createSignal } from "solid-js";
 import { request } from "../api/client";
-import { pathOf, projects } from "../api/collections";
+import { pathOf, pathOfPlace, projects } from "../api/collections";
 import type { Namespace, Project } from "../api/types";
 import { inOrder } from "../budget/shares";
 import { t } from "../i18n/messages";
@@ -24,10 +24,10 @@ export function Move() {
 }
 
 function MoveOf({ plural, place }: { plural: Plural; place: string }) {
-  const [first = "", second = ""] = place.split("/");
+  const path = pathOfPlace(plural, place);
   const [moved, { mutate, refetch }] = createResource(async (): Promise<Moved> => (plural === "projects"
-    ? { is: "project", object: await request<Project>(pathOf("projects", first)) }
-    : { is: "namespace", object: await request<Namespace>(pathOf("namespaces", second, first)), project: first }));
+    ? { is: "project", object: await request<Project>(path) }
+    : { is: "namespace", object: await request<Namespace>(path), project: place.split("/")[0] ?? "" }));
   return (
     <Show when={moved.error === undefined} fallback={<Problem error={moved.error}><AgainButton again={() => void refetch()} /></Problem>}>
       <Show when={moved()} fallback={<p class="empty" role="status">{t("state.loading")}</p>}>

@@ -1,7 +1,7 @@
 import { useParams } from "@solidjs/router";
 import { For, Show, batch, createEffect, createResource, createSignal, on, untrack } from "solid-js";
 import { request } from "../api/client";
-import { pathOf } from "../api/collections";
+import { pathOfPlace } from "../api/collections";
 import { type Conditioned, conditionsOf } from "../api/conditions";
 import { instant, moment, t } from "../i18n/messages";
 import type { ManagedFields, Resource } from "../live/feed";
@@ -14,10 +14,7 @@ type Reviewed = Resource & Conditioned;
 /** An object as it is stored. */
 export function Review() {
   const params = useParams<{ plural: string; place: string }>();
-  const path = () => {
-    const [first = "", second] = params.place.split("/");
-    return second === undefined ? pathOf(params.plural, first) : pathOf(params.plural, second, first);
-  };
+  const path = () => pathOfPlace(params.plural, params.place);
   // No resource of Solid's: when it is read again, the page would give way to "Loading".
   const [object, setObject] = createSignal<{ found: Reviewed; read: number }>();
   const [problem, setProblem] = createSignal<unknown>();
