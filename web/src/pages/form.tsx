@@ -4,6 +4,7 @@ import { createStore } from "solid-js/store";
 import type { QuantityText } from "../amounts/quantity";
 import { GROUP, request } from "../api/client";
 import { pathOfPlace, projects } from "../api/collections";
+import { linkOf } from "../api/links";
 import type { Namespace, Project } from "../api/types";
 import { isSame } from "../api/writing";
 import { type Limits, inForm, limitChanges, rebased } from "../budget/changing";
@@ -76,8 +77,7 @@ export function Create() {
   const sent = createMemo(() => outgoing(params.what, draft, limits()));
   const verdict = checked(sent);
   const done = () => {
-    const name = params.what === "project" ? draft.name : `${limits()[0]?.cluster}-${draft.name}`;
-    navigate(params.what === "project" ? `/projects/${name}` : `/projects/${draft.parent}/namespaces/${name}`, MADE);
+    navigate(params.what === "project" ? linkOf(draft.name) : linkOf(`${limits()[0]?.cluster}-${draft.name}`, draft.parent), MADE);
   };
   return (
     <>
@@ -205,7 +205,7 @@ function ChangeForm(props: { object: Changed; plural: Changeable; path: string }
   const charged = createMemo(() => chargedFor(props.plural, base()));
   const left = (cluster: string, resource: string) => told("form.most", all.objects().get(above()), cluster, resource, charged());
   const navigate = useNavigate();
-  const back = () => (props.plural === "namespaces" ? `/projects/${namespace}/namespaces/${name}` : `/${props.plural}/${name}`);
+  const back = () => (props.plural === "tenants" ? `/tenants/${name}` : linkOf(name, namespace));
   const sent = createMemo((): Outgoing => {
     const old = before();
     const patches = Object.fromEntries([

@@ -2,6 +2,7 @@ import { useNavigate, useParams } from "@solidjs/router";
 import { For, Show, createMemo, createResource, createSignal } from "solid-js";
 import { request } from "../api/client";
 import { pathOf, pathOfPlace, projects } from "../api/collections";
+import { linkOf } from "../api/links";
 import type { Namespace, Project } from "../api/types";
 import { inOrder } from "../budget/shares";
 import { t } from "../i18n/messages";
@@ -60,7 +61,7 @@ function MoveForm(props: { moved: Moved; take: (fresh: Moved) => void }) {
   const names = createMemo(() => [...all.objects().values()]
     .filter(({ metadata, spec }) => metadata.name !== from() && !(isProject && metadata.name === name) && spec?.tenantID === props.moved.object.spec?.tenantID)
     .map(({ metadata }) => metadata.name).sort(inOrder));
-  const back = props.moved.is === "project" ? `/projects/${name}` : `/projects/${props.moved.project}/namespaces/${name}`;
+  const back = linkOf(name, props.moved.is === "project" ? undefined : props.moved.project);
   /** None that is gone meanwhile. A value of its own: not each event of the feed asks the server again. */
   const target = createMemo(() => {
     const chosen = to();
@@ -72,7 +73,7 @@ function MoveForm(props: { moved: Moved; take: (fresh: Moved) => void }) {
     return project === undefined ? undefined : outgoing(props.moved, project, reason());
   });
   const verdict = checked(sent);
-  const done = () => navigate(isProject ? `/projects/${name}` : `/projects/${to()}/namespaces/${name}`, MADE);
+  const done = () => navigate(linkOf(name, isProject ? undefined : to()), MADE);
   return (
     <>
       <Head title={t("move.title", { name })} under={from() ? t("project.parent", { name: from() }) : t("form.parent.none")} />
