@@ -17,7 +17,7 @@ import { AskingForm, type Outgoing, checked } from "../ui/asking";
 import { FieldState, MADE } from "../ui/awaited";
 import { type ClusterLimits, LimitsFields, filledIn } from "../ui/limits";
 import { type Meanwhile, fromTo } from "../ui/meanwhile";
-import { AgainButton, Head, Problem } from "../ui/parts";
+import { Head, Loaded } from "../ui/parts";
 import { said } from "../ui/precision";
 
 type What = "project" | "namespace";
@@ -163,11 +163,9 @@ function ChangeOf({ plural, place }: { plural: Changeable; place: string }) {
   const path = pathOfPlace(plural, place);
   const [found, { refetch }] = createResource(() => request<Changed>(path));
   return (
-    <Show when={found.error === undefined} fallback={<Problem error={found.error}><AgainButton again={() => void refetch()} /></Problem>}>
-      <Show when={found()} fallback={<p class="empty" role="status">{t("state.loading")}</p>}>
-        {(object) => <ChangeForm object={object()} plural={plural} path={path} />}
-      </Show>
-    </Show>
+    <Loaded of={found} again={refetch}>
+      {(object) => <ChangeForm object={object()} plural={plural} path={path} />}
+    </Loaded>
   );
 }
 

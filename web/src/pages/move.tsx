@@ -9,7 +9,7 @@ import { t } from "../i18n/messages";
 import { AskingForm, type Outgoing, checked } from "../ui/asking";
 import { FieldState, MADE } from "../ui/awaited";
 import { type Meanwhile, fromTo } from "../ui/meanwhile";
-import { AgainButton, Head, Problem } from "../ui/parts";
+import { Head, Loaded } from "../ui/parts";
 
 type Plural = "projects" | "namespaces";
 type Moved = { is: "namespace"; object: Namespace; project: string } | { is: "project"; object: Project };
@@ -30,11 +30,9 @@ function MoveOf({ plural, place }: { plural: Plural; place: string }) {
     ? { is: "project", object: await request<Project>(path) }
     : { is: "namespace", object: await request<Namespace>(path), project: place.split("/")[0] ?? "" }));
   return (
-    <Show when={moved.error === undefined} fallback={<Problem error={moved.error}><AgainButton again={() => void refetch()} /></Problem>}>
-      <Show when={moved()} fallback={<p class="empty" role="status">{t("state.loading")}</p>}>
-        {(found) => <MoveForm moved={found()} take={(fresh) => mutate(fresh)} />}
-      </Show>
-    </Show>
+    <Loaded of={moved} again={refetch}>
+      {(found) => <MoveForm moved={found()} take={(fresh) => mutate(fresh)} />}
+    </Loaded>
   );
 }
 

@@ -1,7 +1,7 @@
 /** Small parts that all pages are made of. */
 
 import { A } from "@solidjs/router";
-import { For, Match, type ParentProps, Show, Switch, batch, createEffect } from "solid-js";
+import { For, type JSX, Match, type ParentProps, type Resource, Show, Switch, batch, createEffect } from "solid-js";
 import { exact } from "../amounts/people";
 import type { Amount } from "../amounts/quantity";
 import { permille } from "../amounts/quantity";
@@ -205,6 +205,17 @@ class Missing extends ApiError {}
 /** What is not among what one sees. */
 export function missing(name: string): ApiError {
   return new Missing({ kind: "Status", message: `${name}: ${t("state.notfound.text")}` }, 404);
+}
+
+/** What is read once, or why it is not. */
+export function Loaded<Found>(props: { of: Resource<Found>; again: () => unknown; children: (found: () => NonNullable<Found>) => JSX.Element }) {
+  return (
+    <Show when={props.of.error === undefined} fallback={<Problem error={props.of.error}><AgainButton again={() => void props.again()} /></Problem>}>
+      <Show when={props.of()} fallback={<p class="empty" role="status">{t("state.loading")}</p>}>
+        {(found) => props.children(found)}
+      </Show>
+    </Show>
+  );
 }
 
 /** What is shown, or why not; and that it is old, when it is. */
