@@ -9,13 +9,13 @@ import type { Namespace, Project } from "../api/types";
 import { isSame } from "../api/writing";
 import { type Limits, inForm, limitChanges, rebased } from "../budget/changing";
 import { leftIn } from "../budget/left";
-import { offering, placed } from "../budget/offering";
+import { type ClusterLimits, emptyLimits, filledIn, offering, placed } from "../budget/offering";
 import { chargeOf, inOrder } from "../budget/shares";
 import { t } from "../i18n/messages";
 import type { Resource } from "../live/feed";
 import { AskingForm, type Outgoing, checked } from "../ui/asking";
 import { FieldState, MADE } from "../ui/awaited";
-import { type ClusterLimits, LimitsFields, filledIn } from "../ui/limits";
+import { LimitsFields } from "../ui/limits";
 import { type Meanwhile, fromTo } from "../ui/meanwhile";
 import { Head, Loaded } from "../ui/parts";
 import { said } from "../ui/precision";
@@ -28,9 +28,6 @@ interface Draft {
   parent: string;
   tenant: string;
 }
-
-const emptyLimits = (cluster: string): ClusterLimits =>
-  ({ cluster, amounts: [{ resource: "requests.cpu", amount: "" }, { resource: "requests.memory", amount: "" }] });
 
 function outgoing(what: What, draft: Draft, limits: readonly ClusterLimits[]): Outgoing | undefined {
   const [first] = limits;
@@ -103,7 +100,7 @@ export function Create() {
             <input value={draft.tenant} onInput={(event) => change("tenant", event.currentTarget.value)} />
           </label>
         </Show>
-        <LimitsFields limits={limits()} choices={choices()} isSeveral={params.what === "project"} set={setLimits} empty={emptyLimits} left={left} />
+        <LimitsFields limits={limits()} choices={choices()} isSeveral={params.what === "project"} set={setLimits} left={left} />
       </AskingForm>
     </>
   );
@@ -234,7 +231,7 @@ function ChangeForm(props: { object: Changed; plural: Changeable; path: string }
       <Head title={t("form.change", { name })} under={namespace ?? ""} />
       <AskingForm sent={sent()} verdict={verdict()} label={t("form.save")} incomplete={t("form.incomplete")} done={() => navigate(back())} cancel={back()} meanwhile={meanwhile}>
         <Show when={isSeveral()}><NamedFields named={named()} set={setNamed} /></Show>
-        <LimitsFields limits={limits()} choices={choices()} isSeveral={isSeveral()} set={setLimits} empty={emptyLimits} left={left} />
+        <LimitsFields limits={limits()} choices={choices()} isSeveral={isSeveral()} set={setLimits} left={left} />
       </AskingForm>
     </>
   );

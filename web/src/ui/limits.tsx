@@ -2,33 +2,16 @@
 
 import { For, Show, createUniqueId } from "solid-js";
 import { parseAmount } from "../amounts/quantity";
-import { isNamedBefore } from "../budget/offering";
+import { type AmountRow, type ClusterLimits, emptyLimits, isNamedBefore } from "../budget/offering";
 import { t } from "../i18n/messages";
 
-export interface AmountRow {
-  resource: string;
-  amount: string;
-}
-
-export interface ClusterLimits {
-  cluster: string;
-  amounts: readonly AmountRow[];
-}
-
 const COMMON = ["requests.cpu", "requests.memory", "limits.cpu", "limits.memory", "requests.storage", "pods"];
-
-/** As a quota has it; rows that nobody has filled in are left out. */
-export function filledIn(rows: readonly AmountRow[]): Record<string, string> {
-  return Object.fromEntries(rows.filter(({ resource, amount }) => resource && amount).map(({ resource, amount }) => [resource, amount]));
-}
 
 interface LimitsFieldsProps {
   limits: readonly ClusterLimits[];
   choices: readonly string[];
   isSeveral: boolean;
   set: (limits: readonly ClusterLimits[]) => void;
-  /** What a cluster that is added begins with. */
-  empty: (cluster: string) => ClusterLimits;
   /** What may be asked for at most, as far as that is known. */
   left?: ((cluster: string, resource: string) => string | undefined) | undefined;
 }
@@ -41,7 +24,7 @@ export function LimitsFields(props: LimitsFieldsProps) {
     <>
       <For each={props.limits.map((_, index) => index)}>
         {(index) => {
-          const entry = () => props.limits[index] ?? props.empty("");
+          const entry = () => props.limits[index] ?? emptyLimits("");
           const names = () => props.choices.filter((name) => name === entry().cluster || free().includes(name));
           return (
             <fieldset class="limits" aria-label={entry().cluster}>
@@ -64,7 +47,7 @@ export function LimitsFields(props: LimitsFieldsProps) {
       </For>
       <datalist id="resources"><For each={COMMON}>{(name) => <option value={name} />}</For></datalist>
       <Show when={props.isSeveral && free().length > 0}>
-        <div><button class="button" type="button" onClick={() => props.set([...props.limits, props.empty(free()[0] ?? "")])}>{t("form.cluster.add")}</button></div>
+        <div><button class="button" type="button" onClick={() => props.set([...props.limits, emptyLimits(free()[0] ?? "")])}>{t("form.cluster.add")}</button></div>
       </Show>
     </>
   );
