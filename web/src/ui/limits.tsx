@@ -1,11 +1,35 @@
 /** What is asked for of each cluster. */
 
-import { For, Show, createUniqueId } from "solid-js";
+import { For, Show, createResource, createUniqueId } from "solid-js";
 import { parseAmount } from "../amounts/quantity";
+import { GROUP, request } from "../api/client";
+import { projects } from "../api/collections";
+import type { Project } from "../api/types";
+import type { Limits } from "../budget/changing";
+import { leftIn } from "../budget/left";
 import { type AmountRow, type ClusterLimits, emptyLimits, isNamedBefore } from "../budget/offering";
+import { inOrder } from "../budget/shares";
 import { t } from "../i18n/messages";
+import { said } from "./precision";
 
 const COMMON = ["requests.cpu", "requests.memory", "limits.cpu", "limits.memory", "requests.storage", "pods"];
+
+/** The clusters of the project above, or, without one, those that are offered. The registry is none that a namespace lives in. */
+export function clusterChoices(parent: () => string, withRegistry: () => boolean): () => string[] {
+  const all = projects();
+  const [offers] = createResource(() => request<{ items: { metadata: { name: string } }[] }>(`${GROUP}/clusteroffers`).catch(() => ({ items: [] })));
+  return () => {
+    const above = all.objects().get(parent());
+    const names = above ? Object.keys(above.spec?.clusters ?? {}) : (offers.latest?.items.map(({ metadata }) => metadata.name) ?? []);
+    return names.filter((name) => withRegistry() || name !== "registry").sort(inOrder);
+  };
+}
+
+/** What a project has left, in words. */
+export function leftText(key: "form.left" | "form.most", project: Project | undefined, cluster: string, resource: string, own?: Limits): string | undefined {
+  const left = leftIn(project, cluster, resource, own);
+  return left === undefined ? undefined : t(key, { amount: said(left, resource), project: project?.metadata.name ?? "" });
+}
 
 interface LimitsFieldsProps {
   limits: readonly ClusterLimits[];
