@@ -152,11 +152,12 @@ impl Audited {
             let amounts: Vec<String> =
                 hard.iter().map(|(resource, amount)| format!("{resource}={amount}")).collect();
             lines.push(format!(
-            "{state} in {} {}: namespace {namespace:?} of cluster {cluster_name:?} holds {} as {uid} ({reason})",
-            account::scope_word(hold.scope.kind),
-            hold.scope.name,
-            if amounts.is_empty() { "no amount".to_owned() } else { amounts.join(" ") },
-        ));
+                "{state} in {} {}: namespace {namespace:?} of cluster {cluster_name:?} holds {} as {uid} \
+                 ({reason})",
+                account::scope_word(hold.scope.kind),
+                hold.scope.name,
+                if amounts.is_empty() { "no amount".to_owned() } else { amounts.join(" ") },
+            ));
         }
         if let Some(reason) = held {
             lines.push(format!("growth is held: {reason}"));
@@ -190,15 +191,15 @@ impl Audited {
             .map(|d| json!({"project": d.scope().map(|scope| &scope.name), "difference": d.to_string()}))
             .collect();
         let holds: Vec<_> = holds
-        .iter()
-        .map(|hold| {
-            let HeldAmount { uid, cluster_name, namespace, hard, reason, .. } = told::held(hold);
-            json!({
-                "uid": uid, "project": hold.scope.name, "orphaned": hold.state == HoldState::Orphaned, "reason": reason,
-                "cluster": cluster_name, "namespace": namespace, "hard": hard,
+            .iter()
+            .map(|hold| {
+                let HeldAmount { uid, cluster_name, namespace, hard, reason, .. } = told::held(hold);
+                json!({
+                    "uid": uid, "project": hold.scope.name, "orphaned": hold.state == HoldState::Orphaned,
+                    "reason": reason, "cluster": cluster_name, "namespace": namespace, "hard": hard,
+                })
             })
-        })
-        .collect();
+            .collect();
         json!({
             "consistent": self.consistent(),
             "objects": report.objects,

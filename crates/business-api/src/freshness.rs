@@ -5,8 +5,8 @@ use meta::status::Status;
 use std::time::Duration;
 use store::Store;
 
-/// For so long something may have been committed that a replica does not know, before it lets nobody write. The
-/// controller waits as long for the last token of the registry.
+/// A replica that is further behind than this refuses all writes. The controller waits as long for the last token of the
+/// registry.
 pub const AGE_MAX: Duration = Duration::from_secs(10);
 const RETRY_AFTER_SECONDS: u32 = 5;
 

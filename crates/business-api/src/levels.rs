@@ -18,7 +18,7 @@ use uuid::Uuid;
 const HIGH: i128 = 80;
 /// Percent of a limit from which on it is almost used up.
 const VERY_HIGH: i128 = 95;
-/// How a body says that its object's status tells of holds.
+/// The text in a stored body that shows that the object's status reports holds.
 const LEDGER: &str = "\"ledger\"";
 
 /// What is allocated of every scope's limits: the sums of each kind by themselves, so that each is built by itself.
@@ -31,7 +31,7 @@ struct Part {
     sums: Kept<Sums>,
 }
 
-/// What of a scope's allocation no object stands for, as the status of its own tells.
+/// The part of a scope's allocation that no object stands for, as the scope's own status reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unowned {
     /// How much.

@@ -177,7 +177,6 @@ fn empties_a_namespace(asked: &ResourceRequest) -> bool {
 impl Policy for BusinessPolicy {
     fn judge(&self, caller: &Caller, request: &RequestInfo, operator: bool) -> Ruling {
         let asked = request.resource();
-        // Only kube-apiserver vouches for the names of Kubernetes' own parts; it gives them no tenant.
         if is_kubernetes_own(caller) {
             return judge_kubernetes(caller, asked);
         }

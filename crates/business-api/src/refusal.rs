@@ -28,7 +28,8 @@ pub struct RefusedObject<'a> {
     pub name: &'a str,
     /// Its kind.
     pub kind: &'static RefusedKind,
-    /// The scope of whose holds its writer is told: that another's place is one is not his to know. None is any.
+    /// The writer is told of the holds of this scope only; with `None`, of all. That a place is held for another project must
+    /// not be told.
     pub holds: Option<&'a Scope>,
 }
 

@@ -22,7 +22,7 @@ pub mod operator_act;
 pub mod tenant;
 /// What a tenant says of its projects.
 mod tenant_terms;
-/// How many people it lists.
+/// Limits how many people a tenant's objects may list.
 mod listed;
 /// Member clusters: what there is to give.
 pub mod member_cluster;

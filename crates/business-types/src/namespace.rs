@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 mod account;
 mod schema;
-/// What opens the registry to a namespace's pods.
+/// The credential with which a namespace's pods pull from the registry.
 pub mod pull_credential;
 /// The body of the subresource transfer.
 pub mod transfer;
@@ -75,8 +75,8 @@ pub struct NamespaceStatus {
     /// The template whose state was last put, or tried to be put, into the member cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub template: Option<AppliedTemplate>,
-    /// By which its pods pull from the registry: issued by the subresource pullcredential, taken away by anybody who writes
-    /// the status.
+    /// The credential with which its pods pull from the registry: issued by the subresource pullcredential, taken away by
+    /// anybody who writes the status.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pull_credential: Option<PullCredential>,
     /// What is consumed in the member cluster: a copy of the quota's `status.used`.

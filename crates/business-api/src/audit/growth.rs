@@ -18,7 +18,8 @@ const CLUSTER_FIELD: &str = "spec.clusterName";
 /// What the audit has found here.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct GrowthFinding<'a> {
-    /// Where the store stood after the comparison was read. What is said to have been compared later was so in a history that is lost.
+    /// Where the store stood after the comparison was read. A comparison at a later revision belongs to a history that was
+    /// lost.
     pub(super) newest: Revision,
     /// Orphans that could not be charged.
     pub(super) unheld: usize,

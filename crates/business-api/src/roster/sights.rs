@@ -7,9 +7,9 @@ use super::GivenByTenant;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// So many callers, and so many trees, are kept …
+/// Callers, and trees, that are kept …
 const KEPT_MAX: usize = 1024;
-/// … of so many names together, some 50 MB. Whatever would be more has all be worked out anew.
+/// … and names of all of them together, some 50 MB. Beyond that, everything is forgotten and worked out again.
 const NAMES_MAX: usize = 1_000_000;
 
 /// Who asks.

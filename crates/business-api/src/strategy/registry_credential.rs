@@ -96,7 +96,6 @@ fn is_admin(cx: &WriteContext<'_>, roles: &Roles, project: &str) -> bool {
     roles.in_project(cx.caller, cx.visibility, project).is_some_and(|role| role >= Role::Admin)
 }
 
-/// It costs nobody anything.
 fn spec_of(object: &Object) -> Result<RegistryCredentialSpec, Status> {
     RegistryCredentialSpec::of(object).map_err(unreadable)
 }

@@ -57,7 +57,7 @@ pub struct Repository {
 }
 
 impl Repository {
-    /// Whether it is meant to be pushed to. Who deletes may ask for everything, and wants what of it he can have.
+    /// Whether it is meant to be pushed to. A client that deletes may ask for all actions and takes those it is granted.
     pub fn is_for_push(&self) -> bool {
         self.asked.push && !self.asked.delete
     }

@@ -68,8 +68,8 @@ impl DerivedAmount {
 }
 
 impl MemberClusterSpec {
-    /// What may be granted of the cluster in all: what is explicit, and what was derived. Of what is to be derived and was
-    /// not yet, nothing: it is limited, and by how much is not known.
+    /// What may be granted of the cluster in all: what is explicit, and what was derived. A resource that is to be derived
+    /// and has not been yet counts as 0: it is limited, but the limit is not known.
     pub fn grantable(&self, capacity: &ResourceList) -> ResourceList {
         let mut hard = self.hard.clone();
         for (key, derived) in &self.derived.resources {

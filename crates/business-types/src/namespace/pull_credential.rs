@@ -12,7 +12,8 @@ pub const VALID_DAYS_DEFAULT: i64 = 30;
 /// Days that a password is good for at the most.
 pub const VALID_DAYS_MAX: i64 = 365;
 
-/// By which the pods of a namespace pull from the registry, and do nothing else there. Each namespace has one of its own.
+/// The credential with which the pods of a namespace pull from the registry, and do nothing else there. Each namespace has
+/// one of its own.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PullCredential {
