@@ -51,7 +51,7 @@ pub struct NamespaceSpec {
     pub hard: ResourceList,
 }
 
-/// Where a namespace is.
+/// The state of a namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NamespaceStatus {
@@ -104,8 +104,8 @@ pub struct AppliedTemplate {
     pub digest: String,
 }
 
-/// What is on record of a namespace of the member cluster. It alone says whose that namespace is: marks in the
-/// cluster can be written by others.
+/// What is recorded about a namespace of the member cluster. Only this record says whose that namespace is: others can
+/// write the marks in the cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterNamespaceRecord {

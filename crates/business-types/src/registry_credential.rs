@@ -33,10 +33,11 @@ pub struct RegistryCredentialSpec {
     /// The tenant that owns it.
     #[serde(rename = "tenantID")]
     pub tenant_id: String,
-    /// The user who acts by it, with his own rights; empty for a robot.
+    /// The user who acts with it, with his own rights; empty for a robot.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub user: String,
-    /// The user is who has this name without a tenant in his credential; else, who has it with this tenant.
+    /// Whether the user is the one of this name whose credential names no tenant. If not, he is the one whose
+    /// credential names this tenant.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub host_user: bool,
     /// What a robot may do.
@@ -64,16 +65,16 @@ impl RobotAccess {
     pub const NAMES: [&'static str; 2] = ["Pull", "Push"];
 }
 
-/// Who acts by a credential.
+/// Who acts with a credential.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CredentialHolder {
-    /// A user of the tenant, with whatever rights he has when he comes.
+    /// A user of the tenant, with the rights that he has at the time of use.
     Person(String),
     /// A program.
     Robot(Robot),
 }
 
-/// A program that acts by a credential.
+/// A program that acts with a credential.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Robot {
     /// What it may do.
@@ -119,7 +120,7 @@ impl RegistryCredentialSpec {
         Ok(object.decode(&["spec"])?.unwrap_or_default())
     }
 
-    /// Who acts by it; `None` for a spec that is not valid.
+    /// Who acts with it; `None` for a spec that is not valid.
     pub fn holder(&self) -> Option<CredentialHolder> {
         match (self.user.as_str(), self.access) {
             ("", Some(access)) => Some(CredentialHolder::Robot(Robot { access, names: self.names.clone() })),

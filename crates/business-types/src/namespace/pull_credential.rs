@@ -41,7 +41,7 @@ pub struct PullPassword {
     pub expires_at: String,
 }
 
-/// Asks for a new password. What is asked for holds for the one that is kept, too.
+/// Asks for a new password. What the request says holds for the password that is kept, too.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PullCredentialRequest {
@@ -81,8 +81,8 @@ impl PullPassword {
         Some(life.end.saturating_sub(life.start).checked_div(DAY_SECONDS)?.max(1))
     }
 
-    /// When the next one is to be issued, in seconds since 1970: from half of its life on, and before two thirds of it. `spread`
-    /// says where between; each namespace has another one, so that they do not all come at once.
+    /// When the next one is to be issued, in seconds since 1970: from half of its life on, and before two thirds of it.
+    /// `spread` picks the moment between these; it differs by namespace, so that not all come at once.
     pub fn is_due_at(&self, spread: u64) -> i64 {
         let Some(life) = self.life() else { return 0 };
         let seconds = life.end.saturating_sub(life.start).max(0);
@@ -97,7 +97,7 @@ pub fn username(project: &str, name: &str) -> String {
     format!("{project}/{NAMESPACES}/{name}")
 }
 
-/// The namespace that a name to log in with belongs to, if it is one's.
+/// The namespace that a login name belongs to, if it belongs to one.
 pub fn namespace_of(username: &str) -> Option<NamespaceLogin<'_>> {
     let mut parts = username.splitn(3, '/');
     let (project, plural, name) = (parts.next()?, parts.next()?, parts.next()?);
