@@ -2,11 +2,11 @@
 
 /// All the time.
 mod auditor;
-/// What the controller reports, as the ledger holds it.
+/// The orphans that the controller reports, as holds of the ledger.
 mod orphans;
 /// What growth waits for.
 mod growth;
-/// What projects are told of it.
+/// What the status of projects says of the audit.
 mod told;
 
 pub use auditor::Auditor;
@@ -26,7 +26,7 @@ use store::repair::Repair;
 use store::{Access, KindId, Revision, Store};
 
 const JOIN_DEADLINE: Duration = Duration::from_secs(10);
-/// Until all objects are read; seconds for a million of them.
+/// How long to wait until all objects are read, which takes seconds for a million of them.
 const CACHE_DEADLINE: Duration = Duration::from_mins(2);
 
 /// Reads bodies for the store's audit.
@@ -131,7 +131,7 @@ struct Audited {
     report: AuditReport,
     holds: Vec<Hold>,
     held: Option<String>,
-    /// Or why it was not compared.
+    /// The differences of the schema, or why it was not compared.
     schema: Result<Vec<SchemaDifference>, String>,
 }
 

@@ -21,7 +21,7 @@ use tokio::time::Instant;
 
 /// Has certificates issued.
 pub trait CertificateIssuer: Send + Sync + 'static {
-    /// The certificate, or the answer to whoever wants it. What its 422 says is about the cluster.
+    /// The certificate, or the answer to its caller. The text of a 422 is about the cluster.
     fn issue(&self, request: IssueRequest) -> BoxFuture<'_, Result<Issued, Status>>;
 }
 
@@ -54,11 +54,11 @@ impl ValidDays {
 /// A wish for a certificate, which its caller may have.
 #[derive(Clone, Debug)]
 pub struct Wish {
-    /// Who asks, for his share.
+    /// Who asks: his allowance is counted.
     pub holder: AllowanceHolder,
-    /// Whose certificate it is, as the member cluster knows him.
+    /// Its user, by the name that the member cluster knows.
     pub user: String,
-    /// The groups that he is in there.
+    /// The groups that the user is in there.
     pub groups: Vec<String>,
     /// The member cluster.
     pub cluster: String,

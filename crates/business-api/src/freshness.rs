@@ -1,5 +1,5 @@
-//! How old may be what is known of people. A replica that reads from a standby goes on answering from what it has when the
-//! standby's replay stops; roles that were taken away meanwhile are not known there.
+//! How old the knowledge of people's roles may be. A replica that reads from a standby goes on answering from what it
+//! has when the standby's replay stops; it does not know of roles that were taken away since then.
 
 use meta::status::Status;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use store::Store;
 pub const AGE_MAX: Duration = Duration::from_secs(10);
 const RETRY_AFTER_SECONDS: u32 = 5;
 
-/// Why what is known here is too old, if it is.
+/// Why the knowledge here is too old, if it is.
 pub fn check(store: &Store) -> Result<(), String> {
     match store.age() {
         Some(age) if age <= AGE_MAX => Ok(()),
@@ -19,7 +19,7 @@ pub fn check(store: &Store) -> Result<(), String> {
     }
 }
 
-/// 503 where who is who may be another by now.
+/// 503 if the roles that are known here may be out of date.
 pub fn known(store: &Store) -> Result<(), Status> {
     check(store).map_err(|why| Status::unavailable(format!("who may do what: {why}"), RETRY_AFTER_SECONDS))
 }

@@ -18,7 +18,7 @@ pub mod accounts;
 pub mod keys;
 /// Names and passwords.
 pub mod credentials;
-/// When a credential was last used.
+/// Records when a credential was last used.
 pub mod uses;
 /// What the registry tells of changes.
 pub mod heard;

@@ -52,7 +52,7 @@ pub(super) struct Round {
     pub(super) behind: bool,
 }
 
-/// What there is to tell.
+/// What the statuses are to say.
 #[derive(Debug)]
 pub(super) struct News<'a> {
     pub(super) differences: &'a [Difference],

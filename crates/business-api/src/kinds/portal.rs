@@ -68,7 +68,7 @@ fn schema() -> Schema {
     )
 }
 
-/// Looks at who asks.
+/// Shows a caller what he is.
 #[derive(Debug)]
 struct Portal;
 
@@ -99,8 +99,8 @@ impl Singleton for Portal {
     }
 }
 
-/// The projects that a portal shows: an operator would not look for his in a list of all. A member's are known by name:
-/// how many others there are makes no difference.
+/// The projects that a portal shows. An operator sees none, since he would not look for his in a list of all. A
+/// member's projects are looked up by name, so the number of other projects makes no difference.
 async fn seen(cx: &ReadContext<'_>) -> Result<Vec<Arc<Entry>>, Status> {
     let Visibility::Tenants(sights) = cx.visibility else { return Ok(Vec::new()) };
     let mut found = Vec::new();
@@ -117,7 +117,7 @@ fn rules_some_tenant(visibility: &Visibility) -> bool {
     matches!(visibility, Visibility::Tenants(sights) if sights.iter().any(|sight| sight.sight == Sight::Whole))
 }
 
-/// What is shown of a project.
+/// The part of a project that is shown.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Shown {

@@ -17,11 +17,11 @@ pub const COLUMNS: &[Column] = &[
     Column::typed("Data", "integer", "How many keys it has.", 0),
 ];
 
-/// Config maps: a label says whose they are.
+/// Config maps: a label names their tenant.
 #[derive(Clone, Copy, Debug)]
 pub struct ConfigMapStrategy;
 
-/// Whoever is no operator writes what is of a tenant that he rules; where he rules one, nobody has to say which.
+/// A caller who is no operator writes config maps of a tenant that he rules; if he rules only one, he need not name it.
 fn set_label(cx: &WriteContext<'_>, object: &mut Object) -> Result<(), Status> {
     if cx.sees_everything() {
         return Ok(());

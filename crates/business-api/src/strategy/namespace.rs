@@ -39,12 +39,13 @@ use store::quota::{Account, HoldChange, HoldState, Scope, Violation};
 const CHARGED: &[&str] = &["status", "cachedSpecHard"];
 /// The record of the namespace in the cluster.
 const RECORD: &[&str] = &["status", "clusterNamespace"];
-/// What the server says of the cluster, whatever a client sends.
+/// The facts about the cluster, which the server sets, whatever a client sends.
 pub const SERVER_FIELDS: &[FieldPath] =
     &[&["spec", "clusterType"], &["spec", "clusterVersion"], &["spec", "clusterDisplayName"]];
 /// Why the charge of an adopted namespace goes on counting.
 const RELEASED: &str = "the namespace was adopted and stays in its cluster; it counts until it is unused";
-/// Resources that may be charged: what is asked for, and as much again that the cluster has not confirmed to be less.
+/// The most resources that may be charged: those that are asked for, and as many again whose reduction the cluster has
+/// not confirmed.
 const CHARGED_MAX: usize = 2 * validation::RESOURCES_MAX;
 /// What a namespace's name is generated from when it can be derived from nothing.
 const NAME_PREFIX: &str = "ns";
@@ -98,7 +99,7 @@ impl Typed {
         Ok(Self { spec, status })
     }
 
-    /// What is charged, in the one cluster it can be charged in.
+    /// What is charged, in the only cluster where it can be charged.
     fn mark(&self) -> &ResourceList {
         self.status.charged(&self.spec)
     }
@@ -111,7 +112,7 @@ impl Typed {
 }
 
 impl NamespaceStrategy {
-    /// `forbidden`: names in a member cluster that none may claim; a trailing `*` stands for any ending.
+    /// `forbidden`: names in a member cluster that no namespace may claim; a trailing `*` stands for any ending.
     pub fn new(
         clusters: Clusters,
         levels: Levels,
@@ -149,7 +150,7 @@ impl NamespaceStrategy {
         if old.is_deleting() {
             object.set(&["status", "phase"], json!("Terminating"));
         }
-        // It says whose the namespace in the cluster is: it is replaced by another record, never forgotten.
+        // The record says whose the namespace in the cluster is. It is replaced by another one, but never removed.
         if object.get(RECORD).is_none() {
             object.copy_from(old, RECORD);
         }
@@ -268,7 +269,7 @@ impl Strategy for NamespaceStrategy {
         }
         check_annotations(cx, Some(old), object, &group_resource())?;
         set_tenant(cx, Some(old), object);
-        // What is being deleted can be released; its spec is frozen and raises nothing.
+        // An object that is being deleted can be released; its spec is frozen and raises nothing.
         if !old.is_deleting() {
             let hard = NamespaceSpec::of(object).map_err(unreadable)?.hard;
             let before = Typed::of(old)?;
@@ -394,7 +395,7 @@ impl Strategy for NamespaceStrategy {
     }
 }
 
-/// What is granted anew and limits nothing in the cluster.
+/// Grants that are new and limit nothing in the cluster.
 fn uncounted<'a>(before: &'a ResourceList, hard: &'a ResourceList) -> impl Iterator<Item = String> + 'a {
     let granted = hard.iter().filter(move |(resource, amount)| before.get(*resource) != Some(*amount));
     granted.filter(|(resource, _)| resources::is_never_counted(resource)).map(|(resource, _)| {
@@ -417,7 +418,7 @@ fn check_charged(before: &Typed, after: &Typed, name: &str) -> Result<(), Status
     Err(Status::forbidden(&group_resource(), name, &why))
 }
 
-/// What is lowered stays at or above what was last seen in use.
+/// An amount can be lowered only to what was last seen in use.
 fn check_use(before: &Typed, after: &Typed, name: &str) -> Result<(), Status> {
     let short: Vec<_> = after
         .spec

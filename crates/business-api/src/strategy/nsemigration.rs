@@ -71,7 +71,7 @@ impl NsEmigrationStrategy {
         Ok(())
     }
 
-    /// What the destination has against the namespace, with what it is charged.
+    /// Why the destination cannot take the namespace with what it is charged.
     fn fits(&self, leaving: &Object, to: &Object, spec: &NsEmigrationSpec) -> Result<FieldErrors, Status> {
         let (wanted, status) = (
             NamespaceSpec::of(leaving).map_err(unreadable)?,
@@ -202,7 +202,7 @@ impl Strategy for NsEmigrationStrategy {
         Ok(())
     }
 
-    /// What is asked for does not change any more.
+    /// What is asked for cannot change any more.
     fn prepare_update(
         &self,
         _cx: &mut WriteContext<'_>,

@@ -25,12 +25,12 @@ use store::Key;
 use store::quota::{Account, Scope, Violation};
 
 const NAME: &[&str] = &["spec", "name"];
-/// What the registry has told: whoever sends what he has read before does not undo what has been pushed since.
+/// The reports of the registry. A client that writes back an older state does not undo what was pushed since then.
 pub const SERVER_FIELDS: &[FieldPath] = &[
     &["metadata", "annotations", names::REGISTRY_CHANGED_ANNOTATION],
     &["metadata", "annotations", names::REGISTRY_PUSHED_ANNOTATION],
 ];
-/// What of the registry is the object's.
+/// The record of what belongs to the object in the registry.
 const RECORD: &[&str] = &["status", "registry"];
 
 /// Columns of `kubectl get`.
@@ -76,7 +76,7 @@ impl<K: RegistryKind> RegistryStrategy<K> {
         RefusedObject { name: object.name(), kind: Self::REFUSED, holds }
     }
 
-    /// What the registry has for the object is never forgotten while it lives.
+    /// The record of what the registry has for the object is never removed while the object lives.
     fn prepare_status(old: &Object, object: &mut Object) {
         if old.is_deleting() {
             object.set(&["status", "phase"], json!("Terminating"));
@@ -121,7 +121,7 @@ impl<K: RegistryKind> RegistryStrategy<K> {
         }
     }
 
-    /// What is lowered stays at or above what was last seen to be kept.
+    /// An amount can be lowered only to what was last seen to be kept.
     fn check_use(old: &Object, new: &Object) -> Result<(), Status> {
         let (before, after) = (spec_of(old)?.storage(), spec_of(new)?.storage());
         let used = RegistryStatus::of(old).map_err(unreadable)?.storage();

@@ -1,4 +1,4 @@
-//! What a tenant says of its projects: whom they may name, and what new ones begin with.
+//! What a tenant says of its projects: the people that they may name, and the defaults of new ones.
 
 use super::{TENANT, unreadable};
 use crate::numbers;
@@ -16,7 +16,8 @@ use store::Key;
 const ACCESS: &[&str] = &["spec", "access"];
 const CLUSTERS: &[&str] = &["spec", "clusters"];
 
-/// Gives a new root project what it does not say itself, and refuses who is named newly by a name that is not the tenant's.
+/// Gives a new root project the defaults for what it does not say itself, and refuses newly named people whose names
+/// are not the tenant's.
 pub(super) async fn admit(view: View<'_>, old: Option<&Object>, object: &mut Object) -> Result<(), Status> {
     let mut spec = ProjectSpec::of(object).map_err(unreadable)?;
     let before = old.map(ProjectSpec::of).transpose().map_err(unreadable)?;
@@ -40,7 +41,7 @@ pub(super) async fn admit(view: View<'_>, old: Option<&Object>, object: &mut Obj
     if errors.is_empty() { Ok(()) } else { Err(Status::invalid(&gvk(), object.name(), &errors)) }
 }
 
-/// The spec of a tenant; none without its object.
+/// The spec of a tenant; `None` without its object.
 async fn terms(view: View<'_>, tenant: &str) -> Result<Option<TenantSpec>, Status> {
     if tenant.is_empty() {
         return Ok(None);
@@ -49,7 +50,7 @@ async fn terms(view: View<'_>, tenant: &str) -> Result<Option<TenantSpec>, Statu
     found.map(|tenant| TenantSpec::of(&tenant)).transpose().map_err(unreadable)
 }
 
-/// Who is named newly; how many may be named is looked at afterwards.
+/// The entries that are new; their number is checked afterwards.
 fn newly_named<'a>(
     before: Option<&'a ProjectSpec>,
     after: &'a ProjectSpec,

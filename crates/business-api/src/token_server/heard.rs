@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 
 /// Objects that wait to be marked.
 const WAITING_MAX: usize = 1024;
-/// What the registry tells within this time is one mark an object.
+/// Reports of the registry within this time become one mark for each object.
 const TOGETHER: Duration = Duration::from_secs(1);
 
 /// Tells the controller what has changed in the registry, by a mark at the object: it measures what is kept below its prefix.
@@ -23,10 +23,10 @@ const TOGETHER: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug, Default)]
 pub struct Heard(Arc<Waiting>);
 
-/// What waits to be marked.
+/// Objects that wait to be marked.
 #[derive(Debug, Default)]
 struct Waiting {
-    /// By object what was pushed to it.
+    /// The manifests that were pushed to each object.
     objects: Mutex<HashMap<Key, BTreeSet<ManifestName>>>,
     is_some: Notify,
 }
@@ -80,7 +80,7 @@ impl Marker {
             for (object, pushed) in heard.take() {
                 let Err(error) = self.pushed(&object, &pushed).await else { continue };
                 tracing::debug!(name = &*object.name, %error, "a change of the registry is not told");
-                // Whatever else cannot be written is measured by time.
+                // Other changes that cannot be written are found by the regular measurement.
                 if !pushed.is_empty() {
                     heard.tell(&object, &pushed);
                 }
@@ -133,9 +133,9 @@ impl Marker {
     }
 }
 
-/// What was pushed and no measurement has followed, and these manifests, also those that were measured before: one may have been
-/// deleted and pushed again while a measurement was under way that has not found it. Of too many it says that there were more:
-/// until they are measured nothing is pushed.
+/// The manifests that were pushed and not measured yet, and these manifests. These also if they were measured before:
+/// one may have been deleted, and pushed again during a measurement that has not found it. If there are too many, the
+/// list says that there were more: until they are measured, nothing can be pushed.
 fn unmeasured(object: &Object, pushed: &BTreeSet<ManifestName>) -> Result<String, serde_json::Error> {
     let status = RegistryStatus::of(object)?;
     let changed = object.annotation(REGISTRY_CHANGED_ANNOTATION);

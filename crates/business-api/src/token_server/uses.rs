@@ -46,7 +46,7 @@ fn day(now: i64) -> String {
 pub async fn write_all(store: Store, mut uses: Receiver<Use>) {
     let access = Access::internal("uses of credentials");
     while let Some(one) = uses.recv().await {
-        // What others were faster with is told again by the next use.
+        // If another write was faster, the next use tells it again.
         if let Err(error) = write(&store, &access, &one).await {
             tracing::debug!(%error, "the use of a credential is not written");
         }

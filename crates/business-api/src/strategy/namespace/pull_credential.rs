@@ -17,7 +17,7 @@ use meta::time::{self, DAY_SECONDS};
 use serde_json::json;
 use store::Key;
 
-/// What the subresource issues. A write of the status only takes it away.
+/// The field that the subresource issues. A write of the status can only remove it.
 pub const ISSUED: &[&str] = &["status", "pullCredential"];
 
 /// `POST namespaces/NAME/pullcredential`: a new password to pull from the registry, for the pods of the namespace. It is told in
@@ -101,7 +101,7 @@ fn check(cx: &WriteContext<'_>, live: &Object, wanted: &PullCredentialRequest) -
     Ok(())
 }
 
-/// What a write of the status leaves of it: all, or nothing.
+/// A write of the status keeps all of it, or removes it.
 pub fn keep_or_take(old: &Object, object: &mut Object) {
     if object.get(ISSUED).is_some() {
         object.copy_from(old, ISSUED);

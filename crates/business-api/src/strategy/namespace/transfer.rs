@@ -34,7 +34,7 @@ pub struct Transfer {
 }
 
 impl Transfer {
-    /// `roles`: whoever moves a namespace may make one where it goes.
+    /// `roles`: a caller who moves a namespace has to have the right to make one in its new project.
     pub fn new(roles: Roles) -> Self {
         Self {
             body: Shape { kind: namespace::transfer::gvk(), schema: namespace::transfer::schema() },
@@ -105,7 +105,7 @@ fn moved(now: &str, action: Action<'_>) -> Result<Handled, Status> {
     }
     let mut status = NamespaceStatus::of(&object).map_err(unreadable)?;
     let marks = condition::find(&status.conditions, TRANSFERRED).filter(|known| !known.is_true());
-    // Whose marks they are does not change when it goes on before they are rewritten.
+    // If it moves on before its marks are rewritten, they are still those of the first project.
     let message = marks.map_or_else(
         || {
             let cluster = object.text(&["spec", "clusterName"]);
@@ -116,7 +116,7 @@ fn moved(now: &str, action: Action<'_>) -> Result<Handled, Status> {
     let transferred = Condition::new(TRANSFERRED, FALSE, reason::FORMER_MARKS, message);
     condition::set(&mut status.conditions, transferred.at(live.generation().saturating_add(1)), now);
     object.set(&["status", "conditions"], json!(status.conditions));
-    // What opens the registry opens what is the former project's.
+    // Its credential opens the registry of the former project.
     object.remove(pull_credential::ISSUED);
     Ok(Handled { object: Some(object), answer: Object::default() })
 }
