@@ -97,7 +97,7 @@ fn absent(item: &Value, there: &BTreeSet<&str>) -> Option<String> {
     (!there.contains(name)).then(|| format!("namespace {name} is not there: it would be made"))
 }
 
-/// An operator's word that it may be taken over.
+/// Records an operator's consent that it may be taken over.
 fn consent(item: &mut Value) {
     let metadata = item.get_mut("metadata").and_then(Value::as_object_mut);
     let Some(metadata) = metadata else { return };

@@ -40,14 +40,14 @@ pub(crate) struct Audit {
 struct Finding {
     /// As the API calls it.
     kind: &'static str,
-    /// Of a namespace.
+    /// The project of a namespace.
     #[serde(skip_serializing_if = "String::is_empty")]
     project: String,
     name: String,
     why: String,
 }
 
-/// What counts against a project without an object.
+/// An amount that counts against a project without an object.
 #[derive(Debug, Serialize)]
 struct HeldOf {
     project: String,
@@ -185,7 +185,7 @@ impl Report {
         }
     }
 
-    /// A cluster that nobody has compared since `oldest`, in Unix seconds, while it was there.
+    /// Reports a cluster that has been there since `oldest`, in Unix seconds, and was not compared since then.
     fn take_age(&mut self, cluster: &MemberCluster, oldest: i64) {
         let name = cluster.name();
         let told = cluster.status.comparison.as_ref().map(|comparison| comparison.time.as_str());

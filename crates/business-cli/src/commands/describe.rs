@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fmt::Write as _;
 
-/// What the controller has told of it.
+/// The events that the controller has recorded.
 mod events;
 
 use events::{Events, Regarded};
@@ -95,7 +95,7 @@ impl TypedValueParser for DescribedParser {
     }
 }
 
-/// What is told of any object.
+/// The description of an object of any kind.
 #[derive(Default)]
 struct Description {
     uid: String,
@@ -128,7 +128,7 @@ impl Describe {
     pub(crate) async fn run(&self, api: &Api, screen: Screen) -> Result<Outcome, Failure> {
         let name = self.name()?;
         let path = self.path(api, name);
-        // Whoever may use a cluster, and rules none, sees what is offered of it.
+        // A caller who may use a cluster, and rules none, sees its offer.
         let is_offered = |failure: &Failure| {
             self.what.kind == DescribedKind::Cluster && (failure.is_forbidden() || failure.is_not_found())
         };
@@ -296,7 +296,7 @@ impl Description {
     }
 }
 
-/// What counts without an object, a line each.
+/// Amounts that count without an object, a line each.
 pub(crate) fn held_lines(held: &[HeldAmount]) -> Table {
     let mut table = Table::new(&[
         left("STATE"),

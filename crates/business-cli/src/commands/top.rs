@@ -86,7 +86,7 @@ struct HeldAt<'a> {
     resource: &'a str,
 }
 
-/// Everybody who has something, by place.
+/// All holdings, by place.
 #[derive(Debug, Default)]
 struct Holdings(BTreeMap<Place, Vec<Holding>>);
 
@@ -202,7 +202,7 @@ impl Holdings {
         holdings
     }
 
-    /// What a project has beside what its child projects have, and what its own namespaces use.
+    /// What a project has without what its child projects have, and what its own namespaces use.
     fn of_projects(projects: &[Project], namespaces: &[Namespace]) -> Self {
         let mut given: BTreeMap<HeldAt<'_>, Quantity> = BTreeMap::new();
         let mut used: BTreeMap<HeldAt<'_>, Quantity> = BTreeMap::new();

@@ -42,7 +42,7 @@ pub(crate) struct Tokens<'a> {
     pub(super) cluster: &'a Api,
     pub(super) namespace: &'a str,
     pub(super) account: &'static str,
-    /// Whom they are for; without one, the cluster itself.
+    /// The audience of the tokens; without one, the cluster itself.
     pub(super) audience: Option<&'static str>,
     /// Label of the Secrets that they are bound to.
     pub(super) label: (&'static str, &'a str),
@@ -119,7 +119,7 @@ impl Tokens<'_> {
         self.revoke(all.iter().filter(is_older)).await
     }
 
-    /// Ends all of them.
+    /// Ends all tokens of the account.
     pub(crate) async fn revoke_all(&self) -> Result<Vec<String>, Failure> {
         self.revoke(self.all().await?.iter()).await
     }

@@ -11,7 +11,7 @@ use std::str::FromStr;
 const AGENT: &str = include_str!("../../../../../deploy/member-tunnel/agent.yaml");
 /// Account, audience, Deployment and Secret of the agents.
 pub(crate) const NAME: &str = "business-tunnel";
-/// What is said where tokens of agents were revoked: a server asks whose a token is when a connection begins, and not again.
+/// The note where tokens of agents were revoked: a server checks a token when a connection begins, and not again.
 pub(crate) const CONNECTIONS_LAST: &str = "connections that those tokens have let in last until the tunnel's servers begin anew: \
                                            where one may be a stranger's, kubectl -n tke-business rollout restart \
                                            deployment/business-controller";
@@ -117,7 +117,7 @@ pub(super) async fn found(member: &Api) -> Result<Option<Dialling>, Failure> {
     Dialling::of(&deployment, &secret)
 }
 
-/// What a member behind the tunnel gets beside the others, but for its Secret.
+/// The objects that a member behind the tunnel gets beside the usual ones, without its Secret.
 pub(super) async fn agent(member: &Api, cluster: &str, dialling: &Dialling) -> Result<Vec<Value>, Failure> {
     let service: Value = member.get("/api/v1/namespaces/default/services/kubernetes").await?;
     let Dialling { entrance, authority, image } = dialling;
