@@ -157,7 +157,7 @@ fn write_plugin(shipped: &Shipped, source: &Source, into: &Path) -> Result<()> {
     std::fs::write(&file, oci::gzip(&tar)?).with_context(|| format!("write {}", file.display()))
 }
 
-/// What people apply, with the images of this version, each by its digest.
+/// Writes what people apply, with the images of this version, each by its digest.
 fn write_manifests(naming: &Naming, source: &Source, digests: &[(&str, &str)], into: &Path) -> Result<()> {
     let registry = naming.registry.trim_end_matches('/');
     let images: Vec<_> = digests
@@ -173,7 +173,7 @@ fn write_manifests(naming: &Naming, source: &Source, digests: &[(&str, &str)], i
     Ok(())
 }
 
-/// What a part of deploy/ is with these images.
+/// Renders a part of deploy/ with these images.
 fn render(naming: &Naming, source: &Source, images: &[Value], part: Part) -> Result<Vec<u8>> {
     let overlay = source.root.join(".dev/release");
     std::fs::create_dir_all(&overlay)?;

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Materials<'a> {
     pub(crate) packages: &'a Packages,
-    /// Of the page in it.
+    /// The packages of the page in it.
     pub(crate) page: &'a [NpmPackage],
     pub(crate) toolchain: &'a Toolchain,
 }

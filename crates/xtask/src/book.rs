@@ -1,6 +1,6 @@
 //! The book: docs/ as a site, by mdBook. Its pages are Markdown in docs/, and nothing else is written for it.
 
-/// What the pages of the book promise each other.
+/// What each page of the book has to have.
 mod pages;
 /// What the site is made of.
 mod site;
