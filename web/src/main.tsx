@@ -12,8 +12,8 @@ import { apply } from "./ui/theme";
 
 const Project = lazy(async () => ({ default: (await import("./pages/project")).Project }));
 const Namespace = lazy(async () => ({ default: (await import("./pages/namespace")).Namespace }));
-const Create = lazy(async () => ({ default: (await import("./pages/form")).Create }));
-const Change = lazy(async () => ({ default: (await import("./pages/form")).Change }));
+const Create = lazy(async () => ({ default: (await import("./pages/create")).Create }));
+const Change = lazy(async () => ({ default: (await import("./pages/change")).Change }));
 const Move = lazy(async () => ({ default: (await import("./pages/move")).Move }));
 const People = lazy(async () => ({ default: (await import("./pages/people")).People }));
 const Tenants = lazy(async () => ({ default: (await import("./pages/tenants")).Tenants }));

@@ -2,11 +2,11 @@
 
 /// All the time.
 mod auditor;
-/// What the controller reports, as the ledger holds it.
+/// The orphans that the controller reports, as holds of the ledger.
 mod orphans;
 /// What growth waits for.
 mod growth;
-/// What projects are told of it.
+/// What the status of projects says of the audit.
 mod told;
 
 pub use auditor::Auditor;
@@ -26,7 +26,7 @@ use store::repair::Repair;
 use store::{Access, KindId, Revision, Store};
 
 const JOIN_DEADLINE: Duration = Duration::from_secs(10);
-/// Until all objects are read; seconds for a million of them.
+/// How long to wait until all objects are read, which takes seconds for a million of them.
 const CACHE_DEADLINE: Duration = Duration::from_mins(2);
 
 /// Reads bodies for the store's audit.
@@ -131,7 +131,7 @@ struct Audited {
     report: AuditReport,
     holds: Vec<Hold>,
     held: Option<String>,
-    /// Or why it was not compared.
+    /// The differences of the schema, or why it was not compared.
     schema: Result<Vec<SchemaDifference>, String>,
 }
 
@@ -152,11 +152,12 @@ impl Audited {
             let amounts: Vec<String> =
                 hard.iter().map(|(resource, amount)| format!("{resource}={amount}")).collect();
             lines.push(format!(
-            "{state} in {} {}: namespace {namespace:?} of cluster {cluster_name:?} holds {} as {uid} ({reason})",
-            account::scope_word(hold.scope.kind),
-            hold.scope.name,
-            if amounts.is_empty() { "no amount".to_owned() } else { amounts.join(" ") },
-        ));
+                "{state} in {} {}: namespace {namespace:?} of cluster {cluster_name:?} holds {} as {uid} \
+                 ({reason})",
+                account::scope_word(hold.scope.kind),
+                hold.scope.name,
+                if amounts.is_empty() { "no amount".to_owned() } else { amounts.join(" ") },
+            ));
         }
         if let Some(reason) = held {
             lines.push(format!("growth is held: {reason}"));
@@ -190,15 +191,15 @@ impl Audited {
             .map(|d| json!({"project": d.scope().map(|scope| &scope.name), "difference": d.to_string()}))
             .collect();
         let holds: Vec<_> = holds
-        .iter()
-        .map(|hold| {
-            let HeldAmount { uid, cluster_name, namespace, hard, reason, .. } = told::held(hold);
-            json!({
-                "uid": uid, "project": hold.scope.name, "orphaned": hold.state == HoldState::Orphaned, "reason": reason,
-                "cluster": cluster_name, "namespace": namespace, "hard": hard,
+            .iter()
+            .map(|hold| {
+                let HeldAmount { uid, cluster_name, namespace, hard, reason, .. } = told::held(hold);
+                json!({
+                    "uid": uid, "project": hold.scope.name, "orphaned": hold.state == HoldState::Orphaned,
+                    "reason": reason, "cluster": cluster_name, "namespace": namespace, "hard": hard,
+                })
             })
-        })
-        .collect();
+            .collect();
         json!({
             "consistent": self.consistent(),
             "objects": report.objects,

@@ -15,14 +15,13 @@ use business_types::issue::{IssueRequest, Issued};
 use futures_util::future::BoxFuture;
 use key::KeyPem;
 use meta::status::Status;
+use meta::time::DAY_SECONDS;
 use std::sync::Arc;
 use tokio::time::Instant;
 
-const DAY_SECONDS: i64 = 24 * 3600;
-
 /// Has certificates issued.
 pub trait CertificateIssuer: Send + Sync + 'static {
-    /// The certificate, or the answer to whoever wants it. What its 422 says is about the cluster.
+    /// The certificate, or the answer to its caller. The text of a 422 is about the cluster.
     fn issue(&self, request: IssueRequest) -> BoxFuture<'_, Result<Issued, Status>>;
 }
 
@@ -55,11 +54,11 @@ impl ValidDays {
 /// A wish for a certificate, which its caller may have.
 #[derive(Clone, Debug)]
 pub struct Wish {
-    /// Who asks, for his share.
+    /// Who asks: his allowance is counted.
     pub holder: AllowanceHolder,
-    /// Whose certificate it is, as the member cluster knows him.
+    /// Its user, by the name that the member cluster knows.
     pub user: String,
-    /// The groups that he is in there.
+    /// The groups that the user is in there.
     pub groups: Vec<String>,
     /// The member cluster.
     pub cluster: String,

@@ -1,4 +1,4 @@
-//! The member clusters, kept from the store's own watch: who may use them, and what is said of them.
+//! The member clusters, kept from the store's own watch: who may use them, and what their objects say.
 
 use crate::follow::{FollowedIndex, Kept};
 use business_types::refusal::CLUSTER_CLOSED;
@@ -32,7 +32,7 @@ struct ClusterIndex {
     compared: watch::Sender<Arc<Comparison>>,
 }
 
-/// What of a stored member cluster is read here.
+/// The part of a stored member cluster that is read here.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct KeptCluster {
@@ -119,8 +119,8 @@ impl Clusters {
         self.kept.read().clusters.clone()
     }
 
-    /// Refuses what grows in a cluster that takes nothing. What the tenant may not use is told apart nowhere, but to who has
-    /// something there.
+    /// Refuses what grows in a cluster that takes nothing. For a cluster that the tenant may not use, this is not told,
+    /// except to those who have something there.
     pub fn check_growth(&self, growth: ClusterGrowth<'_>) -> Result<(), Status> {
         let ClusterGrowth { before, after, resource, name } = growth;
         let closed = grown(before, after).find_map(|cluster| {
@@ -153,9 +153,9 @@ impl Clusters {
 /// A write that may grow something in a cluster.
 #[derive(Clone, Copy, Debug)]
 pub struct ClusterGrowth<'a> {
-    /// What it was to the ledger; none when it is new.
+    /// What it meant to the ledger; `None` for a new object.
     pub before: Option<&'a Account>,
-    /// What it shall be.
+    /// What it is to mean to the ledger.
     pub after: &'a Account,
     /// Its group and plural.
     pub resource: &'a GroupResource,
@@ -174,7 +174,7 @@ fn grown<'a>(before: Option<&'a Account>, after: &'a Account) -> impl Iterator<I
 }
 
 impl FollowedIndex for ClusterIndex {
-    /// Nobody is told of what is filled aside.
+    /// An index that is filled aside has no receivers.
     fn emptied(&self) -> Self {
         Self::default()
     }

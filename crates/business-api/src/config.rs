@@ -195,7 +195,7 @@ impl CertificateSettings {
         })
     }
 
-    /// For how long certificates are valid. The bound holds whatever the default says.
+    /// How long certificates are valid. The bound also limits the default.
     pub fn days(&self) -> ValidDays {
         let max = self.certificate_days_max;
         ValidDays { default: self.certificate_days.min(max), max }
@@ -507,7 +507,7 @@ impl Serve {
         Some(PlatformSpec { tenant_id: tenant, administrators: vec![user] })
     }
 
-    /// By which certificate the console is known.
+    /// The certificate that the console is served with.
     pub fn console_certificate(&self) -> ConsoleCertificate {
         let ConsoleSettings { console_tls_cert_file: certificate, console_tls_private_key_file: key, .. } =
             self.console.clone();

@@ -5,8 +5,8 @@
 //!   └───▶ pages: login ─▶ provider ─▶ callback;  refresh, logout;  files
 //! ```
 //!
-//! What a page asks goes through the same authenticator and the same policy as any other request: a session is worth
-//! exactly what the ID token in it is worth.
+//! What a page requests goes through the same authenticator and the same policy as any other request: a session is
+//! worth exactly what the ID token in it is worth.
 
 /// What the console is told about.
 pub mod settings;
@@ -14,19 +14,19 @@ pub mod settings;
 mod pages;
 /// Pages without a script.
 mod html;
-/// What they say.
+/// The texts of these pages.
 mod words;
 /// The page's files.
 mod files;
 /// The identity providers.
 mod provider;
-/// Who makes a request.
+/// Checks who makes a request.
 mod gate;
 /// What a browser keeps.
 mod cookies;
-/// What is in it.
+/// The session that the cookies carry.
 mod session;
-/// That nobody else can read or make it.
+/// Encryption, so that nobody else can read or make a session.
 mod seal;
 
 use crate::config::ConsoleSettings;
@@ -64,7 +64,7 @@ const POST: &[Method] = &[Method::POST];
 #[derive(Debug)]
 pub struct Console {
     issuers: Vec<ConsoleIssuer>,
-    /// By the issuer's name.
+    /// By the name of the issuer.
     discovered: HashMap<String, LastDiscovery>,
     origins: Vec<Origin>,
     keys: SealingKeys,
@@ -73,7 +73,7 @@ pub struct Console {
     clock: Clock,
 }
 
-/// By which certificate the console is known.
+/// The certificate that the console is served with.
 #[derive(Clone, Debug)]
 pub struct ConsoleCertificate {
     /// The certificate and its chain, PEM.

@@ -1,6 +1,6 @@
 //! Who puts tokens into `spec.finalizers`, and who takes them out. A token that nobody takes out keeps an object for
 //! ever: a caller with a tenant sets only those that an operator has allowed. Tokens in `metadata.finalizers` are not
-//! looked at here: whoever may update the object takes them out.
+//! looked at here: whoever may update the object can take them out.
 
 use meta::field::{FieldError, FieldErrors, Path};
 use meta::object::Object;
@@ -33,8 +33,8 @@ impl TenantFinalizers {
     }
 }
 
-/// What is wrong with a tenant's write of the tokens: from an object that is being deleted, his administrators may take
-/// tokens that are not the platform's `ours`, and nothing more.
+/// What is wrong with a tenant's write of the tokens. The only change that is allowed: administrators may take tokens,
+/// other than the platform's `ours`, from an object that is being deleted.
 pub fn check_release(old: &Object, new: &Object, ours: &str) -> FieldErrors {
     let (before, after) = (tokens(old), tokens(new));
     let mut errors = FieldErrors::new();

@@ -13,16 +13,16 @@ use tokio::sync::{Notify, watch};
 
 const RETRY: Duration = Duration::from_millis(200);
 
-/// What is kept of the objects of one kind.
+/// An index of the objects of one kind.
 pub trait FollowedIndex: Send + Sync + 'static {
-    /// One like this without any object, to be filled aside.
+    /// An index like this without any object, which is filled aside.
     #[must_use]
     fn emptied(&self) -> Self;
 
     /// Takes an object in its present state, or its last one when it is gone.
     fn take(&mut self, entry: &Entry, exists: bool);
 
-    /// The same where others read it. What takes long is done before they have to wait.
+    /// The same while others read the index. Work that takes long is done before they have to wait.
     fn take_shared(kept: &Kept<Self>, entry: &Entry, exists: bool)
     where
         Self: Sized,
@@ -79,7 +79,7 @@ impl<I: FollowedIndex> Kept<I> {
         }
     }
 
-    /// The index as it is now. Whoever holds it keeps changes waiting.
+    /// The index as it is now. Changes wait as long as this is held.
     pub fn read(&self) -> RwLockReadGuard<'_, I> {
         self.0.index.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -99,7 +99,7 @@ impl<I: FollowedIndex> Kept<I> {
         self.0.complete.store(true, Ordering::Release);
     }
 
-    /// Follows the objects of a kind for ever. `who` is told to the store.
+    /// Follows the objects of a kind for ever. `who` names the reader to the store.
     pub async fn follow(self, store: Store, kind: KindId, who: &'static str) {
         let access = Access::internal(who);
         let mut keeper = Keeper::new(self);
@@ -142,7 +142,7 @@ pub fn all(kind: KindId) -> Selection {
 #[derive(Debug)]
 struct Keeper<I> {
     kept: Kept<I>,
-    /// What is filled from a state that has not been read to its end.
+    /// The index that is filled from a state that has not been read to its end.
     aside: Option<I>,
     /// Where the index is in history; absent when it has to be built anew.
     reached: Option<Revision>,
@@ -176,7 +176,7 @@ impl<I: FollowedIndex> Keeper<I> {
                 }
                 self.reach(revision);
             }
-            // What is filled aside is not shown yet.
+            // The index that is filled aside is not shown yet.
             WatchItem::Bookmark(_) if self.aside.is_some() => {}
             WatchItem::Bookmark(revision) => self.reach(revision),
         }

@@ -6,14 +6,14 @@ use std::time::Duration;
 
 const RELOAD: Duration = Duration::from_secs(5);
 
-/// What a small file of secrets says, read again when it changes. Clones share it.
+/// The contents of a small file of secrets, read again when it changes. Clones share them.
 pub(crate) struct Followed<T> {
     file: Arc<Path>,
     parse: fn(&str) -> Result<T>,
     current: Arc<ArcSwap<Read<T>>>,
 }
 
-/// A file's text, and what it says.
+/// A file's text, and the value that is parsed from it.
 pub(crate) struct Read<T> {
     text: String,
     /// What it says.

@@ -1,16 +1,16 @@
-//! How old may be what is known of people. A replica that reads from a standby goes on answering from what it has when the
-//! standby's replay stops; roles that were taken away meanwhile are not known there.
+//! How old the knowledge of people's roles may be. A replica that reads from a standby goes on answering from what it
+//! has when the standby's replay stops; it does not know of roles that were taken away since then.
 
 use meta::status::Status;
 use std::time::Duration;
 use store::Store;
 
-/// For so long something may have been committed that a replica does not know, before it lets nobody write. The
-/// controller waits as long for the last token of the registry.
+/// A replica that is further behind than this refuses all writes. The controller waits as long for the last token of the
+/// registry.
 pub const AGE_MAX: Duration = Duration::from_secs(10);
 const RETRY_AFTER_SECONDS: u32 = 5;
 
-/// Why what is known here is too old, if it is.
+/// Why the knowledge here is too old, if it is.
 pub fn check(store: &Store) -> Result<(), String> {
     match store.age() {
         Some(age) if age <= AGE_MAX => Ok(()),
@@ -19,7 +19,7 @@ pub fn check(store: &Store) -> Result<(), String> {
     }
 }
 
-/// 503 where who is who may be another by now.
+/// 503 if the roles that are known here may be out of date.
 pub fn known(store: &Store) -> Result<(), Status> {
     check(store).map_err(|why| Status::unavailable(format!("who may do what: {why}"), RETRY_AFTER_SECONDS))
 }

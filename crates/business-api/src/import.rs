@@ -19,17 +19,17 @@ pub mod rows;
 pub mod check;
 /// One object: what it can be here.
 pub mod mend;
-/// What the program makes itself.
+/// The object that the program makes itself.
 pub mod own;
 /// Objects on their way into the plan.
 pub mod draft;
-/// What objects are to each other.
+/// How objects relate to each other.
 pub mod relations;
 /// What they add up to.
 pub mod limits;
 /// What there is to say of an object.
 pub mod finding;
-/// What would be done.
+/// What an import would do.
 pub mod plan;
 /// The plan for people and programs.
 pub mod report;

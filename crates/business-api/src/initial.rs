@@ -20,7 +20,7 @@ pub struct InitialPlatform {
 }
 
 impl InitialPlatform {
-    /// An error is a spec that nobody could write through the API, either.
+    /// The error is for a spec that the API would refuse, too.
     pub fn new(spec: PlatformSpec) -> Result<Self> {
         let errors = platform::platform(&spec);
         ensure!(

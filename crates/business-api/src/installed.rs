@@ -14,7 +14,7 @@ const PROJECTS: &str = "/apis/business.tkestack.io/v1/projects?limit=1";
 const DEADLINE: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// What works, or what does not after all the time that was given.
+/// What works; or what still does not work when the time is over.
 pub async fn check(settings: &CheckInstallation) -> Result<String> {
     let client = serve::kubernetes(settings.kubeconfig.as_deref()).await?;
     let end = Instant::now() + settings.timeout;

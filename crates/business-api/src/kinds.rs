@@ -1,7 +1,7 @@
 //! The table of kinds: one row says everything that this program has to know of a kind. What is served, stored, charged,
 //! followed and allowed is read out of it.
 
-/// What selectors look at.
+/// The fields that selectors look at.
 pub mod attributes;
 /// The row of Project.
 pub mod project;
@@ -87,7 +87,7 @@ pub struct StoredRow {
     pub kind: fn() -> Arc<dyn Kind>,
     /// What its objects mean to the quota ledger.
     pub account: Meaning,
-    /// Whom its objects give a role; `None` where they give none.
+    /// The roles that its objects give; `None` if they give none.
     pub gives: Option<Gives>,
 }
 
@@ -96,7 +96,7 @@ pub struct StoredRow {
 pub enum Meaning {
     /// They are charged to a scope, or give one its limits.
     Charged(ReadAccount),
-    /// They cost nobody anything: their accounts say whose they are.
+    /// They cost nobody anything: their accounts only say whose they are.
     Free(ReadAccount),
 }
 
@@ -118,7 +118,7 @@ pub enum Gives {
     InProjects(ReadGiving),
 }
 
-/// What the strategies look things up in.
+/// What the strategies look up.
 #[derive(Clone, Debug)]
 pub struct Directories {
     /// The member clusters.
@@ -129,7 +129,7 @@ pub struct Directories {
     pub roles: Roles,
     /// Tokens that tenants may set.
     pub finalizers: TenantFinalizers,
-    /// Names in a member cluster that none may claim.
+    /// Names in a member cluster that no namespace may claim.
     pub forbidden: Vec<String>,
     /// Certificates for member clusters.
     pub certificates: Certificates,
@@ -157,14 +157,14 @@ impl KindTable {
         Store::open(config, self.stored()?, tasks, metrics).context("open the store")
     }
 
-    /// What is served.
+    /// The resources that are served.
     pub fn resources(self, directories: &Directories) -> Vec<Arc<Resource>> {
         let mut resources: Vec<_> = self.0.iter().map(|row| Arc::new((row.resource)(directories))).collect();
         resources.sort_by_key(|resource| resource.plural);
         resources
     }
 
-    /// What is charged.
+    /// The kinds with the accounts of their objects.
     pub fn accounts(self) -> impl Iterator<Item = KindAccounts> {
         self.rows().map(|row| KindAccounts { kind: row.id, read: row.account.read() })
     }
@@ -177,7 +177,7 @@ impl KindTable {
         })
     }
 
-    /// What is allowed.
+    /// What roles may do with each kind.
     pub fn rights(self) -> Vec<KindRights> {
         self.0.iter().map(|row| KindRights { resource: row.plural, rights: row.rights }).collect()
     }
@@ -187,7 +187,7 @@ impl KindTable {
         self.rows().filter_map(|row| Some((row.id, row.gives?)))
     }
 
-    /// What the store keeps.
+    /// The kinds that the store keeps.
     pub fn rows(self) -> impl Iterator<Item = &'static StoredRow> {
         self.0.iter().filter_map(|row| row.stored.as_ref())
     }

@@ -18,7 +18,7 @@ use uuid::Uuid;
 const HIGH: i128 = 80;
 /// Percent of a limit from which on it is almost used up.
 const VERY_HIGH: i128 = 95;
-/// How a body says that its object's status tells of holds.
+/// The text in a stored body that shows that the object's status reports holds.
 const LEDGER: &str = "\"ledger\"";
 
 /// What is allocated of every scope's limits: the sums of each kind by themselves, so that each is built by itself.
@@ -31,7 +31,7 @@ struct Part {
     sums: Kept<Sums>,
 }
 
-/// What of a scope's allocation no object stands for, as the status of its own tells.
+/// The part of a scope's allocation that no object stands for, as the scope's own status reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unowned {
     /// How much.
@@ -53,12 +53,12 @@ struct Sums {
 struct Level {
     limits: Amounts,
     allocated: Amounts,
-    /// How many children use each domain, whatever they have of it.
+    /// How many children use each domain, even with no amount.
     users: BTreeMap<Box<str>, u64>,
     held: Vec<HeldAmount>,
 }
 
-/// What an object adds, without the room that a map has to spare: every namespace has one.
+/// What an object adds. It is packed without the spare room of a map, since every namespace has one.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Share {
     pays: Option<Arc<Scope>>,
@@ -92,7 +92,7 @@ impl Levels {
         Self(kinds.into_iter().map(part).collect())
     }
 
-    /// What to tell who grows a charge: the limits that are almost used up by it.
+    /// The warnings for a write that grows a charge: limits that it almost uses up.
     pub fn warnings(&self, before: Option<&Account>, after: &Account) -> Vec<String> {
         let Some(scope) = &after.pays else { return Vec::new() };
         let before = before.filter(|before| before.pays == after.pays).map(|before| &before.costs);
@@ -142,8 +142,8 @@ impl Levels {
         sums
     }
 
-    /// Tenants whose root projects use a cluster on which they have no ceiling, where the cluster itself is limited: what they
-    /// take of it nobody counts against it.
+    /// Tenants whose root projects use a limited cluster on which the tenant has no ceiling: what they take is not
+    /// counted against the cluster.
     pub fn unbounded(&self, cluster: &str) -> BTreeSet<String> {
         let all = self.read();
         let limits = |scope: &Scope| all.levels(scope).find_map(|level| level.limits.get(cluster));
@@ -233,7 +233,7 @@ impl FollowedIndex for Sums {
         }
     }
 
-    /// Only whoever calls this changes it.
+    /// Nothing else changes the index, so the news stays right until it is put in.
     fn take_shared(kept: &Kept<Self>, entry: &Entry, exists: bool) {
         let news = kept.read().news(entry, exists);
         if let Some(new) = news {
@@ -247,7 +247,7 @@ impl Sums {
         Self { read, shares: HashMap::new(), scopes: HashMap::new() }
     }
 
-    /// What an object adds by now; none when it is what is known.
+    /// What an object adds now; `None` if that is known already.
     fn news(&self, entry: &Entry, exists: bool) -> Option<Share> {
         let read = |entry: &Entry| {
             self.share(entry).map_err(|error| {
@@ -356,7 +356,7 @@ fn packed(amounts: Amounts) -> Packed {
     amounts.into_iter().map(|(domain, amounts)| (domain.into(), list(amounts))).collect()
 }
 
-/// What an object's status tells of holds.
+/// The holds that an object's status reports.
 fn held(body: &[u8]) -> Result<Vec<HeldAmount>, serde_json::Error> {
     #[derive(Default, Deserialize)]
     #[serde(default)]

@@ -9,21 +9,21 @@
 pub mod config;
 /// The numbers of the kinds in the store.
 pub mod numbers;
-/// Who is who among callers with a tenant, and what he may do.
+/// The roles of callers with a tenant, and what they may do.
 pub mod roles;
 /// How accounts are read.
 pub mod accounts;
 /// What is kept from the store's own watch.
 pub mod follow;
-/// Who waits to be told that his roles have changed.
+/// Callers that wait to be told that their roles have changed.
 pub mod role_changes;
 /// The names under which people are given roles.
 pub mod people;
-/// Whom the objects of a kind give roles.
+/// The people to whom the objects of a kind give roles.
 pub mod roster;
 /// How full the projects are.
 pub mod levels;
-/// How old may be what is known of people.
+/// How old the knowledge of people's roles may be.
 pub mod freshness;
 /// Who may do what, and what he sees.
 pub mod policy;
@@ -49,7 +49,7 @@ pub mod pages;
 pub mod console;
 /// Compares the quota ledger with the objects.
 pub mod audit;
-/// What is made at the start, when it is not there.
+/// The object that is made at the start, if it is missing.
 pub mod initial;
 /// Takes over what a TKE installation has.
 pub mod import;

@@ -1,4 +1,4 @@
-//! The numbers of the kinds in the store. They are in every database: none is ever changed, or used again.
+//! The numbers of the kinds in the store. Every database has them: a number is never changed, and never used again.
 
 use store::KindId;
 

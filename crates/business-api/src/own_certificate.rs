@@ -1,9 +1,10 @@
 //! The serving certificate in a cluster where nobody else issues any.
 //!
-//! An authority signs it that is kept in a Secret of its own: whoever comes directly is told its certificate once, and trusts what is
-//! renewed, too. The authority itself is replaced when a third of its time is left; the former one has signed the new one then, and
-//! both are trusted until the former has ended. What the APIService trusts beside them goes ten minutes after the certificate was
-//! written, when every replica has read it.
+//! It is signed by an authority that is kept in a Secret of its own: clients that connect directly are given the
+//! authority's certificate once, and trust renewed certificates, too. The authority itself is replaced when a third of
+//! its time is left. The former one signs the new one then, and both are trusted until the former has ended. Other
+//! authorities that the APIService trusts are removed ten minutes after the certificate was written, when every replica
+//! has read it.
 
 use crate::config::IssueCertificate;
 use crate::serve;
@@ -16,7 +17,7 @@ use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Api, ObjectMeta, PostParams};
 use kube::{Client, Error};
-use meta::time;
+use meta::time::{self, DAY_SECONDS};
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
     KeyPair, KeyUsagePurpose,
@@ -46,7 +47,6 @@ const CROSS_KEY: &str = "cross.crt";
 /// A call that takes longer has failed.
 const DEADLINE: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_secs(1);
-const DAY_SECONDS: i64 = 86_400;
 /// Ten years.
 const AUTHORITY_DAYS: u16 = 3650;
 /// Clocks differ, by hours where one was set to a wrong zone: who is behind believes it all the same.
@@ -56,7 +56,7 @@ const SPREAD_SECONDS: i64 = 600;
 const BEGIN: &str = "-----BEGIN CERTIFICATE-----";
 const END: &str = "-----END CERTIFICATE-----";
 
-/// What signs; certificates and keys are PEM.
+/// The authority; certificates and keys are PEM.
 #[derive(Clone)]
 struct Authority {
     certificate: String,
@@ -70,7 +70,7 @@ struct Authority {
 #[derive(Clone)]
 struct FormerAuthority {
     certificate: String,
-    /// The one in use, signed by the former: for those who know the former alone.
+    /// The authority in use, signed by the former one, for clients that know only the former.
     cross: String,
     ends: i64,
 }
@@ -174,7 +174,8 @@ fn secret<const A: usize, const D: usize>(
     }
 }
 
-/// In the place of what was read. Two jobs at once: one of them is refused, and finds what the other has made when it tries again.
+/// Writes a Secret in the place of the one that was read. If two jobs run at once, one is refused, and finds what the
+/// other has made when it tries again.
 async fn write(secrets: &Api<Secret>, found: Option<&Secret>, mut secret: Secret) -> Result<()> {
     let name = secret.metadata.name.clone().unwrap_or_default();
     secret.metadata.resource_version = found.and_then(|found| found.metadata.resource_version.clone());
@@ -186,7 +187,8 @@ async fn write(secrets: &Api<Secret>, found: Option<&Secret>, mut secret: Secret
     written.with_context(|| format!("write the Secret {name}")).map(drop)
 }
 
-/// Writes what the APIService trusts, unless it does; with the others that it trusts already, or alone. It may be made only now.
+/// Writes the authorities that the APIService is to trust, unless it trusts them already; beside the others that it
+/// trusts, or alone. The APIService may be made at the same time.
 async fn trust(client: &Client, authorities: &str, others: bool, patience: Duration) -> Result<()> {
     let end = Instant::now() + patience;
     let trusted = loop {
@@ -211,7 +213,7 @@ async fn trust(client: &Client, authorities: &str, others: bool, patience: Durat
     within(client.request::<Value>(patch)).await.context("write caBundle into the APIService").map(drop)
 }
 
-/// What is to be in `caBundle`, where `trusted` is.
+/// What `caBundle` is to be, when it is `trusted` now.
 fn bundle(authorities: &str, trusted: &str, others: bool) -> String {
     let decoded = BASE64_STANDARD.decode(trusted).ok().and_then(|bytes| String::from_utf8(bytes).ok());
     let others = decoded.filter(|_| others).unwrap_or_default();

@@ -28,14 +28,14 @@ use std::path::Path;
 use store::Store;
 use tokio::sync::Mutex;
 
-/// What the pages of the registry are made with.
+/// What the pages of the registry need.
 #[derive(Clone, Copy, Debug)]
 pub struct RegistryPages<'a> {
     /// The objects.
     pub store: &'a Store,
     /// Their kinds.
     pub kinds: KindTable,
-    /// Who is what in the projects.
+    /// The roles of people in the projects.
     pub roles: &'a Roles,
     /// The clock.
     pub clock: &'a Clock,
@@ -46,7 +46,7 @@ pub struct RegistryPages<'a> {
 }
 
 impl RegistryPages<'_> {
-    /// None without a key to sign with.
+    /// The routes; none without a key to sign with.
     pub fn routes(self, settings: &Registry) -> Result<Vec<Route>> {
         let unread = self.metrics.register(
             "business_registry_events_unread",

@@ -18,7 +18,7 @@ pub fn subject(subject: &Subject) -> Box<str> {
     }
 }
 
-/// A user of a tenant, as TKE's kinds name him: whoever has this name without a tenant is somebody else.
+/// A user of a tenant, as TKE's kinds name him: a user of this name without a tenant is somebody else.
 pub fn user_of_tenant(name: &str) -> Box<str> {
     marked(OF_TENANT, name).into()
 }

@@ -1,4 +1,4 @@
-//! Who may do what without a role in Kubernetes, and what of the store he sees.
+//! What callers may do without a role in Kubernetes, and what they see of the store.
 
 use crate::freshness;
 use crate::people;
@@ -19,15 +19,16 @@ use tokio::time::timeout;
 /// The cross-tenant right, a verb on projects.
 pub const OPERATE: &str = "operate";
 
-/// So long somebody who is about to be refused waits for what was written before he came.
+/// How long a request that is about to be refused waits for what was written before it came.
 const CATCH_UP: Duration = Duration::from_secs(1);
 
-/// Deletes what lies in a core namespace that goes away. A project of the same name is none of its business.
+/// Delete the objects in a core namespace that is deleted. A project of the same name does not concern them.
 const NAMESPACE_DELETERS: [&str; 2] =
     ["system:kube-controller-manager", "system:serviceaccount:kube-system:namespace-controller"];
-/// Counts what lies in core namespaces and shows it in the quotas there. A project of the same name is none of its business.
+/// Counts the objects in core namespaces, and shows the numbers in the quotas there. A project of the same name does not
+/// concern it.
 const QUOTA_COUNTER: &str = "system:serviceaccount:kube-system:resourcequota-controller";
-/// Other parts of kube-controller-manager that look at every kind. None of them has the right to operate.
+/// Other parts of kube-controller-manager that read every kind. None of them may operate the platform.
 const KUBERNETES_OWN: [&str; 3] = [
     "system:serviceaccount:kube-system:generic-garbage-collector",
     QUOTA_COUNTER,
@@ -49,14 +50,14 @@ impl BusinessPolicy {
         Self { roles, kinds, changes, store: None }
     }
 
-    /// The same rules, which refuse nobody before they know what this store knew when he came.
+    /// The same rules, which refuse a request only when they know what this store knew when it came.
     #[must_use]
     pub fn over(self, store: Store) -> Self {
         Self { store: Some(store), ..self }
     }
 
-    /// Whether a ruling could be another one if roles had been given a moment ago: somebody is refused, or does not see the
-    /// project that he names, or asks for all that he sees. A written project names another one in its body.
+    /// Whether a role that was given a moment ago could change a ruling: the caller is refused, or does not see the
+    /// project that he names, or asks for everything that he sees. The body of a written project names another project.
     fn is_hasty(&self, caller: &Caller, asked: &ResourceRequest, ruling: &Ruling) -> bool {
         let Ok(sight) = &ruling.sight else { return false };
         if is_whole(sight) {
@@ -78,7 +79,7 @@ impl BusinessPolicy {
         }
     }
 
-    /// Nobody writes by a role that may have been taken away from him long ago.
+    /// Refuses writes while a role may have been taken away long ago without being known here.
     fn knows(&self, asked: &ResourceRequest) -> Result<(), Status> {
         match (&self.store, &asked.verb) {
             (None, _) | (_, Verb::Get | Verb::List | Verb::Watch) => Ok(()),
@@ -86,8 +87,8 @@ impl BusinessPolicy {
         }
     }
 
-    /// The role that counts for a request; `None` for whoever is nothing in any tenant. What a caller does not see does not
-    /// exist for him, whatever he would be there.
+    /// The role that counts for a request; `None` for a caller without a role in any tenant. A project that a caller
+    /// does not see does not exist for him, whatever role he would have there.
     fn role_for(&self, caller: &Caller, standing: &Standing, asked: &ResourceRequest) -> Option<Role> {
         let Standing { visibility, highest } = standing;
         let highest = (*highest)?;
@@ -96,12 +97,12 @@ impl BusinessPolicy {
             (Verb::DeleteCollection, _) if asked.namespace.is_empty() && !is_whole(visibility) => {
                 return Some(Role::View);
             }
-            // Budget is made of a tenant, whatever the project is called that has it.
+            // The right to grant budget of a tenant does not depend on the name of the project.
             (Verb::Other(_), _) => Some(highest),
             _ if !is_project && !asked.namespace.is_empty() => {
                 self.roles.in_project(caller, visibility, &asked.namespace)
             }
-            // Below which project it shall lie, its body says.
+            // Its body says which project it is to lie below.
             (Verb::Create, _) if is_project && asked.subresource.is_empty() => Some(highest),
             (Verb::Delete, name) if is_project && !name.is_empty() => {
                 self.roles.above_project(caller, visibility, name)
@@ -177,14 +178,13 @@ fn empties_a_namespace(asked: &ResourceRequest) -> bool {
 impl Policy for BusinessPolicy {
     fn judge(&self, caller: &Caller, request: &RequestInfo, operator: bool) -> Ruling {
         let asked = request.resource();
-        // Only kube-apiserver vouches for the names of Kubernetes' own parts; it gives them no tenant.
         if is_kubernetes_own(caller) {
             return judge_kubernetes(caller, asked);
         }
         let standing = self.roles.standing(caller);
         let verdict = match (asked.filter(|asked| asked.group == GROUP), &standing) {
             (None, _) => AuthzVerdict::NoOpinion,
-            // What roles in Kubernetes say of an operator is all that counts.
+            // For an operator only the roles in Kubernetes count.
             (Some(_), Err(_unsettled)) if operator => AuthzVerdict::NoOpinion,
             (Some(_), Err(unsettled)) => AuthzVerdict::Later(Box::new(unsettled.clone())),
             (Some(asked), Ok(standing)) => {
@@ -205,7 +205,7 @@ impl Policy for BusinessPolicy {
         Ruling { verdict, sight }
     }
 
-    /// A database that does not answer leaves it at what is known.
+    /// If the database does not answer, the ruling stands on what is known.
     fn catch_up<'a>(
         &'a self,
         caller: &Caller,
@@ -226,7 +226,8 @@ impl Policy for BusinessPolicy {
         Right { verb: OPERATE, group: GROUP, resource: PROJECTS }
     }
 
-    /// What is told concerns whoever has a role by being named; by the group of administrators he has it from his credential.
+    /// Only callers who have their roles by being named are told of changes. A caller in the group of administrators
+    /// has his role from his credential.
     fn changes(&self, caller: &Caller) -> Option<watch::Receiver<u64>> {
         let by_group = self.roles.tenant_by_group(caller).is_some();
         (!by_group && !is_kubernetes_own(caller)).then(|| self.changes.subscribe(people::names(caller)))

@@ -28,11 +28,12 @@ pub struct RefusedObject<'a> {
     pub name: &'a str,
     /// Its kind.
     pub kind: &'static RefusedKind,
-    /// The scope of whose holds its writer is told: that another's place is one is not his to know. None is any.
+    /// The writer is told of the holds of this scope only; with `None`, of all. That a place is held for another project must
+    /// not be told.
     pub holds: Option<&'a Scope>,
 }
 
-/// A kind whose writes can be refused, and where it has the fields that a refusal names.
+/// A kind whose writes can be refused, and the places of the fields that a refusal names.
 #[derive(Debug)]
 pub struct RefusedKind {
     /// Its full name.
@@ -170,12 +171,13 @@ fn level(scope: &Scope) -> String {
     format!("{} {:?}", scope_word(scope.kind), scope.name)
 }
 
-/// A level and where its limit holds: `project "web" on cluster "c1"`, or `cluster "c1"`, whose fleet nobody knows.
+/// A level and where its limit holds: `project "web" on cluster "c1"`, or only `cluster "c1"`, as nobody knows of the
+/// fleet.
 fn level_in(scope: &Scope, domain: &str) -> String {
     if scope.kind == FLEET { named(domain) } else { format!("{} {}", level(scope), place(domain)) }
 }
 
-/// `cluster "c1"`, or the registry, which is none.
+/// `cluster "c1"`, or the registry, which is no cluster.
 fn named(domain: &str) -> String {
     if domain == REGISTRY_DOMAIN { "the registry".to_owned() } else { format!("cluster {domain:?}") }
 }
@@ -228,7 +230,7 @@ fn below(shortage: &Shortage) -> String {
     )
 }
 
-/// What a person reads.
+/// The text for people.
 fn text(violation: &Violation) -> String {
     match violation {
         Violation::DoesNotFit(shortage) => {
@@ -318,7 +320,7 @@ fn field_error(subject: RefusedObject<'_>, violation: &Violation) -> FieldError 
     }
 }
 
-/// What a program reads: a reason, the field, and for amounts `key=value` pairs.
+/// The cause for programs: a reason, the field, and `key=value` pairs for amounts.
 fn cause(subject: RefusedObject<'_>, violation: &Violation, levels: &Levels) -> StatusCause {
     let (reason, field, message) = match violation {
         Violation::DoesNotFit(s) => (QUOTA_EXCEEDED, subject.amount_field(s), facts(s, levels)),

@@ -1,4 +1,4 @@
-//! Who waits to be told that his roles have changed.
+//! Callers that wait to be told that their roles have changed.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,7 +7,7 @@ use tokio::sync::watch;
 /// Subscriptions after which those that ended are looked for, at the least.
 const SWEEP_MIN: usize = 1024;
 
-/// Who waits for news, by each name under which a role may be given to him. Clones share them.
+/// Who waits for news, by each name under which he may be given a role. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct RoleChanges(Arc<Mutex<Waiting>>);
 
@@ -19,7 +19,8 @@ struct Waiting {
 }
 
 impl RoleChanges {
-    /// Counts the changes of the roles of these names. Whoever subscribes before he asks for them misses none.
+    /// Counts the changes of the roles of these names. A caller that subscribes before it reads the roles misses no
+    /// change.
     pub fn subscribe(&self, people: impl IntoIterator<Item = impl Into<Box<str>>>) -> watch::Receiver<u64> {
         let sender = Arc::new(watch::Sender::default());
         let receiver = sender.subscribe();
@@ -34,14 +35,14 @@ impl RoleChanges {
         receiver
     }
 
-    /// Tells whoever waits under a name that what he is, or sees, has changed.
+    /// Tells those who wait under a name that their roles, or what they see, have changed.
     pub(crate) fn tell(&self, person: &str) {
         if let Some(waiting) = self.lock().people.get(person) {
             tell(waiting);
         }
     }
 
-    /// Tells those of who waits.
+    /// Tells those who wait under the names that are concerned.
     pub(crate) fn tell_those(&self, is_concerned: impl Fn(&str) -> bool) {
         for (person, waiting) in &self.lock().people {
             if is_concerned(person) {
@@ -50,7 +51,7 @@ impl RoleChanges {
         }
     }
 
-    /// How many names somebody waits under, or did.
+    /// The number of names that somebody waits, or has waited, under.
     pub(crate) fn len(&self) -> usize {
         self.lock().people.len()
     }

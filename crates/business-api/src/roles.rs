@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use store::{Revision, Sight, TenantSight, Visibility};
 
-/// Who is who is known moments after the database is there.
+/// The roles are known moments after the database is there.
 const RETRY_AFTER_SECONDS: u32 = 1;
 
 /// The verb on projects that budget out of nothing needs.
@@ -16,8 +16,8 @@ pub const GRANT: &str = "grant";
 /// The subresource of a namespace that has certificates issued.
 pub const CERTIFICATE: &str = "certificate";
 
-/// What a caller may be: in a project and those below it, or, the last, in all of a tenant. Each may do what those before it
-/// may.
+/// A caller's role in a project and those below it; the last one is a role in all of a tenant. Each role may do what
+/// those before it may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {
     /// He looks.
@@ -55,26 +55,26 @@ impl From<AccessRole> for Role {
     }
 }
 
-/// Who is who among callers with a tenant.
+/// The roles of callers with a tenant.
 #[derive(Clone, Debug)]
 pub struct Roles {
     /// The group whose members rule the tenant that their credential names.
     pub tenant_admin_group: String,
-    /// Whom the projects give a role.
+    /// The people to whom the projects give roles.
     pub projects: Roster,
-    /// Whom objects of other kinds make administrators of their tenant.
+    /// The people whom objects of other kinds make administrators of their tenant.
     pub administrators: Vec<Roster>,
     /// Whether those may make and raise root projects.
     pub tenant_grant: bool,
 }
 
-/// What the holders of a role, and of those above it, may do with the objects of a kind that they see. Nothing else comes
-/// to them from anywhere: roles in Kubernetes let them in and give them nothing here.
+/// What the holders of a role, and of those above it, may do with the objects of a kind that they see. They get rights
+/// from nowhere else: roles in Kubernetes let them in, and give them nothing here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Right {
-    /// Who, at the least.
+    /// The least role that has the right.
     pub role: Role,
-    /// At which subresource; empty for the object itself.
+    /// The subresource; empty for the object itself.
     pub subresource: &'static str,
     /// What.
     pub verbs: &'static [&'static str],
@@ -85,11 +85,11 @@ pub struct Right {
 pub struct KindRights {
     /// The kind, by its plural.
     pub resource: &'static str,
-    /// What is not here, no role has.
+    /// No role has a right that is not listed here.
     pub rights: &'static [Right],
 }
 
-/// To look at what a caller has one of.
+/// To look at an object of which each caller has one.
 pub const LOOK: &[&str] = &["list"];
 /// To look.
 pub const READ: &[&str] = &["get", "list", "watch"];
@@ -98,7 +98,8 @@ pub const REVISE: &[&str] = &["get", "list", "patch", "update", "watch"];
 /// All verbs of a kind.
 pub const RULE: &[&str] =
     &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
-/// To hold an owner's deletion back by a dependent: asked about `finalizers`, which is no subresource that is served.
+/// To let a dependent block its owner's deletion: Kubernetes asks about the subresource `finalizers`, which is not
+/// served.
 pub const HOLD_BACK: &[&str] = &["update"];
 /// To change an object through a subresource.
 pub const CHANGE: &[&str] = &["get", "patch", "update"];
@@ -126,12 +127,12 @@ impl KindRights {
     }
 }
 
-/// What a caller is in the tenants in which he is something, as it is known now.
+/// The roles of a caller in all tenants where he has one, as they are known now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Standing {
     /// What he sees.
     pub visibility: Visibility,
-    /// The highest role that he has anywhere; whoever is in a tenant may look.
+    /// The highest role that he has anywhere; everybody in a tenant may look.
     pub highest: Option<Role>,
 }
 
@@ -159,7 +160,7 @@ impl Standing {
     }
 }
 
-/// Whether whoever sees this rules all that he sees.
+/// Whether a caller with this visibility rules all that he sees.
 pub fn is_whole(visibility: &Visibility) -> bool {
     match visibility {
         Visibility::Everything | Visibility::Nothing => true,
@@ -172,8 +173,8 @@ fn unsettled() -> Status {
 }
 
 impl Roles {
-    /// What a caller is. A tenant that his credential names is the only one; without it, those whose objects name him are his.
-    /// The error asks for patience: it is not known yet.
+    /// The roles of a caller. If his credential names a tenant, that is his only one; otherwise all tenants whose
+    /// objects name him are his. The error asks to retry: the roles are not known yet.
     pub fn standing(&self, caller: &Caller) -> Result<Standing, Status> {
         let named = caller.tenant.as_deref();
         if let Some(tenant) = self.tenant_by_group(caller) {
@@ -199,13 +200,13 @@ impl Roles {
         Ok(Standing::of(tenants))
     }
 
-    /// The tenant that a caller rules by his group: both are said by his credential.
+    /// The tenant that a caller rules by his group: his credential names both.
     pub fn tenant_by_group<'a>(&self, caller: &'a Caller) -> Option<&'a str> {
         caller.tenant.as_deref().filter(|_| caller.in_group(&self.tenant_admin_group))
     }
 
-    /// What a caller who sees this is in a project. `None` when it does not exist for him: nothing that he sees lies there,
-    /// whatever has changed meanwhile.
+    /// The role in a project of a caller with this visibility. `None` if the project does not exist for him: nothing
+    /// that he sees lies there, whatever has changed since then.
     pub fn in_project(&self, caller: &Caller, visibility: &Visibility, project: &str) -> Option<Role> {
         let sights = match visibility {
             Visibility::Everything => return Some(Role::Administrator),
@@ -223,7 +224,7 @@ impl Roles {
         (visibility.of_tenant(&tenant)? == &Sight::Whole).then_some(Role::Administrator)
     }
 
-    /// What he is where a project lies that he sees: in the one above it, or in the tenant.
+    /// His role at the place of a project that he sees: in the project above it, or in the tenant.
     pub fn above_project(&self, caller: &Caller, visibility: &Visibility, project: &str) -> Option<Role> {
         let here = self.in_project(caller, visibility, project)?;
         if is_whole(visibility) {
@@ -246,7 +247,7 @@ impl Roles {
         listed.fold(self.projects.listed(tenant), usize::saturating_add)
     }
 
-    /// Waits until it is known who was who at this revision of the store.
+    /// Waits until the roles at this revision of the store are known.
     pub async fn reach(&self, revision: Revision) {
         self.projects.reach(revision).await;
         for roster in &self.administrators {
@@ -254,7 +255,7 @@ impl Roles {
         }
     }
 
-    /// Whether it is known who is who.
+    /// Whether the roles are known.
     pub fn are_settled(&self) -> bool {
         self.projects.is_complete() && self.administrators.iter().all(Roster::is_complete)
     }

@@ -1,5 +1,5 @@
-//! Whom the objects of a kind give a role, kept from the store's own watch. What is given at an object holds for those below
-//! it, too.
+//! The people to whom the objects of a kind give roles, kept from the store's own watch. A role at an object holds for
+//! the objects below it, too.
 
 use self::sights::{Asking, Sights, Tree};
 use crate::follow::{FollowedIndex, Kept};
@@ -11,17 +11,17 @@ use store::{Entry, KindId, Revision, Store};
 
 mod sights;
 
-/// Steps upwards at most: a circle is for the ledger to refuse, and what is kept here may be a moment behind.
+/// The most steps upwards. The ledger refuses circles, but what is kept here may be a moment behind.
 const DEPTH_MAX: usize = 1024;
 
-/// Whom an object gives which role.
+/// The roles that an object gives.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Giving {
-    /// Its tenant; what belongs to none gives nothing.
+    /// Its tenant; an object of none gives nothing.
     pub tenant: Box<str>,
     /// The object of the same kind that it lies below; empty for none.
     pub below: Box<str>,
-    /// By the names of [`crate::people`], the highest role of each.
+    /// The highest role of each name, as [`crate::people`] writes them.
     pub people: BTreeMap<Box<str>, Role>,
     /// How many people it lists, each as often as it does.
     pub listed: usize,
@@ -39,7 +39,7 @@ impl Giving {
 /// Reads it out of a stored object.
 pub type ReadGiving = fn(&str, &[u8]) -> Giving;
 
-/// Who has which role by the objects of a kind.
+/// The roles that people have by the objects of a kind.
 #[derive(Clone, Debug)]
 pub struct Roster(Kept<Given>);
 
@@ -60,18 +60,18 @@ struct Given {
 pub struct GivenInTenant {
     /// The highest role that he has somewhere in it.
     pub highest: Option<Role>,
-    /// The objects at which he has one, and those below them; none is named for whom rules the tenant.
+    /// The objects at which he has a role, and those below them; empty for an administrator of the tenant.
     pub objects: Arc<BTreeSet<String>>,
 }
 
 /// The same by tenant.
 pub type GivenByTenant = BTreeMap<Arc<str>, GivenInTenant>;
 
-/// What gave way to something new, to be dropped when nobody waits for it.
+/// Old values that were replaced, to be dropped when nobody waits for the lock.
 type Replaced = (Option<Giving>, Vec<Arc<BTreeSet<String>>>);
 
 impl Roster {
-    /// Nobody yet. Who waits is told when he is given something else.
+    /// A roster without anybody. Those who wait in `changes` are told when their roles change.
     pub fn new(read: ReadGiving, changes: RoleChanges) -> Self {
         Self(Kept::new(Given::new(read, changes)))
     }
@@ -83,12 +83,12 @@ impl Roster {
         roster
     }
 
-    /// Whether all objects have been read. Before, nobody is known to have a role.
+    /// Whether all objects have been read. Until then nobody is known to have a role.
     pub fn is_complete(&self) -> bool {
         self.0.is_complete()
     }
 
-    /// Follows the objects of a kind for ever. `who` is told to the store.
+    /// Follows the objects of a kind for ever. `who` names the reader to the store.
     pub async fn follow(self, store: Store, kind: KindId, who: &'static str) {
         self.0.follow(store, kind, who).await;
     }
@@ -98,7 +98,7 @@ impl Roster {
         self.0.reach(revision).await;
     }
 
-    /// What somebody of these names is given, by tenant: within one, or in all.
+    /// The roles that these names are given, by tenant: within one, or in all.
     pub fn given(&self, people: &[Box<str>], within: Option<&str>) -> Arc<GivenByTenant> {
         self.0.read().given(people, within)
     }
@@ -113,7 +113,7 @@ impl Roster {
         self.0.read().objects.get(object).map_or(0, |giving| giving.listed)
     }
 
-    /// The highest role that these names have at an object, and its tenant; none if there is no such object.
+    /// The tenant of an object, and the highest role that these names have at it; `None` if there is no such object.
     pub fn at(&self, people: &[Box<str>], object: &str) -> Option<(Box<str>, Option<Role>)> {
         self.0.read().at(people, object)
     }
@@ -131,7 +131,7 @@ impl Roster {
 }
 
 impl FollowedIndex for Given {
-    /// Nobody is told of what is filled aside.
+    /// An index that is filled aside tells nobody.
     fn emptied(&self) -> Self {
         Self::new(self.read, RoleChanges::default())
     }
@@ -140,7 +140,7 @@ impl FollowedIndex for Given {
         drop(self.set(&entry.key.name, giving(self.read, entry, exists)));
     }
 
-    /// Only whoever calls this changes it.
+    /// Nothing else changes the index.
     fn take_shared(kept: &Kept<Self>, entry: &Entry, exists: bool) {
         let read = kept.read().read;
         let new = giving(read, entry, exists);
@@ -151,7 +151,7 @@ impl FollowedIndex for Given {
         }
     }
 
-    /// What was missed may concern anybody.
+    /// The changes that were missed may concern anybody.
     fn replace(&mut self, complete: Self) -> Self {
         let changes = self.changes.clone();
         let old = std::mem::replace(self, Self { changes, ..complete });
@@ -160,7 +160,7 @@ impl FollowedIndex for Given {
     }
 }
 
-/// What an object gives in its present state; none when it is gone, or of no tenant.
+/// The roles that an object gives in its present state; `None` when it is gone, or of no tenant.
 fn giving(read: ReadGiving, entry: &Entry, exists: bool) -> Option<Giving> {
     exists.then(|| read(&entry.key.name, &entry.body)).filter(|giving| !giving.tenant.is_empty())
 }
@@ -237,7 +237,7 @@ impl Given {
         std::iter::successors(of(object), move |(_, giving)| of(&giving.below)).take(DEPTH_MAX)
     }
 
-    /// Takes an object in its present state; none when it is gone.
+    /// Takes an object in its present state; `None` when it is gone.
     fn set(&mut self, object: &Arc<str>, new: Option<Giving>) -> Replaced {
         let old = self.objects.get(object);
         if old == new.as_ref() {
@@ -245,7 +245,7 @@ impl Given {
         }
         let place = |giving: &Giving| (giving.tenant.clone(), giving.below.clone());
         let has_moved = old.map(place) != new.as_ref().map(place);
-        // What is filled aside has nobody who would have to be told.
+        // An index that is filled aside has nobody to tell.
         let is_heard = !self.sights.is_empty() || !self.changes.is_empty();
         let mut above = HashSet::new();
         if has_moved && is_heard {
@@ -276,19 +276,19 @@ impl Given {
         }
     }
 
-    /// Forgets what has been worked out of those whom a change concerns, and tells those of them who wait. Nobody is named
-    /// here who does neither: above a project may be as many people as a tenant has.
+    /// Forgets what was worked out for the people whom a change concerns, and tells those of them who wait. Others are
+    /// not even listed: above a project may be as many people as a tenant has.
     fn tell(&self, change: &Change<'_>) -> Vec<Arc<BTreeSet<String>>> {
         let Change { object, old, has_moved, above } = change;
         let new = self.objects.get(*object);
         let role = |giving: Option<&Giving>, person: &str| giving?.people.get(person).copied();
         let is_concerned = |person: &str| {
             let (before, after) = (role(*old, person), role(new, person));
-            // Whoever is given something above sees one object less, or one more.
+            // People with a role above see one object less, or one more.
             before != after || *has_moved && (after.is_some() || self.is_given_one_of(person, above))
         };
         let parent = new.map_or("", |new| &*new.below);
-        // With an object comes or goes what lies below it.
+        // The objects below an object come or go with it.
         let has_changed =
             |tree: &BTreeSet<String>| *has_moved && (tree.contains(&***object) || tree.contains(parent));
         let trees = self.sights.forget(is_concerned, has_changed);
@@ -354,13 +354,13 @@ impl Given {
     }
 }
 
-/// What has become of an object.
+/// A change of an object.
 struct Change<'a> {
     object: &'a Arc<str>,
     old: Option<&'a Giving>,
     /// Whether it lies elsewhere, has come or gone.
     has_moved: bool,
-    /// What it lay below, and lies below.
+    /// The objects that it lay below, and those that it lies below now.
     above: HashSet<Arc<str>>,
 }
 

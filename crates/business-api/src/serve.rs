@@ -66,12 +66,12 @@ impl Listeners {
     }
 }
 
-/// What a program is made of.
+/// What a program serves, and with which parts.
 #[derive(Clone)]
 pub struct Program {
     /// What it serves.
     pub kinds: KindTable,
-    /// Takes the place of the controller, who issues certificates.
+    /// Issues certificates instead of the controller.
     pub issuer: Option<Arc<dyn CertificateIssuer>>,
     /// What time it is.
     pub clock: Clock,
@@ -94,7 +94,7 @@ pub async fn serve(settings: &Serve, listeners: Listeners, program: Program, tas
     serve_counted(settings, listeners, program, Metrics::of_process(), tasks).await
 }
 
-/// The same, where somebody else reads what is counted, too.
+/// The same, with metrics that somebody else reads, too.
 pub async fn serve_counted(
     settings: &Serve,
     listeners: Listeners,
@@ -105,7 +105,7 @@ pub async fn serve_counted(
     let Program { kinds, issuer, clock } = program;
     let url = &settings.database.database_url;
     let kube = client(settings).await?;
-    // What requests need ends after them.
+    // The tasks that requests need; they end after the requests.
     let below = Tasks::new();
     if settings.migrate {
         below.spawn("migration", migrate_in_background(url.clone()));
@@ -250,10 +250,10 @@ fn check_clusters(ready: &Health, clusters: &Clusters) {
     ready.add("clusters", move || if clusters.is_loaded() { Ok(()) } else { Err(unread()) });
 }
 
-/// `/readyz` fails until the cache is filled and who is who is known for the first time, while the database is away, and
-/// while the standby that is read stands still though the primary goes on. Probes leave the checks `postgres` and
-/// `standby` out: all replicas lose the same server at once, and without any of them nothing is discovered, and no
-/// namespace of the host cluster deleted.
+/// `/readyz` fails until the cache is filled and the roles are known for the first time, while the database is away,
+/// and while the standby that is read stands still though the primary goes on. Probes leave out the checks `postgres`
+/// and `standby`: all replicas lose the same server at once, and without any replica nothing is discovered and no
+/// namespace of the host cluster can be deleted.
 fn add_checks(settings: &Serve, ready: &Health, store: &Store) {
     let synced = store.clone();
     ready.add("cache-sync", move || if synced.synced() { Ok(()) } else { Err("not filled yet".to_owned()) });
@@ -266,7 +266,7 @@ fn add_checks(settings: &Serve, ready: &Health, store: &Store) {
     });
 }
 
-/// Keeps who is who from the objects that say so.
+/// Keeps the roles that objects give.
 fn follow_roles(
     settings: &Serve,
     kinds: KindTable,

@@ -22,7 +22,7 @@ pub mod operator_act;
 pub mod tenant;
 /// What a tenant says of its projects.
 mod tenant_terms;
-/// How many people it lists.
+/// Limits how many people a tenant's objects may list.
 mod listed;
 /// Member clusters: what there is to give.
 pub mod member_cluster;
@@ -55,11 +55,11 @@ use std::collections::BTreeMap;
 use store::{Key, Sight, Visibility};
 
 const TENANT: &[&str] = &["spec", "tenantID"];
-/// Set to 0 on create: whoever compares it with metadata.generation knows that nobody has looked yet.
+/// Set to 0 on create: compared with metadata.generation it shows that no controller has looked yet.
 const OBSERVED: &[&str] = &["status", "observedGeneration"];
 
-/// Objects of a caller of one tenant are that tenant's; who is in several says by the project whose they are. What is there
-/// stays its tenant's, and what nobody says on an update stays.
+/// Objects of a caller of one tenant are that tenant's. For a caller of several, the project decides. An object that is
+/// there stays its tenant's, also if an update does not name the tenant.
 pub fn set_tenant(cx: &WriteContext<'_>, old: Option<&Object>, object: &mut Object) {
     match (cx.tenant(), old) {
         (Some(tenant), _) => object.set(TENANT, json!(tenant)),
@@ -71,7 +71,7 @@ pub fn set_tenant(cx: &WriteContext<'_>, old: Option<&Object>, object: &mut Obje
     }
 }
 
-/// What is made without saying whose it is belongs to the tenant of its project.
+/// An object that is made without naming a tenant belongs to the tenant of its project.
 pub fn take_tenant<'a>(
     view: View<'a>,
     project: Option<Key>,
@@ -87,7 +87,7 @@ pub fn take_tenant<'a>(
     }))
 }
 
-/// The project of a name; none for the empty name.
+/// The key of the project of a name; `None` for the empty name.
 pub fn project_key(name: &str) -> Option<Key> {
     (!name.is_empty()).then(|| Key::new(PROJECT, "", name))
 }
@@ -109,6 +109,16 @@ fn by_operators(cx: &WriteContext<'_>, object: &Object, gr: &GroupResource) -> R
     }
     let why = format!("{} are written by operators only", gr.resource);
     Err(Status::forbidden(gr, object.name(), &why))
+}
+
+/// Whether the object that is meant is still there: `wanted` is its uid, or empty for any of the name.
+fn check_uid(live: &Object, wanted: &str, gr: &GroupResource) -> Result<(), Status> {
+    let uid = live.uid();
+    if wanted.is_empty() || wanted == uid {
+        return Ok(());
+    }
+    let why = format!("Precondition failed: UID in precondition: {wanted}, UID in object meta: {uid}");
+    Err(Status::conflict(gr, live.name(), &why))
 }
 
 /// Annotations that grant something are an operator's.
@@ -144,13 +154,19 @@ fn waiting(object: &Object, kind: &str) -> Option<String> {
     ))
 }
 
+/// Why what the object stands for is given up, where somebody says it.
+fn abandon_reason(object: &Object) -> Option<&str> {
+    object.annotation(names::ABANDON_ANNOTATION).filter(|reason| !reason.is_empty())
+}
+
 fn begin_deletion(cx: &WriteContext<'_>, object: &mut Object) {
     object.set(&["status", "phase"], json!("Terminating"));
     object.set(&["status", "lastTransitionTime"], json!(cx.now));
 }
 
 /// A stored or checked object that does not read as its own kind: a defect, never the client's.
-fn unreadable(error: &serde_json::Error) -> Status {
+#[expect(clippy::needless_pass_by_value, reason = "the shape that map_err wants")]
+fn unreadable(error: serde_json::Error) -> Status {
     tracing::error!(%error, "an object does not read as its kind");
     Status::internal("the object cannot be read")
 }
@@ -203,7 +219,7 @@ fn ruled_tenants<'a>(cx: &WriteContext<'a>) -> impl Iterator<Item = &'a str> {
     sights.iter().filter(|sight| sight.sight == Sight::Whole).map(|sight| &*sight.tenant)
 }
 
-/// 403 to whoever has less than a role in a project that the write is about, too.
+/// 403 to a caller without a role in a project that the write also concerns.
 fn check_role(
     cx: &WriteContext<'_>,
     roles: &Roles,

@@ -18,12 +18,14 @@ pub mod accounts;
 pub mod keys;
 /// Names and passwords.
 pub mod credentials;
-/// When a credential was last used.
+/// Records when a credential was last used.
 pub mod uses;
 /// What the registry tells of changes.
 pub mod heard;
 
+use subtle::ConstantTimeEq as _;
+
 /// Whether two secrets are the same, in the same time whatever differs.
 fn is_same(left: &[u8], right: &[u8]) -> bool {
-    left.len() == right.len() && left.iter().zip(right).fold(0, |differs, (a, b)| differs | (a ^ b)) == 0
+    left.ct_eq(right).into()
 }

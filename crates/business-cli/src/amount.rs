@@ -31,7 +31,7 @@ pub(crate) fn list_text(list: &ResourceList) -> String {
     pairs.join(", ")
 }
 
-/// What a resource has of an amount; nothing where it is not named.
+/// The amount of a resource in a list; 0 where it is not named.
 pub(crate) fn of(list: &ResourceList, resource: &str) -> Quantity {
     list.get(resource).copied().unwrap_or(Quantity::ZERO)
 }
@@ -46,7 +46,7 @@ pub(crate) fn plus(amount: Quantity, other: Quantity) -> Quantity {
     amount.checked_add(other).unwrap_or(Quantity::MAX)
 }
 
-/// Whole percent, rounded down, so that 100 is full; `None` of nothing.
+/// Whole percent, rounded down, so that 100 is full; `None` if the whole is 0.
 pub(crate) fn percent(part: Quantity, whole: Quantity) -> Option<i128> {
     part.nanos().checked_mul(100)?.checked_div(whole.nanos())
 }
@@ -104,7 +104,7 @@ pub(crate) struct Bar {
 }
 
 impl Bar {
-    /// So many letters: what is used, what is allocated beyond, what is left.
+    /// A bar of this many letters: what is used, what is allocated beyond that, and what is left.
     pub(crate) fn shown(self, screen: Screen, width: usize) -> String {
         let [used, allocated, left] = if screen.unicode { ["█", "▒", "·"] } else { ["#", "=", "."] };
         let of_used = cells(self.used.min(self.hard), self.hard, width);
@@ -119,7 +119,7 @@ impl Bar {
     }
 }
 
-/// How many letters a part takes: none only of nothing, all only of everything.
+/// How many letters a part takes: none only if it is 0, and all only if it is the whole.
 fn cells(part: Quantity, whole: Quantity, width: usize) -> usize {
     let Ok(columns) = i128::try_from(width) else { return 0 };
     if part.nanos() <= 0 || whole.nanos() <= 0 {

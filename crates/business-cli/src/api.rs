@@ -23,7 +23,7 @@ const PAGES_MAX: usize = 500;
 const LISTS_MAX: usize = 3;
 /// Where the server asks for patience, a call is made so often.
 const TRIES_MAX: u32 = 10;
-/// Who has written what this program applies.
+/// The field manager of what this program applies.
 pub(crate) const FIELD_MANAGER: &str = "kubectl-business";
 
 /// One server, as one caller.
@@ -32,14 +32,14 @@ pub(crate) struct Api {
     client: Client,
     /// Where it is.
     pub(crate) config: Config,
-    /// The project that namespaces lie in where none is named.
+    /// The project of namespaces for which none is named.
     pub(crate) project: String,
     timeout: Option<Duration>,
     /// Whether what the server warns of is told.
     warns: bool,
     /// Whether it is a member cluster, in which the platform's roles are nothing.
     is_member: bool,
-    /// Whether nobody has said which project, and `project` is what kubectl takes then.
+    /// Whether no project was named, and `project` is what kubectl takes then.
     lacks_project: bool,
 }
 
@@ -48,7 +48,7 @@ const MEMBER_RIGHTS: &str = "it is the member cluster that refuses: the kubeconf
                              --member-context) has no rights for this there; take one of somebody who rules that cluster";
 const MEMBER_NOBODY: &str = "it is the member cluster that refuses: the kubeconfig that was given for it (--kubeconfig, \
                              --member-context) has no credentials there, or none that are good any more; take a fresh one";
-/// What to do where nobody has said which project.
+/// What to do where no project was named.
 const NO_PROJECT: &str = "no project was named: -n PROJECT names it for this call, `kubectl config set-context --current \
                           --namespace=PROJECT` for all; `kubectl business tree` shows which there are";
 
@@ -80,7 +80,7 @@ impl<'de> Visitor<'de> for ListMetaVisitor<'_> {
     }
 }
 
-/// What a body is.
+/// The kind of a body.
 #[derive(Clone, Copy, Debug)]
 enum Content {
     Json,
@@ -90,7 +90,7 @@ enum Content {
 
 impl Api {
     pub(crate) fn new(mut config: Config, project: String, timeout: Duration) -> Result<Self, Failure> {
-        // It would repeat for minutes, without a word, and even a write of which nobody knows whether it was done.
+        // kube would repeat calls for minutes, without a word, and even a write that may have been done.
         config.default_retry = false;
         let client = Client::try_from(config.clone()).map_err(|error| {
             plugin::failure(&config, &error).unwrap_or_else(|| Failure::Kubeconfig(whole(&error)))
@@ -104,12 +104,12 @@ impl Api {
         Self { is_member: true, ..self }
     }
 
-    /// The same where nobody has said which project.
+    /// The same, where no project was named.
     pub(crate) fn lacking_project(self) -> Self {
         Self { lacks_project: true, ..self }
     }
 
-    /// The same for calls whose warnings are nobody's concern.
+    /// The same, for calls whose warnings are not shown.
     pub(crate) fn silent(&self) -> Self {
         Self { warns: false, ..self.clone() }
     }
@@ -225,7 +225,7 @@ impl Api {
         self.repeated(method, path, body).await.map_err(|failure| self.advised(path, failure))
     }
 
-    /// A refusal with what is known here better than by the server that has refused.
+    /// A refusal, with advice where this program knows better than the server that has refused.
     fn advised(&self, path: &str, failure: Failure) -> Failure {
         if self.is_member && failure.is_anonymous() {
             return failure.with_next(MEMBER_NOBODY);
@@ -237,11 +237,11 @@ impl Api {
             return failure;
         }
         let failure = failure.advised(404, NO_PROJECT);
-        // What a project refuses that is there is no matter of its name.
+        // A refusal by a project that exists has nothing to do with its name.
         if failure.has_causes() { failure } else { failure.advised(403, NO_PROJECT) }
     }
 
-    /// Where the server asks for patience, it is asked again.
+    /// Repeats a call when the server asks to.
     async fn repeated(
         &self,
         method: Method,
@@ -341,7 +341,7 @@ fn list_meta(list: &[u8]) -> Result<ListMeta, serde_json::Error> {
     found.map_or_else(|| read.map(|()| ListMeta::default()), Ok)
 }
 
-/// What the server warns of. It may name things in any letters, which are UTF-8.
+/// The server's warnings. They may name things in any letters, as UTF-8.
 fn warnings(headers: &HeaderMap) -> impl Iterator<Item = String> {
     let values = headers.get_all(header::WARNING).iter();
     values.map(|value| harmless(&warning(&String::from_utf8_lossy(value.as_bytes()))))

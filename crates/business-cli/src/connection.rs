@@ -1,4 +1,4 @@
-//! Whom the program talks to, and as whom: kubeconfig and context as kubectl takes them.
+//! The server that the program talks to, and the user: kubeconfig and context as kubectl takes them.
 
 use crate::api::Api;
 use crate::failure::Failure;
@@ -10,7 +10,7 @@ use kube::config::{Kubeconfig, KubeconfigError};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How long a request may take where nobody says.
+/// How long a request may take by default.
 const REQUEST_TIMEOUT: &str = "30s";
 /// Nanoseconds.
 const SECOND: u128 = 1_000_000_000;
@@ -20,7 +20,7 @@ const NO_TIME: &str = "a time is a number with h, m, s or ms, such as 90s or 1m3
 const OTHER_CONTEXT: &str = "say which context: --context NAME (--member-context for a member cluster's kubeconfig), or `kubectl \
                              config use-context NAME`; `kubectl config get-contexts` shows them";
 
-/// The namespace of whoever says none.
+/// The namespace where none is named.
 const UNSAID: &str = "default";
 
 /// kubectl's own flags.
@@ -62,7 +62,7 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     if text.is_empty() {
         return Err(NO_TIME.to_owned());
     }
-    // As long as Go can say.
+    // At most what Go can express.
     let nanos = i64::try_from(nanos).ok().and_then(|nanos| u64::try_from(nanos).ok());
     nanos.map(Duration::from_nanos).ok_or_else(|| "that is too long".to_owned())
 }

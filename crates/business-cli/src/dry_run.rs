@@ -47,7 +47,7 @@ impl DryRunFlag {
         }
     }
 
-    /// What is not done is not waited for.
+    /// A rehearsal cannot be waited for.
     pub(crate) fn before_waiting(self, waits: bool) -> Result<(), Failure> {
         if waits && self.dry_run != DryRun::None {
             return Err(Failure::Usage(
@@ -56,6 +56,11 @@ impl DryRunFlag {
         }
         Ok(())
     }
+}
+
+/// What is appended to the answer to a rehearsal.
+pub(crate) fn suffix(dry_run: bool) -> &'static str {
+    if dry_run { " (dry run)" } else { "" }
 }
 
 #[cfg(test)]

@@ -21,10 +21,10 @@ pub(crate) const EXIT_FAILED: u8 = 1;
 pub(crate) const EXIT_USAGE: u8 = 2;
 /// The answer is no.
 pub(crate) const EXIT_NO: u8 = 3;
-/// What was waited for did not come.
+/// The wait ended without success.
 pub(crate) const EXIT_TIMED_OUT: u8 = 4;
 
-/// Whom a server takes a caller without credentials for.
+/// The user that a server takes a caller without credentials for.
 const ANONYMOUS: &str = "system:anonymous";
 
 #[derive(Debug, thiserror::Error)]
@@ -75,7 +75,7 @@ impl From<Obstacle> for Failure {
 }
 
 impl Failure {
-    /// What a script sees.
+    /// The exit code, for scripts.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::Usage(_) => EXIT_USAGE,
@@ -88,7 +88,8 @@ impl Failure {
         }
     }
 
-    /// With what to do next, where the server has refused with this code. Nobody logs in first.
+    /// Adds what to do next, if the server has refused with this code. A caller without credentials has to log in
+    /// first.
     pub(crate) fn advised(self, code: u16, next: &'static str) -> Self {
         match self {
             Self::Refused(status) if status.code == code && !is_about_nobody(&status) => {
@@ -108,7 +109,7 @@ impl Failure {
         Self::Advised { failure: Box::new(self), next }
     }
 
-    /// What the server has refused with.
+    /// The status with which the server has refused.
     fn refusal(&self) -> Option<&Status> {
         match self {
             Self::Refused(status) => Some(status),
@@ -127,7 +128,7 @@ impl Failure {
         self.refusal().is_some_and(|status| status.code == 403)
     }
 
-    /// Whether the caller has shown no credentials, or none that are good.
+    /// Whether the caller has shown no valid credentials.
     pub(crate) fn is_anonymous(&self) -> bool {
         self.refusal().is_some_and(is_about_nobody)
     }
@@ -156,8 +157,8 @@ impl Failure {
         }
     }
 
-    /// How long the server asks to be left alone before the same call comes again. Where it is not known whether a write was
-    /// done, it asks for none.
+    /// How long the server asks to wait before the same call is repeated. It does not ask for that if a write may have
+    /// been done.
     pub(crate) fn patience(&self) -> Option<Duration> {
         let Self::Refused(status) = self else { return None };
         let seconds = status.details.as_ref()?.retry_after_seconds;
@@ -176,7 +177,7 @@ fn whats(obstacles: &[Obstacle]) -> String {
     whats.join("; ")
 }
 
-/// Whether it was nobody who was refused.
+/// Whether the refused caller had no valid credentials.
 pub(crate) fn is_about_nobody(status: &Status) -> bool {
     status.code == 401 || status.message.contains(ANONYMOUS)
 }

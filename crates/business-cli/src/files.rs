@@ -8,17 +8,17 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Its owner alone.
+/// For its owner only.
 const PRIVATE: u32 = 0o600;
 const PRIVATE_DIRECTORY: u32 = 0o700;
-/// What of a file's mode says who may do what.
+/// The bits of a file's mode that are its permissions.
 const MODE_BITS: u32 = 0o777;
 const BYTE_ORDER_MARK: char = '\u{feff}';
 /// How long another program may write a kubeconfig.
 const LOCK_WAIT: Duration = Duration::from_secs(5);
 const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
-/// Writes a file that its owner alone reads; whoever reads it meanwhile sees the old one or the new one.
+/// Writes a file that only its owner can read. A reader sees either the old contents or the new ones.
 pub(crate) fn write_secret(path: &Path, text: &str) -> Result<(), Failure> {
     write(path, text, None)
 }
@@ -48,7 +48,7 @@ fn write(path: &Path, text: &str, before: Option<&Metadata>) -> Result<(), Failu
     written.map_err(failed)
 }
 
-/// Owner, group and mode as before. Where the owner cannot be, nobody else comes to read it.
+/// Keeps owner, group and mode. If the owner cannot be kept, only the new owner can read the file.
 fn leave_to_those_of(file: &File, before: &Metadata) -> std::io::Result<()> {
     let own = file.metadata()?;
     let is_theirs = (own.uid(), own.gid()) == (before.uid(), before.gid())
@@ -107,7 +107,7 @@ pub(crate) fn kubeconfigs(named: Option<&Path>) -> Vec<PathBuf> {
     }
 }
 
-/// The one of them that new entries are written to, as kubectl chooses it: the first that is there, else the last.
+/// The kubeconfig that new entries are written to, as kubectl chooses it: the first that exists, else the last.
 pub(crate) fn kubeconfig(named: Option<&Path>) -> Result<PathBuf, Failure> {
     let listed = kubeconfigs(named);
     let chosen = listed.iter().find(|path| path.exists()).or_else(|| listed.last());
@@ -147,12 +147,12 @@ impl Drop for KubeconfigLock {
     }
 }
 
-/// What a kubeconfig says, if it is there. The paths in it are told as they are found from here.
+/// The contents of a kubeconfig, if it exists. The paths in it are as they are found from here.
 pub(crate) fn found(path: &Path) -> Result<Option<Kubeconfig>, KubeconfigError> {
     let whole = std::path::absolute(path).unwrap_or_else(|_no_directory| path.to_owned());
     match Kubeconfig::read_from(whole) {
         Ok(mut config) => {
-            // What is empty is not set, as kubectl takes it.
+            // An empty value is not set, as for kubectl.
             config.current_context = config.current_context.filter(|current| !current.is_empty());
             Ok(Some(config))
         }
@@ -161,7 +161,7 @@ pub(crate) fn found(path: &Path) -> Result<Option<Kubeconfig>, KubeconfigError> 
     }
 }
 
-/// What a kubeconfig says. One that is not there says nothing.
+/// The contents of a kubeconfig; empty if it does not exist.
 pub(crate) fn read(path: &Path) -> Result<Kubeconfig, Failure> {
     let failed = |error: KubeconfigError| Failure::File { path: path.to_owned(), why: error.to_string() };
     Ok(found(path).map_err(failed)?.unwrap_or_default())
@@ -185,7 +185,7 @@ pub(crate) fn context<'a>(config: &'a Kubeconfig, name: &str) -> Option<&'a Cont
     config.contexts.iter().find(|one| one.name == name)?.context.as_ref()
 }
 
-/// A kubeconfig that nobody else writes meanwhile.
+/// A kubeconfig that is locked against other writers.
 #[derive(Debug)]
 struct Held {
     /// The file itself, where a link leads to it.
@@ -210,7 +210,7 @@ pub(crate) fn can_be_changed(path: &Path) -> Result<(), Failure> {
     Held::take(path).map(drop)
 }
 
-/// Changes a kubeconfig, which nobody else writes meanwhile. A link to it stays one.
+/// Changes a kubeconfig, locked against other writers. A link to it stays a link.
 pub(crate) fn change(path: &Path, change: impl FnOnce(&mut Kubeconfig)) -> Result<(), Failure> {
     let failed = |why: String| Failure::File { path: path.to_owned(), why };
     let held = Held::take(path)?;

@@ -6,13 +6,13 @@ use crate::files;
 use kube::config::{Kubeconfig, KubeconfigError};
 use std::path::{Path, PathBuf};
 
-/// What is listed, and is there.
+/// The kubeconfigs that are listed and exist.
 #[derive(Debug)]
 pub(crate) struct Kubeconfigs {
     /// Where new entries are written to; nowhere without a home.
     own: Option<PathBuf>,
     found: Vec<(PathBuf, Kubeconfig)>,
-    /// All of them as one: the first that says something is heard.
+    /// All of them as one: the first that sets a value counts.
     pub(crate) all: Kubeconfig,
 }
 

@@ -44,7 +44,7 @@ pub(crate) struct LevelRow<'a> {
     /// The cluster, or the registry.
     pub(crate) domain: &'a str,
     pub(crate) resource: &'a str,
-    /// None where nothing limits it.
+    /// `None` where nothing limits it.
     pub(crate) hard: Option<Quantity>,
     pub(crate) allocated: Quantity,
     pub(crate) left: Option<Quantity>,
@@ -53,7 +53,7 @@ pub(crate) struct LevelRow<'a> {
     pub(crate) refuses: bool,
 }
 
-/// Levels, a line each, with what is said of each of them in a last column.
+/// Levels, a line each, with a remark on each in the last column.
 #[derive(Debug)]
 pub(crate) struct LevelTable(Table);
 

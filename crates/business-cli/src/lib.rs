@@ -1,9 +1,9 @@
-//! `kubectl business`: projects, namespaces and their budgets on the command line. Every act is a call of the public API with
-//! the rights of whoever calls.
+//! `kubectl business`: projects, namespaces and their budgets on the command line. Every act is a call of the public
+//! API with the rights of the caller.
 
 /// What one types.
 mod line;
-/// Whom the program talks to.
+/// The server that the program talks to.
 mod connection;
 /// Calls of the API.
 mod api;
@@ -29,9 +29,9 @@ mod files;
 mod kubeconfigs;
 /// A login at an identity provider.
 mod oidc;
-/// What a person sees.
+/// Output for people.
 mod screen;
-/// What a program reads.
+/// Output for programs.
 mod output;
 /// Waiting for something to come true.
 mod wait;
@@ -45,7 +45,7 @@ use line::Line;
 use screen::Screen;
 use std::process::ExitCode;
 
-/// The command line, for whoever describes it.
+/// The command line, for programs that describe it.
 pub fn command() -> Command {
     Line::command()
 }
@@ -58,7 +58,8 @@ pub fn run() -> ExitCode {
     let outcome = match runtime {
         Ok(runtime) => {
             let outcome = runtime.block_on(commands::run(line, screen));
-            // Whoever is not waited for any more, such as a credential plugin that does not end, keeps nobody.
+            // A task that nobody waits for any more, such as a credential plugin that does not end, does not block the
+            // exit.
             runtime.shutdown_background();
             outcome
         }

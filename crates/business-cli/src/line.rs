@@ -1,4 +1,4 @@
-//! What one types: commands and the flags that all of them have.
+//! The command line: commands and the flags that all of them have.
 
 use crate::commands::access::Access;
 use crate::commands::adopt::Adopt;

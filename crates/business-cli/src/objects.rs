@@ -22,7 +22,7 @@ pub(crate) struct Served<Spec, Status> {
     pub(crate) status: Status,
 }
 
-/// What this program reads of `metadata`.
+/// The part of `metadata` that this program reads.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct ServedMeta {
@@ -40,7 +40,7 @@ pub(crate) type Project = Served<ProjectSpec, ProjectStatus>;
 pub(crate) type Namespace = Served<NamespaceSpec, NamespaceStatus>;
 pub(crate) type MemberCluster = Served<MemberClusterSpec, MemberClusterStatus>;
 
-/// A cluster as it is told of whoever may use it.
+/// A cluster, as those see it who may use it.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct ClusterOffer {
@@ -80,7 +80,7 @@ pub(crate) async fn namespace(api: &Api, project: &str, name: &str) -> Result<Na
     api.get(&paths::namespace(project, name)).await
 }
 
-/// What to do where somebody may not look at what every role lets one look at.
+/// What to do if somebody may not look at what every role may look at.
 const NO_ROLE: &str = "you have no role here: an administrator gives one by `kubectl business access add`; through \
                        kube-apiserver it takes the ClusterRole business-door, too; or --context is another cluster's";
 
@@ -107,7 +107,8 @@ where
     all(api, plural).await.map_err(|failure| failure.advised(403, NO_ROLE))
 }
 
-/// The same; nothing where he may not look at any: not for what is taken to be free, or gone, when it is not listed.
+/// The same, but empty if the caller may not list the kind. Not for callers that conclude from an empty list that
+/// something is free or gone.
 pub(crate) async fn seen<T>(api: &Api, plural: &str) -> Result<Vec<T>, Failure>
 where
     T: DeserializeOwned + Send + 'static,

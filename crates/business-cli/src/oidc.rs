@@ -35,7 +35,7 @@ use std::time::Duration;
 
 /// Bytes of an answer.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
-/// What has a refresh token given out.
+/// The scope for which a provider issues a refresh token.
 const OFFLINE: &str = "offline_access";
 
 /// A provider, and this program as it is registered there.
@@ -50,7 +50,7 @@ pub(crate) struct Provider {
     pub(crate) within: Duration,
 }
 
-/// What somebody has got by a login.
+/// The tokens of a login.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Session {
@@ -62,10 +62,10 @@ pub(crate) struct Session {
     pub(crate) subject: String,
 }
 
-/// What a provider makes of a refresh token.
+/// What a provider answers to a refresh token.
 pub(crate) enum Refreshed {
     Session(Session),
-    /// It takes this one no more: only another login helps.
+    /// The provider does not accept the token any more: only another login helps.
     Refused(Failure),
 }
 
@@ -88,7 +88,7 @@ pub(crate) struct KnownProvider {
     revocation: Option<String>,
 }
 
-/// What providers tell beside what `OpenID` Connect asks of them: RFC 8414.
+/// What providers publish beyond what `OpenID` Connect requires: RFC 8414.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct MoreMetadata {
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -234,7 +234,7 @@ impl KnownProvider {
         let token = answer.id_token();
         let token = token.ok_or_else(|| Failure::Stopped("the provider answered no ID token".to_owned()))?;
         let verifier = self.client.id_token_verifier();
-        // A token that was refreshed bears no nonce: nobody was sent through a browser for it.
+        // A refreshed token has no nonce, since no browser was involved.
         let claims = match nonce {
             Some(nonce) => token.claims(&verifier, nonce),
             None => token.claims(&verifier, |_: Option<&Nonce>| Ok(())),
@@ -250,7 +250,7 @@ impl KnownProvider {
     }
 }
 
-/// Whether nobody on the way reads what is sent there.
+/// Whether nobody on the way can read what is sent there.
 fn is_guarded(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default();
     url.scheme() == "https" || kubeconfig::is_own_machine(host)
@@ -274,7 +274,7 @@ impl Transport {
         Ok(Self { direct, connector, tls, within })
     }
 
-    /// What the library calls for each request. It follows no redirect.
+    /// The function that the library calls for each request. It follows no redirect.
     fn caller(&self) -> impl Fn(HttpRequest) -> Answering + use<> {
         let this = self.clone();
         move |request| {

@@ -1,4 +1,4 @@
-//! What a program reads: JSON or YAML on standard output.
+//! Output for programs: JSON or YAML on standard output.
 
 use crate::failure::Failure;
 use crate::screen::print;

@@ -41,3 +41,8 @@ pub(crate) fn in_project(project: &str) -> String {
 pub(crate) fn rehearsed(path: &str) -> String {
     format!("{path}?dryRun=All")
 }
+
+/// The same, as a rehearsal where it is not meant seriously.
+pub(crate) fn rehearsed_if(path: String, dry_run: bool) -> String {
+    if dry_run { rehearsed(&path) } else { path }
+}

@@ -12,7 +12,7 @@ use meta::status::{Status, StatusCause};
 use std::fmt::Write as _;
 
 const LOG_IN: &str = "log in again: `kubectl business login`";
-/// What the server says of a name that is nobody's.
+/// The server's reason for a name that nothing has.
 const NOT_FOUND: &str = "FieldValueNotFound";
 
 /// An amount that a level does not have, as a cause of a refusal tells it.
@@ -28,14 +28,14 @@ pub(crate) struct Shortage {
     pub(crate) remaining: Quantity,
     /// The amount that would have been accepted.
     pub(crate) fits: Quantity,
-    /// Of what is allocated, what no object stands for.
+    /// The part of what is allocated that no object stands for.
     pub(crate) held: Option<Quantity>,
     /// A limit that lies below what is given away; else an amount that is too large.
     pub(crate) is_below: bool,
 }
 
 impl Shortage {
-    /// Of a cause about an amount.
+    /// Reads a cause about an amount.
     pub(crate) fn of(cause: &StatusCause) -> Option<Self> {
         let is_below = cause.reason == BELOW_ALLOCATED;
         if !is_below && cause.reason != QUOTA_EXCEEDED {
@@ -220,14 +220,14 @@ fn next_of_unserved() -> String {
     )
 }
 
-/// What refusals say of that which operators alone may do.
+/// The texts of refusals for acts that only operators may do.
 const OPERATORS: [&str; 5] =
     ["for operators", "not for tenants", "\"memberclusters\"", "\"projects/lock\"", "\"projects/unlock\""];
 
-/// What the platform says of why somebody may not.
+/// The texts with which the platform says why somebody may not.
 const WHY: [&str; 3] = ["this needs the role", "for operators", "not for tenants"];
 
-/// Who may, where the caller may not.
+/// Tells who may do it, if the caller may not.
 fn next_of_rights(message: &str) -> String {
     if let Some(project) = quoted_after(message, "in project ") {
         return format!("ask somebody who may: `kubectl business access list {project}` shows who rules it");

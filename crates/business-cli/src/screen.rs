@@ -1,4 +1,4 @@
-//! What a person sees: tables, colours where there is a terminal, progress on standard error.
+//! Output for people: tables, colours on a terminal, progress on standard error.
 
 use crate::failure::Failure;
 use clap::ValueEnum;
@@ -6,7 +6,7 @@ use std::fmt::Display;
 use std::io::{IsTerminal as _, Write as _};
 use unicode_width::UnicodeWidthStr as _;
 
-/// Columns where nobody says how wide the terminal is.
+/// Columns if the width of the terminal is not known.
 const WIDTH: usize = 100;
 const COLUMN_GAP: &str = "  ";
 /// A last column with less room than this is not broken into lines.
@@ -30,11 +30,11 @@ pub(crate) struct Screen {
     pub(crate) unicode: bool,
     /// Columns.
     pub(crate) width: usize,
-    /// Whether lines end at the last column: a file, and whatever reads a pipe, takes each record as one line.
+    /// Whether lines end at the last column. In a file or a pipe, each record is one line.
     pub(crate) wraps: bool,
 }
 
-/// What a text says by its colour.
+/// The meaning of a text, which is shown by its colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tone {
     Plain,
@@ -109,13 +109,13 @@ impl Screen {
         Self { color: stdout.color && is_terminal, wraps: is_terminal, ..stdout }
     }
 
-    /// For tests: no colours, so many columns as nobody has.
+    /// For tests: no colours, and more columns than anybody has.
     #[cfg(test)]
     pub(crate) fn plain(unicode: bool) -> Self {
         Self { color: false, unicode, width: WIDTH, wraps: false }
     }
 
-    /// For tests: a terminal of so many columns.
+    /// For tests: a terminal of this many columns.
     #[cfg(test)]
     pub(crate) fn narrow(width: usize) -> Self {
         Self { color: false, unicode: true, width, wraps: true }
@@ -227,7 +227,7 @@ impl Table {
     }
 }
 
-/// Writes to standard output at once. Whoever has closed it has seen enough.
+/// Writes to standard output at once. It is no error if the reader has closed it.
 pub(crate) fn print(text: impl Display) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     match write!(out, "{text}").and_then(|()| out.flush()) {
@@ -238,7 +238,7 @@ pub(crate) fn print(text: impl Display) -> Result<(), Failure> {
     }
 }
 
-/// What the server warns of, as kubectl tells it.
+/// Shows a warning of the server, as kubectl does.
 pub(crate) fn warn(text: &str) {
     note(format_args!("Warning: {text}"));
 }
@@ -259,7 +259,7 @@ pub(crate) fn harmless_line(text: &str) -> String {
     harmless(text).replace('\n', " ")
 }
 
-/// What changes the direction of the letters behind it.
+/// Whether a character changes the direction of the letters after it.
 fn turns(c: char) -> bool {
     matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
-/// What a look has found.
+/// The result of a look.
 #[derive(Clone, Debug)]
 pub(crate) enum Look<T> {
     Yes(T),
@@ -47,7 +47,7 @@ pub(crate) async fn until<T>(
     }
 }
 
-/// A line of progress; what stands in the way may be a text of a member cluster.
+/// A line of progress. The obstacle may be a text of a member cluster.
 fn told(what: &str, why: &str) -> String {
     format!("waiting: {what}: {}", harmless_line(why))
 }

@@ -52,14 +52,14 @@ pub(crate) struct ProjectFlags {
     hard: Vec<String>,
 }
 
-/// What it is.
+/// The kind of what is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WantedKind {
     Project,
     Namespace,
 }
 
-/// What is wanted, and whether it is there already.
+/// An object that is wanted, and whether it is there already.
 #[derive(Clone, Debug)]
 pub(crate) struct Wanted {
     pub(crate) kind: WantedKind,
@@ -68,7 +68,7 @@ pub(crate) struct Wanted {
     pub(crate) payer: String,
     /// The tenant, as far as it is known.
     pub(crate) tenant: String,
-    /// What it is to have.
+    /// What it is asked to have.
     pub(crate) asked: Asked,
     /// The whole object, or a merge patch for what is there.
     body: Value,
@@ -279,7 +279,7 @@ impl Wanted {
             (false, WantedKind::Project) => paths::all(names::PROJECTS),
             (false, WantedKind::Namespace) => paths::namespaces_of(&self.payer),
         };
-        let path = if dry_run { paths::rehearsed(&path) } else { path };
+        let path = paths::rehearsed_if(path, dry_run);
         if self.is_there {
             api.merge_patch(&path, &self.body).await
         } else {

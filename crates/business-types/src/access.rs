@@ -1,7 +1,7 @@
 //! Who people are in member clusters: the names that bindings, certificates and admission policies agree on.
 //!
-//! They begin with a word of ours, and neither a tenant nor an operator can make them equal another's: a tenant in them
-//! has no colon. Whoever has no tenant, an operator, is `business::NAME`.
+//! They begin with our word. Neither a tenant nor an operator can choose a name that equals another's, since a tenant
+//! in them has no colon. An operator, who has no tenant, is `business::NAME`.
 //!
 //! | who | name |
 //! |---|---|
@@ -19,13 +19,13 @@ use serde::{Deserialize, Serialize};
 const PREFIX: &str = "business:";
 /// The group of a tenant's administrators ends with this.
 const ADMINISTRATORS: &str = "administrators";
-/// What a group's name has before it.
+/// Stands before the name of a group.
 const GROUP: &str = "group:";
-/// What the name of a user without a tenant of his own has before it.
+/// Stands before the name of a user whose credential names no tenant.
 const USER: &str = "user:";
-/// What that of a user with one has before it where it could be read as something else.
+/// Stands before the name of a user whose credential names the tenant, where it could be read as something else.
 const MEMBER: &str = "member:";
-/// What only Kubernetes names.
+/// The names that only Kubernetes gives begin with this.
 const KUBERNETES: &str = "system:";
 /// Bytes of a name. The cluster's policies read certificates of this size.
 pub const NAME_BYTES_MAX: usize = 200;
@@ -62,19 +62,19 @@ pub fn administrators(tenant: &str) -> Option<String> {
     named(tenant, ADMINISTRATORS)
 }
 
-/// Somebody by the name that the host cluster knows him by, for a cluster that knows people by the same names; `None` when
-/// that is a name of Kubernetes' or of ours, which means somebody else.
+/// The name of somebody in a cluster that knows people by the host cluster's names; `None` for a name of Kubernetes' or
+/// of ours, which means somebody else.
 pub fn shared(name: &str) -> Option<String> {
     let is_theirs = !name.is_empty() && !name.starts_with(KUBERNETES) && !name.starts_with(PREFIX);
     (is_theirs && is_writable(name)).then(|| name.to_owned())
 }
 
-/// Whether a name can be that of a user of ours, whoever he is.
+/// Whether a name has the form of those that we give users.
 pub fn is_user(name: &str) -> bool {
     of_ours(name).is_some_and(is_plain_user)
 }
 
-/// Whether a name can be that of a group of ours, whoever is in it.
+/// Whether a name has the form of those that we give groups.
 pub fn is_group(name: &str) -> bool {
     of_ours(name).is_some_and(|rest| {
         rest == ADMINISTRATORS || rest.strip_prefix(GROUP).is_some_and(|group| !group.is_empty())
@@ -85,7 +85,7 @@ fn is_plain_user(name: &str) -> bool {
     name != ADMINISTRATORS && !name.starts_with(GROUP)
 }
 
-/// What a name of ours has after the tenant.
+/// The part of one of our names after the tenant.
 fn of_ours(name: &str) -> Option<&str> {
     let (_tenant, rest) = name.strip_prefix(PREFIX)?.split_once(':')?;
     (!rest.is_empty() && is_writable(name)).then_some(rest)

@@ -26,8 +26,8 @@ pub fn scope_word(kind: ScopeKind) -> &'static str {
     }
 }
 
-/// The part of an object that its account is made of. What it does not name is passed over unread: accounts of stored
-/// objects are made with every change that a replica sees.
+/// The part of an object that its account is computed from. Other fields are skipped unread: a replica computes an
+/// account of each change that it sees.
 pub trait Charged: DeserializeOwned {
     /// What the object means to the ledger.
     fn account(self) -> Account;
@@ -43,7 +43,7 @@ pub fn of_stored<C: Charged>(body: &[u8]) -> Result<Account, serde_json::Error> 
     serde_json::from_slice(body).map(C::account)
 }
 
-/// What accounts are made of in `metadata`.
+/// The part of `metadata` that accounts are computed from.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ChargedMeta {
@@ -61,7 +61,7 @@ impl ChargedMeta {
     }
 }
 
-/// An object that costs nobody anything and is a tenant's: `spec.tenantID` says whose.
+/// An object of a tenant that costs nobody anything: `spec.tenantID` names the tenant.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct FreeOfTenant {
@@ -83,7 +83,7 @@ impl Charged for FreeOfTenant {
     }
 }
 
-/// An object that costs nobody anything and is nobody's.
+/// An object of no tenant that costs nobody anything.
 #[derive(Debug, Deserialize)]
 pub struct FreeOfAll {}
 

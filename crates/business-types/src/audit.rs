@@ -3,19 +3,20 @@ use meta::quantity::ResourceList;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// How far the controller has compared the member clusters with the objects: what [`ClusterComparison`]s come to.
+/// How far the controller has compared the member clusters with the objects: the [`ClusterComparison`]s of all clusters
+/// together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Comparison {
-    /// By member cluster: the revision of our objects that it was last compared with.
+    /// The revision of our objects that each member cluster was last compared with.
     pub clusters: BTreeMap<String, u64>,
     /// Member clusters that were not compared the last time, and why.
     pub missing: BTreeMap<String, String>,
     /// Orphans that stand in no project's status: their project does not exist, or there are too many.
     pub unreported: u64,
-    /// Of these, the ones whose project does not exist.
+    /// How many of these name a project that does not exist.
     pub homeless: u64,
-    /// Namespaces that carry our marks without our seal: anybody may have written them. They are charged to no project.
-    /// Some of them; `strange` is how many there are.
+    /// Some of the namespaces that carry our marks without our seal: anybody may have written the marks. They are
+    /// charged to no project. `strange` is how many there are.
     pub strangers: Vec<Stranger>,
     /// How many strangers there are.
     pub strange: u64,
@@ -34,13 +35,13 @@ pub struct Stranger {
     /// The project that its label names.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub project: String,
-    /// What it may take, as far as a quota there says.
+    /// What a quota there lets it take.
     #[serde(skip_serializing_if = "ResourceList::is_empty")]
     pub hard: ResourceList,
 }
 
 impl Comparison {
-    /// What the parts of the clusters come to.
+    /// Adds up the comparisons of the clusters.
     pub fn of<'a>(parts: impl IntoIterator<Item = (&'a String, &'a ClusterComparison)>) -> Self {
         let mut whole = Self::default();
         for (cluster, part) in parts {
@@ -104,7 +105,7 @@ impl OrphanState {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct HeldAmount {
-    /// What names it, as `business-api audit --write-off` takes it.
+    /// Identifies it for `business-api audit --write-off`.
     pub uid: String,
     /// `orphaned`, `abandoned` or `released`.
     pub state: String,
@@ -114,7 +115,7 @@ pub struct HeldAmount {
     /// The namespace's name there.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub namespace: String,
-    /// What counts.
+    /// The amounts that count.
     #[serde(skip_serializing_if = "ResourceList::is_empty")]
     pub hard: ResourceList,
     /// Why.
@@ -128,7 +129,7 @@ pub struct LedgerStatus {
     /// Differences between the ledger and the objects.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub differences: Vec<String>,
-    /// What counts without an object.
+    /// Amounts that count without an object.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub held: Vec<HeldAmount>,
     /// Uids of released namespaces of member clusters that nothing is held for any more: an operator has written them

@@ -39,7 +39,7 @@ pub struct Confirmed<'a> {
 /// Why a write of status may not lower the high-water mark.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unconfirmed {
-    /// It does not say what it was made from.
+    /// It does not say which version of the object it was made from.
     #[error("status.cachedSpecHard can only be lowered by a write that carries metadata.resourceVersion")]
     Unversioned,
     /// It was made from another spec.
@@ -48,9 +48,9 @@ pub enum Unconfirmed {
          metadata.generation is {current}"
     )]
     OtherGeneration {
-        /// What it was made from.
+        /// The generation that it was made from.
         observed: i64,
-        /// What is there.
+        /// The object's generation.
         current: i64,
     },
     /// It would be charged less than it is granted.
@@ -68,7 +68,7 @@ pub enum Unconfirmed {
 /// The high-water mark after a write of status. Nothing raises it here; a confirmation may lower it, never below what
 /// is granted. For an object that is being deleted it may also say that nothing is left.
 pub fn confirm(object: Confirmed<'_>, said: Confirmation<'_>) -> Result<ResourceList, Unconfirmed> {
-    // A key that it leaves out is lowered, too, whatever is charged of it: a mark of zeros is not an empty one.
+    // A key that it leaves out counts as lowered, even from zero: a mark of zeros is not an empty mark.
     let lowers = |proposed: &ResourceList| {
         object.mark.iter().any(|(key, held)| proposed.get(key).is_none_or(|proposed| proposed < held))
     };
@@ -87,7 +87,7 @@ pub fn confirm(object: Confirmed<'_>, said: Confirmation<'_>) -> Result<Resource
     }
     for (resource, hard) in object.hard {
         let proposed = amount(proposed, resource);
-        // What is charged already may be less than granted only when it was said that nothing is left.
+        // The charge is below the grant already only after a write said that nothing is left.
         if proposed < *hard && proposed < amount(object.mark, resource) {
             return Err(Unconfirmed::BelowHard { resource: resource.clone(), proposed, hard: *hard });
         }

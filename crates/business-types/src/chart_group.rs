@@ -5,7 +5,7 @@ use meta::schema::Schema;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ChartGroup;
 
-/// What of a chart group its account is made of.
+/// The part of a chart group that its account is computed from.
 pub type ChargedChartGroup = ChargedRegistryObject<ChartGroup>;
 
 impl RegistryKind for ChartGroup {

@@ -1,10 +1,10 @@
 use crate::condition::{self, ANSWERS, Condition};
 use crate::member_cluster::{MemberClusterSpec, MemberClusterStatus};
 
-/// Every tenant, in [`Cluster::tenants`].
+/// Stands for every tenant in [`Cluster::tenants`].
 pub const EVERY_TENANT: &str = "*";
 
-/// What is known of a member cluster where objects that name it are written.
+/// What has to be known of a member cluster when an object that names it is written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cluster {
     /// Tenants that may use it; `*` is every one.
@@ -33,7 +33,7 @@ pub enum ClosedCluster {
 }
 
 impl Cluster {
-    /// What a `MemberCluster` says.
+    /// Reads a `MemberCluster`.
     pub fn of(spec: MemberClusterSpec, status: MemberClusterStatus, deleting: bool) -> Self {
         let closed = if deleting {
             Some(ClosedCluster::Deleting)
@@ -52,7 +52,7 @@ impl Cluster {
         }
     }
 
-    /// Whether a tenant may use it. What belongs to no tenant may be anywhere.
+    /// Whether a tenant may use it. An object of no tenant may be in any cluster.
     pub fn allows(&self, tenant: &str) -> bool {
         tenant.is_empty() || self.tenants.iter().any(|allowed| allowed == EVERY_TENANT || allowed == tenant)
     }

@@ -12,7 +12,7 @@ pub const CLUSTER_REACHABLE: &str = "ClusterReachable";
 pub const TERMINATING: &str = "Terminating";
 /// Somebody has made another namespace in the place of ours in the member cluster.
 pub const REPLACED: &str = "Replaced";
-/// Who has a role may use the namespace in the member cluster, and nobody else by our bindings.
+/// Everybody who has a role may use the namespace in the member cluster, and our bindings let in nobody else.
 pub const ACCESS_READY: &str = "AccessReady";
 /// Somebody may use the namespace in the member cluster by bindings that are not ours.
 pub const OTHER_ACCESS: &str = "OtherAccess";
@@ -26,7 +26,7 @@ pub const WITHIN_QUOTA: &str = "WithinQuota";
 pub const WITHIN_CEILINGS: &str = "WithinCeilings";
 /// A member cluster has answered under its name, and its name alone.
 pub const REGISTERED: &str = "Registered";
-/// The member cluster answers; of the `MemberCluster` itself.
+/// The member cluster answers: the condition of the `MemberCluster` itself.
 pub const ANSWERS: &str = "Reachable";
 /// Every tenant with root projects in a member cluster has a ceiling there.
 pub const BOUNDED: &str = "Bounded";
@@ -34,7 +34,7 @@ pub const BOUNDED: &str = "Bounded";
 pub const CAPACITY_DERIVED: &str = "CapacityDerived";
 /// The newest credentials of a member cluster are in use, and do not end soon.
 pub const CREDENTIALS_VALID: &str = "CredentialsValid";
-/// What the namespace's template says is in the member cluster.
+/// The content of the namespace's template is in the member cluster.
 pub const TEMPLATE_APPLIED: &str = "TemplateApplied";
 /// The newest state of a template is in every namespace that has it.
 pub const ROLLED_OUT: &str = "RolledOut";
@@ -94,11 +94,11 @@ pub mod reason {
     pub const GRANTED: &str = "Granted";
     /// Somebody who may use the namespace cannot be named in a member cluster.
     pub const UNNAMEABLE: &str = "Unnameable";
-    /// Not every project above is known, whose people have roles here.
+    /// A project above, whose people have roles here, is not known.
     pub const PARENT_UNKNOWN: &str = "ParentUnknown";
     /// Bindings that are not ours name somebody.
     pub const OTHER_BINDINGS: &str = "OtherBindings";
-    /// There is none of what was there before.
+    /// The bindings that were there before are gone.
     pub const NONE_SEEN: &str = "NoneSeen";
     /// The member cluster refused a write.
     pub const REFUSED: &str = "Refused";

@@ -20,7 +20,7 @@ pub fn group_resource() -> GroupResource {
     GroupResource::new(crate::names::GROUP, crate::names::CONFIG_MAPS)
 }
 
-/// The part of a config map that its account is made of: a label says whose it is.
+/// The part of a config map that its account is computed from: a label names its tenant.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct ChargedConfigMap {

@@ -5,7 +5,7 @@ use meta::schema::Schema;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ImageNamespace;
 
-/// What of an image namespace its account is made of.
+/// The part of an image namespace that its account is computed from.
 pub type ChargedImageNamespace = ChargedRegistryObject<ImageNamespace>;
 
 impl RegistryKind for ImageNamespace {

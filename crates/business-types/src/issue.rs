@@ -4,12 +4,12 @@ use serde::{Deserialize, Serialize};
 
 /// Where the controller takes [`IssueRequest`]s.
 pub const ISSUE_PATH: &str = "/issue";
-/// Seconds that a certificate is valid at the least: the signers of Kubernetes take no less.
+/// The fewest seconds that a certificate is valid: the signers of Kubernetes take no less.
 pub const VALID_SECONDS_MIN: i64 = 600;
-/// Seconds that a certificate is valid at the most: 365 days.
+/// The most seconds that a certificate is valid: 365 days.
 pub const VALID_SECONDS_MAX: i64 = 365 * 24 * 3600;
 
-/// Groups of a certificate at the most.
+/// The most groups that a certificate names.
 pub const GROUPS_MAX: usize = 8;
 
 /// Asks for a certificate. The private key stays with whoever asks.

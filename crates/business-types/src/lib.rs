@@ -6,7 +6,7 @@
 
 /// Names that both programs share: group, finalizers, labels, annotations.
 pub mod names;
-/// A member cluster as those see it who write objects that name it.
+/// What has to be known of a member cluster when an object that names it is written.
 pub mod cluster;
 /// Who people are in member clusters.
 pub mod access;

@@ -35,16 +35,17 @@ pub struct MemberClusterSpec {
     /// Its type, such as `Imported`.
     #[serde(rename = "type", skip_serializing_if = "String::is_empty")]
     pub cluster_type: String,
-    /// Tenants that may use it; [`crate::cluster::EVERY_TENANT`] is every one. Where it is empty operators alone may.
+    /// Tenants that may use it; [`crate::cluster::EVERY_TENANT`] stands for every tenant. Where it is empty, only
+    /// operators may.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tenants: Vec<String>,
     /// What may be granted of it in all. A resource that is not named is unlimited.
     #[serde(skip_serializing_if = "ResourceList::is_empty")]
     pub hard: ResourceList,
-    /// What follows from its nodes; limited likewise.
+    /// What may be granted as it is derived from its nodes; limits in the same way.
     #[serde(skip_serializing_if = "DerivedCapacity::is_empty")]
     pub derived: DerivedCapacity,
-    /// By which names its API server knows people.
+    /// The names by which its API server knows people.
     pub identity: ClusterIdentity,
     /// Nothing new comes to it, and nothing in it grows.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -52,7 +53,7 @@ pub struct MemberClusterSpec {
     /// Where people reach it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub endpoint: Option<ClusterEndpoint>,
-    /// Where the controller has its credentials from.
+    /// Where the controller gets its credentials.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub credentials: Option<ClusterCredentials>,
     /// Who waits for its end.
@@ -71,7 +72,7 @@ pub struct ClusterEndpoint {
     pub ca_bundle: String,
 }
 
-/// Where the controller has the credentials of a member cluster from. It holds none of them.
+/// Where the controller gets the credentials of a member cluster. It contains no credential.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClusterCredentials {
@@ -79,13 +80,13 @@ pub struct ClusterCredentials {
     pub secret_name: String,
 }
 
-/// By which names the API server of a member cluster knows people.
+/// The names by which the API server of a member cluster knows people.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum ClusterIdentity {
-    /// By those of the certificates that we issue, alone.
+    /// Only the names in the certificates that we issue.
     #[default]
     Certificates,
-    /// By those, too, by which the host cluster knows them: it trusts the same issuers.
+    /// Also the names by which the host cluster knows them: it trusts the same issuers.
     Shared,
 }
 
@@ -104,7 +105,8 @@ pub struct MemberClusterStatus {
     /// Its Kubernetes version.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub version: String,
-    /// What its ready, schedulable nodes have for pods, by resource of nodes; where something is derived from it.
+    /// What its ready, schedulable nodes have for pods, by the nodes' resources; empty where nothing is derived from
+    /// it.
     #[serde(skip_serializing_if = "ResourceList::is_empty")]
     pub allocatable: ResourceList,
     /// What was derived, by resource of a quota. The ledger counts with it.
@@ -162,14 +164,14 @@ pub struct ClusterComparison {
     pub time: String,
     /// Orphans that stand in no project's status: their project does not exist, or there are too many.
     pub unreported: u64,
-    /// Of these, the ones whose project does not exist.
+    /// How many of these name a project that does not exist.
     pub homeless: u64,
     /// How many namespaces carry our marks without our seal.
     pub strange: u64,
     /// Some of them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub strangers: Vec<Stranger>,
-    /// The key that seals in it were made with from then on.
+    /// The key that made the seals in it from then on.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub active_key: String,
     /// The keys that its seals bore.

@@ -123,7 +123,7 @@ pub const PULL_SECRET: &str = "business-registry";
 pub const PULL_PASSWORD_ANNOTATION: &str = "business.tkestack.io/pull-password";
 /// Annotation of a pull secret: the registry that it is for, as images name it.
 pub const PULL_REGISTRY_ANNOTATION: &str = "business.tkestack.io/pull-registry";
-/// What the names of the `ClusterRoles` begin with that templates may give.
+/// The names of the `ClusterRoles` that templates may give begin with this.
 pub const OFFERED_ROLE_PREFIX: &str = "business:offered:";
 /// Consent to take over a namespace that exists in the cluster. On the cluster's namespace its value is
 /// `<project>/<name>` of the business namespace; on the business namespace it is `true`, and only a caller without
@@ -164,8 +164,8 @@ pub const LOCK_REASON_ANNOTATION: &str = "business.tkestack.io/lock-reason";
 /// without one. What those take is not counted against the cluster.
 pub const ACCEPT_UNBOUNDED_ANNOTATION: &str = "business.tkestack.io/accept-unbounded";
 
-/// Annotation of a member cluster: what the controller's directory last said of it, as JSON. What somebody has changed since
-/// stays as he has left it.
+/// Annotation of a member cluster: what the controller's directory last said of it, as JSON. A field that somebody has
+/// changed since then stays as it is.
 pub const DIRECTORY_ANNOTATION: &str = "business.tkestack.io/directory";
 
 /// Annotations that grant something, or cost something, which a caller with a tenant may neither set nor change.
@@ -175,8 +175,8 @@ pub const OPERATOR_ANNOTATIONS: [&str; 4] =
 /// Annotations that the server writes: what a caller sends there is passed over.
 pub const SERVER_ANNOTATIONS: [&str; 2] = [REGISTRY_CHANGED_ANNOTATION, REGISTRY_PUSHED_ANNOTATION];
 
-/// Namespace of the host cluster with the Secrets of member clusters, unless configured otherwise: whoever reads Secrets there
-/// acts as the controller in all of them.
+/// Namespace of the host cluster with the Secrets of member clusters, unless configured otherwise: whoever can read
+/// Secrets there can act as the controller in all member clusters.
 pub const MEMBERS_NAMESPACE: &str = "tke-business-members";
 
 /// Label of a Secret there: the cluster whose credentials it holds.
@@ -193,7 +193,7 @@ pub const CLUSTER_ENDPOINT_ANNOTATION: &str = "business.tkestack.io/endpoint";
 pub const CLUSTER_AGENTS_END_ANNOTATION: &str = "business.tkestack.io/agents-end";
 /// Key of such a Secret: the controller's kubeconfig.
 pub const CLUSTER_KUBECONFIG_KEY: &str = "kubeconfig";
-/// Key of such a Secret: the kubeconfig of who may have certificates signed.
+/// Key of such a Secret: the kubeconfig of the account that may have certificates signed.
 pub const CLUSTER_SIGNER_KEY: &str = "signer-kubeconfig";
 /// Key of such a Secret: the authorities that vouch for the endpoint, PEM. Without it those of the system do.
 pub const CLUSTER_ENDPOINT_CA_KEY: &str = "endpoint-ca.crt";
@@ -208,7 +208,8 @@ pub const FORBIDDEN_NAMESPACES: [&str; 4] = ["default", "kube-*", ACCOUNT_NAMESP
 /// Namespaces of a member cluster whose service accounts get no role of ours: the cluster is ruled from there.
 pub const SYSTEM_NAMESPACES: [&str; 2] = ["kube-*", ACCOUNT_NAMESPACE];
 
-/// What may not be claimed: what is configured, the namespaces of our own programs, and always that of the controller's account.
+/// Namespaces that may not be claimed: those that are configured, those of our own programs, and always that of the
+/// controller's account.
 pub fn forbidden(configured: &[String], own: &[&str]) -> Vec<String> {
     let mut forbidden = configured.to_vec();
     for name in own.iter().copied().chain([ACCOUNT_NAMESPACE]) {

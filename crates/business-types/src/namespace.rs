@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 mod account;
 mod schema;
-/// What opens the registry to a namespace's pods.
+/// The credential with which a namespace's pods pull from the registry.
 pub mod pull_credential;
 /// The body of the subresource transfer.
 pub mod transfer;
@@ -51,7 +51,7 @@ pub struct NamespaceSpec {
     pub hard: ResourceList,
 }
 
-/// Where a namespace is.
+/// The state of a namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NamespaceStatus {
@@ -75,8 +75,8 @@ pub struct NamespaceStatus {
     /// The template whose state was last put, or tried to be put, into the member cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub template: Option<AppliedTemplate>,
-    /// By which its pods pull from the registry: issued by the subresource pullcredential, taken away by anybody who writes
-    /// the status.
+    /// The credential with which its pods pull from the registry: issued by the subresource pullcredential, taken away by
+    /// anybody who writes the status.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pull_credential: Option<PullCredential>,
     /// What is consumed in the member cluster: a copy of the quota's `status.used`.
@@ -104,8 +104,8 @@ pub struct AppliedTemplate {
     pub digest: String,
 }
 
-/// What is on record of a namespace of the member cluster. It alone says whose that namespace is: marks in the
-/// cluster can be written by others.
+/// What is recorded about a namespace of the member cluster. Only this record says whose that namespace is: others can
+/// write the marks in the cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterNamespaceRecord {
@@ -186,6 +186,11 @@ impl NamespaceStatus {
     /// Whether the object was imported and its namespace was not taken over yet.
     pub fn is_imported(&self) -> bool {
         self.cluster_namespace.as_ref().is_some_and(|record| record.provenance == Provenance::Imported)
+    }
+
+    /// What is charged: the high-water mark, or `spec.hard` until there is one.
+    pub fn charged<'a>(&'a self, spec: &'a NamespaceSpec) -> &'a ResourceList {
+        self.cached_spec_hard.as_ref().unwrap_or(&spec.hard)
     }
 
     /// The status of an object; an absent one is empty.

@@ -37,7 +37,7 @@ pub struct NamespaceTemplateSpec {
     /// Name for people.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub display_name: String,
-    /// It is that of every namespace for which nobody names one.
+    /// Every namespace for which nobody names a template has this one.
     pub default: bool,
     /// Labels of the namespace.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
@@ -85,7 +85,7 @@ pub struct RoleBindingTemplate {
     pub name: String,
     /// The `ClusterRole` that it gives.
     pub role: String,
-    /// To whom.
+    /// Those who get it.
     pub subjects: Vec<Subject>,
 }
 
@@ -93,7 +93,7 @@ pub struct RoleBindingTemplate {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PullSecretTemplate {
-    /// The `ServiceAccounts` of the namespace whose pods pull by it.
+    /// The `ServiceAccounts` of the namespace whose pods pull with it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub service_accounts: Vec<String>,
     /// The image namespaces and chart groups that it opens; empty for all of the project and of those below it.
@@ -110,7 +110,7 @@ pub struct PullSecretTemplate {
 pub struct Rollout {
     /// Namespaces in a wave.
     pub batch: i64,
-    /// No wave begins.
+    /// While it is set, no wave begins.
     pub paused: bool,
 }
 
@@ -152,7 +152,7 @@ pub struct NamespaceTemplateStatus {
 pub struct TemplateWave {
     /// The digest of the state.
     pub digest: String,
-    /// The uid of each.
+    /// Their uids.
     pub namespaces: Vec<String>,
 }
 
@@ -162,7 +162,7 @@ impl NamespaceTemplateSpec {
         Ok(object.decode(&["spec"])?.unwrap_or_default())
     }
 
-    /// What of it goes into namespaces.
+    /// The part of it that goes into namespaces.
     #[must_use]
     pub fn content(&self) -> Self {
         Self {

@@ -18,7 +18,7 @@ pub fn group_resource() -> GroupResource {
     GroupResource::new(crate::names::GROUP, crate::names::NS_EMIGRATIONS)
 }
 
-/// What shall go where. The project that it leaves is `metadata.namespace`.
+/// Which namespace goes to which project. The project that it leaves is `metadata.namespace`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NsEmigrationSpec {

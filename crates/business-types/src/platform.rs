@@ -20,7 +20,7 @@ pub fn group_resource() -> GroupResource {
     GroupResource::new(crate::names::GROUP, crate::names::PLATFORMS)
 }
 
-/// Who rules a tenant, beside those who say so by a group.
+/// The people who rule a tenant, beside those who rule it by a group that they are in.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PlatformSpec {

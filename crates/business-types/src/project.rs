@@ -75,7 +75,7 @@ pub struct UsedQuantity {
     pub used: ResourceList,
 }
 
-/// Where a project is.
+/// The state of a project.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ProjectStatus {
@@ -123,7 +123,7 @@ pub struct ProjectStatus {
 }
 
 impl ProjectStatus {
-    /// All but what is counted of its children, which may be a thousand names.
+    /// The status without what is counted of the children, whose names may be a thousand.
     #[must_use]
     pub fn without_figures(&self) -> Self {
         let Self {

@@ -25,7 +25,7 @@ pub const REGISTRY_DOMAIN: &str = "registry";
 pub const STORAGE: &str = "requests.storage";
 /// Keys of quota that the registry knows: what a project may limit there.
 pub const REGISTRY_KEYS: [&str; 3] = [crate::names::CHART_GROUPS, crate::names::IMAGE_NAMESPACES, STORAGE];
-/// Seconds that a token for the registry lives at most. What was allowed may still be done for so long.
+/// The most seconds that a token for the registry lives. For that long, what was allowed can still be done.
 pub const TOKEN_SECONDS_MAX: u64 = 60;
 
 /// One of the kinds that own a prefix of the registry.
@@ -36,7 +36,7 @@ pub trait RegistryKind: Clone + Copy + fmt::Debug + Default + PartialEq + Eq + S
     const PLURAL: &'static str;
     /// Its singular.
     const SINGULAR: &'static str;
-    /// What kubectl takes for it.
+    /// Its short names for kubectl.
     const SHORT_NAMES: &'static [&'static str];
     /// Its token in `spec.finalizers`.
     const FINALIZER: &'static str;
@@ -80,7 +80,7 @@ pub struct RegistrySpec {
     pub hard: ResourceList,
 }
 
-/// Where an image namespace or chart group is.
+/// The state of an image namespace or chart group.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RegistryStatus {
@@ -98,14 +98,14 @@ pub struct RegistryStatus {
     /// Details for a person.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// What of the registry is this object's. Nothing of the registry is touched without it.
+    /// The record of what in the registry is this object's. Without it, nothing in the registry is touched.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub registry: Option<RegistryRecord>,
     /// What is kept, as last measured; absent until then.
     #[serde(skip_serializing_if = "ResourceList::is_empty")]
     pub used: ResourceList,
-    /// Manifests that count, as last measured: those without a tag, which no list of the registry shows, and behind them others that
-    /// may lose theirs. At most [`UNTAGGED_MAX`].
+    /// Manifests that count, as last measured: first those without a tag, which no list of the registry shows, then
+    /// others that may lose their tags. At most [`UNTAGGED_MAX`].
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub untagged: Vec<String>,
     /// The mark of a change ([`crate::names::REGISTRY_CHANGED_ANNOTATION`]) that the last measurement followed.
@@ -119,7 +119,7 @@ pub struct RegistryStatus {
     pub conditions: Vec<Condition>,
 }
 
-/// What is on record of the registry: it alone says that what lies below the prefix is the object's.
+/// What is recorded about the registry. Only this record says that what lies below the prefix is the object's.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RegistryRecord {
@@ -240,7 +240,7 @@ impl RegistryStatus {
         spec.storage().is_some_and(|hard| self.storage() >= hard)
     }
 
-    /// Why what is kept cannot be measured, where it cannot.
+    /// Why the content cannot be measured, if it cannot.
     pub fn beyond_measure(&self) -> Option<&str> {
         let within = condition::find(&self.conditions, WITHIN_QUOTA)?;
         (within.reason == reason::CANNOT_BE_MEASURED).then_some(within.message.as_str())
@@ -251,8 +251,8 @@ impl RegistryStatus {
         object.annotation(REGISTRY_CHANGED_ANNOTATION) != self.measured_change.as_deref()
     }
 
-    /// What may be done below the prefix of this object, of which this is the status. Where more was pushed than is remembered
-    /// nothing is, until it is measured.
+    /// What may be done below the prefix of the object whose status this is. Where more was pushed than is remembered,
+    /// nothing can be pushed until it is measured.
     pub fn offer_of(&self, object: &Object, spec: &RegistrySpec) -> Offer {
         let pushed = object.annotation(REGISTRY_PUSHED_ANNOTATION).unwrap_or_default();
         let is_more = pushed.split_whitespace().any(|word| word == AND_MORE);
@@ -273,7 +273,7 @@ impl RegistryStatus {
             RegistryPhase::Terminating | RegistryPhase::Locked => Offer::Read,
             RegistryPhase::Available if self.is_locked() => Offer::Read,
             RegistryPhase::Available if self.is_used_up(spec) => Offer::Shrink,
-            // Else whoever keeps too much to be measured would keep what he likes.
+            // Otherwise whoever keeps too much to be measured could keep as much as he likes.
             RegistryPhase::Available if spec.storage().is_some() && self.beyond_measure().is_some() => {
                 Offer::Shrink
             }

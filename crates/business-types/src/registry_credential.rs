@@ -1,9 +1,9 @@
 //! Credentials for the registry: a name and a password for docker, helm and their like, which have no tokens of an
 //! issuer. Each belongs to a project.
 
+use crate::validation;
 use meta::field::{FieldError, FieldErrors, Path};
 use meta::gvk::{GroupResource, GroupVersionKind};
-use meta::name;
 use meta::object::Object;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -14,8 +14,6 @@ pub use schema::{schema, token_schema};
 
 /// Days that a password is good for where the object does not say it.
 pub const VALID_DAYS_DEFAULT: i64 = 90;
-/// Names that `spec.names` may have.
-pub const NAMES_MAX: usize = 100;
 const USER_BYTES_MAX: usize = 1024;
 
 /// Its full name.
@@ -35,10 +33,11 @@ pub struct RegistryCredentialSpec {
     /// The tenant that owns it.
     #[serde(rename = "tenantID")]
     pub tenant_id: String,
-    /// The user who acts by it, with his own rights; empty for a robot.
+    /// The user who acts with it, with his own rights; empty for a robot.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub user: String,
-    /// The user is who has this name without a tenant in his credential; else, who has it with this tenant.
+    /// Whether the user is the one of this name whose credential names no tenant. If not, he is the one whose
+    /// credential names this tenant.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub host_user: bool,
     /// What a robot may do.
@@ -66,16 +65,16 @@ impl RobotAccess {
     pub const NAMES: [&'static str; 2] = ["Pull", "Push"];
 }
 
-/// Who acts by a credential.
+/// Who acts with a credential.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CredentialHolder {
-    /// A user of the tenant, with whatever rights he has when he comes.
+    /// A user of the tenant, with the rights that he has at the time of use.
     Person(String),
     /// A program.
     Robot(Robot),
 }
 
-/// A program that acts by a credential.
+/// A program that acts with a credential.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Robot {
     /// What it may do.
@@ -121,7 +120,7 @@ impl RegistryCredentialSpec {
         Ok(object.decode(&["spec"])?.unwrap_or_default())
     }
 
-    /// Who acts by it; `None` for a spec that is not valid.
+    /// Who acts with it; `None` for a spec that is not valid.
     pub fn holder(&self) -> Option<CredentialHolder> {
         match (self.user.as_str(), self.access) {
             ("", Some(access)) => Some(CredentialHolder::Robot(Robot { access, names: self.names.clone() })),
@@ -146,7 +145,9 @@ pub fn username(project: &str, name: &str) -> String {
 /// What is wrong with a new credential. `days_max`: how long a password may be good for.
 pub fn new_spec(spec: &RegistryCredentialSpec, days_max: i64) -> FieldErrors {
     let path = Path::new("spec");
-    let mut errors = changeable(spec, days_max);
+    let mut errors = FieldErrors::new();
+    errors.extend(validation::valid_days(spec.valid_days, days_max, &path.child("validDays")));
+    errors.extend(validation::registry_names(&spec.names, &path.child("names")));
     match (spec.user.is_empty(), spec.access) {
         (true, None) => {
             let why = "a credential is a person's, or says what a robot may do: give either user or access";
@@ -183,24 +184,6 @@ pub fn changed_spec(
         if before != after {
             errors.push(FieldError::invalid(&path.child(field), &json!(after), "field is immutable"));
         }
-    }
-    errors
-}
-
-fn changeable(spec: &RegistryCredentialSpec, days_max: i64) -> FieldErrors {
-    let path = Path::new("spec");
-    let mut errors = FieldErrors::new();
-    if let Some(days) = spec.valid_days.filter(|days| !(1..=days_max).contains(days)) {
-        let why = format!("a password is good for 1 to {days_max} days");
-        errors.push(FieldError::invalid(&path.child("validDays"), &json!(days), &why));
-    }
-    let at = path.child("names");
-    if spec.names.len() > NAMES_MAX {
-        errors.push(FieldError::too_many(&at, spec.names.len(), NAMES_MAX));
-    }
-    for (index, named) in spec.names.iter().enumerate() {
-        let wrong = name::dns1123_subdomain(named);
-        errors.extend(wrong.iter().map(|wrong| FieldError::invalid(&at.index(index), &json!(named), wrong)));
     }
     errors
 }

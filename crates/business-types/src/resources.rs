@@ -64,8 +64,8 @@ pub fn check_name(resource: &str, path: &Path) -> FieldErrors {
     errors
 }
 
-/// Whether a quota would count objects of ours. In the host cluster that is a member Kubernetes counts by the name of a core
-/// namespace, which may be that of anybody's project: the quota would show how many another has.
+/// Whether a quota would count our objects. Where the host cluster is a member, Kubernetes counts them by the name of a
+/// core namespace, which may be the name of anybody's project: the quota would show how many objects somebody else has.
 fn counts_ours(resource: &str) -> bool {
     let counted = resource.strip_prefix("count/").and_then(|counted| counted.strip_suffix(GROUP));
     counted.is_some_and(|kind| kind.ends_with('.'))
@@ -84,8 +84,9 @@ pub fn check_amount(resource: &str, amount: Quantity, path: &Path) -> FieldError
     errors
 }
 
-/// What is wrong with a count that every cluster refuses. Kubernetes tells whether it is whole from its thousandths, in 64 bits: where they
-/// do not fit, they wrap, and what is left may be no multiple of 1000. What is written in whole G or more is nothing then, which is one.
+/// What is wrong with a count that every cluster refuses. Kubernetes takes a count for whole if its thousandths are a
+/// multiple of 1000, in 64 bits. Where they do not fit they wrap, and the result may be no multiple of 1000. A count in
+/// whole G or more becomes 0 then, which is a multiple.
 pub fn check_thousandths(resource: &str, amount: Quantity, path: &Path) -> Option<FieldError> {
     if !is_counted(resource) {
         return None;

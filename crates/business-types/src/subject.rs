@@ -25,7 +25,7 @@ pub enum SubjectKind {
     /// A user, by his name.
     #[default]
     User,
-    /// Whoever is in a group.
+    /// The members of a group.
     Group,
     /// A service account of the host cluster.
     ServiceAccount,
@@ -71,8 +71,8 @@ pub(crate) fn check_subjects(subjects: &[Subject], path: &Path) -> FieldErrors {
     errors
 }
 
-/// What is wrong with a subject. Names that only Kubernetes gives say nothing of who somebody is; a group of them is nearly
-/// everybody.
+/// What is wrong with a subject. Names that only Kubernetes gives do not tell who somebody is; a group of such a name
+/// is nearly everybody.
 pub(crate) fn check_subject(subject: &Subject, path: &Path) -> FieldErrors {
     let mut errors = FieldErrors::new();
     let Subject { kind, name, namespace } = subject;

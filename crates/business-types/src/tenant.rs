@@ -31,7 +31,7 @@ pub struct TenantSpec {
     /// Name for people.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub display_name: String,
-    /// Who rules it.
+    /// Its administrators.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub administrators: Vec<Subject>,
     /// Ceilings by member cluster: what its root projects may be granted in all.
@@ -43,15 +43,15 @@ pub struct TenantSpec {
     /// The template of its namespaces for which no project names one.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub template: String,
-    /// What the names of its users and groups begin with; empty for whatever.
+    /// Prefixes of the names of its users and groups; empty if any name will do.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub identity_prefixes: Vec<String>,
-    /// What its new root projects begin with.
+    /// The defaults of its new root projects.
     #[serde(skip_serializing_if = "ProjectDefaults::is_empty")]
     pub defaults: ProjectDefaults,
 }
 
-/// What new root projects begin with that do not say it themselves.
+/// The defaults of new root projects, where these say nothing themselves.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ProjectDefaults {

@@ -16,8 +16,10 @@ pub const DISPLAY_NAME_BYTES_MAX: usize = 1024;
 pub const CLUSTER_NAME_BYTES_MAX: usize = 253;
 /// Users that `spec.members` and `spec.administrators` may name.
 pub const USERS_MAX: usize = 10_000;
+/// Image namespaces and chart groups that a credential for the registry may name.
+pub const REGISTRY_NAMES_MAX: usize = 100;
 
-/// What is wrong with a project's spec, whatever others exist.
+/// What is wrong with a project's spec, without regard to other objects.
 pub fn project(name: &str, spec: &ProjectSpec) -> FieldErrors {
     let path = Path::new("spec");
     let mut errors = printable(&spec.tenant_id, &path.child("tenantID"));
@@ -61,7 +63,7 @@ pub(crate) fn cluster_name(name: &str, path: &Path) -> Option<FieldError> {
     (!is_key).then(|| FieldError::invalid(path, &json!(name), wrong))
 }
 
-/// What names somebody elsewhere, in a form that we do not know.
+/// A name that is given elsewhere, in a form that we do not know.
 pub(crate) fn printable(name: &str, path: &Path) -> FieldErrors {
     if name.chars().any(char::is_control) {
         return vec![FieldError::invalid(path, &json!(name), "must not contain control characters")];
@@ -92,6 +94,26 @@ pub(crate) fn users(users: &[String], path: &Path) -> FieldErrors {
     errors
 }
 
+/// Names of image namespaces and chart groups.
+pub(crate) fn registry_names(names: &[String], path: &Path) -> FieldErrors {
+    let mut errors = FieldErrors::new();
+    if names.len() > REGISTRY_NAMES_MAX {
+        errors.push(FieldError::too_many(path, names.len(), REGISTRY_NAMES_MAX));
+    }
+    for (index, named) in names.iter().enumerate() {
+        let wrong = name::dns1123_subdomain(named);
+        errors.extend(wrong.iter().map(|text| FieldError::invalid(&path.index(index), &json!(named), text)));
+    }
+    errors
+}
+
+/// The life of a password for the registry.
+pub(crate) fn valid_days(days: Option<i64>, days_max: i64, path: &Path) -> Option<FieldError> {
+    let why = format!("a password is good for 1 to {days_max} days");
+    let wrong = days.filter(|days| !(1..=days_max).contains(days));
+    wrong.map(|days| FieldError::invalid(path, &json!(days), &why))
+}
+
 fn parent(name: &str, parent: &str, path: &Path) -> FieldErrors {
     if parent == name {
         return vec![FieldError::invalid(path, &json!(parent), "ancestor projects formed a circle")];
@@ -104,7 +126,8 @@ pub fn project_update(old: &ProjectSpec, new: &ProjectSpec) -> FieldErrors {
     immutable([("tenantID", &old.tenant_id, &new.tenant_id)], "disallowed change the tenant")
 }
 
-/// What is wrong with a new namespace, whatever others exist. `forbidden` are the names that none may claim.
+/// What is wrong with a new namespace, without regard to other objects. `forbidden`: the names that no namespace may
+/// claim.
 pub fn namespace(spec: &NamespaceSpec, forbidden: &[String]) -> FieldErrors {
     let path = Path::new("spec");
     let mut errors = printable(&spec.tenant_id, &path.child("tenantID"));
@@ -140,7 +163,8 @@ pub fn namespace_update(old: &NamespaceSpec, new: &NamespaceSpec) -> FieldErrors
     errors
 }
 
-/// What is asked for is written to the cluster as it is. What stands there already, though no cluster takes it, hinders no other change.
+/// The amounts are written to the cluster as they are. An amount that no cluster takes, but that stands there already,
+/// does not block other changes.
 fn hard(old: Option<&NamespaceSpec>, new: &NamespaceSpec) -> FieldErrors {
     let at = |resource: &str| Path::new("spec").child("hard").key(resource);
     let mut errors = amounts(&new.hard, at);

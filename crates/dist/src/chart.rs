@@ -35,7 +35,7 @@ fn archive(files: &BTreeMap<String, Vec<u8>>, date: u64) -> Result<Vec<u8>> {
     oci::archive(named.iter().map(|(path, bytes)| (path.as_str(), READABLE, bytes.as_slice())), date)
 }
 
-/// By their paths in the chart; links are followed.
+/// The files by their paths in the chart; links are followed.
 fn files(chart: &Path) -> Result<BTreeMap<String, Vec<u8>>> {
     let ignored = std::fs::read_to_string(chart.join(IGNORED)).context("read .helmignore")?;
     let ignored: Vec<&str> =

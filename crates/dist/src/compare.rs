@@ -72,7 +72,7 @@ fn between(one: &Files, other: &Files) -> Option<String> {
     })
 }
 
-/// What a person may recognise.
+/// The bytes around a place, by which a person may recognise it.
 fn near(entry: &Entry, at: usize) -> String {
     const SHOWN: usize = 48;
     let from = at.saturating_sub(SHOWN / 2);

@@ -17,11 +17,11 @@ use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use terminal::say;
 
-/// Everything that is built in one call, whatever is packed of it: what they share is resolved for all of them.
+/// Everything that is built in one call, whichever of it is packed: shared dependencies are resolved for all of them.
 const SHIPPED: [Program; 3] = [API, CONTROLLER, PLUGIN];
 /// The command line comes as an archive: whoever calls it from a container has a shell and kubectl there.
 pub(crate) const IMAGES: [Program; 2] = [API, CONTROLLER];
-/// Nobody, as other images without a distribution call him.
+/// The user nobody, by the number that other images without a distribution use.
 const USER: &str = "65532";
 const PEM_LINE: usize = 64;
 const MEGABYTE: usize = 1_000_000;
@@ -52,7 +52,7 @@ pub(crate) struct Shipped {
     pub(crate) program: Program,
     pub(crate) platform: Platform,
     pub(crate) bytes: Vec<u8>,
-    /// What is in it, as `CycloneDX` has it.
+    /// Its bill of materials, as `CycloneDX` has it.
     pub(crate) sbom: Vec<u8>,
     /// The licences of others.
     pub(crate) licences: String,
@@ -63,7 +63,7 @@ pub(crate) struct Shipped {
 pub(crate) struct WrittenImage {
     pub(crate) name: &'static str,
     pub(crate) archive: PathBuf,
-    /// Of the index, which names the image of every platform.
+    /// The digest of the index, which names the image of every platform.
     pub(crate) digest: String,
 }
 

@@ -7,11 +7,11 @@
 
 /// Version, revision and date.
 mod source;
-/// What is built for.
+/// The platforms that are built for.
 mod platform;
 /// Programs, static and stripped.
 mod programs;
-/// What a program is made of.
+/// The packages that a program is made of.
 mod packages;
 /// What else is linked.
 mod toolchain;
@@ -101,7 +101,7 @@ fn main() -> ExitCode {
         Command::Manifests(settings) => release::manifests(&settings),
         Command::Release(settings) => release::run(&settings),
     };
-    // Whoever called says how the whole run has ended.
+    // The caller says how the whole run has ended.
     if let Err(error) = &outcome {
         say::line(format_args!("{error:#}"));
     }

@@ -1,7 +1,7 @@
 //! Images as the Open Container Initiative has them: layers, configurations, manifests, one file for all. Every byte follows
 //! from what is put in.
 
-/// What reads them again.
+/// Reads images again.
 pub(crate) mod read;
 
 use crate::platform::Platform;
@@ -101,7 +101,7 @@ pub(crate) fn sha256(bytes: &[u8]) -> String {
 #[derive(Clone, Debug)]
 pub(crate) struct PackedLayer {
     bytes: Vec<u8>,
-    /// Of the layer before it was compressed.
+    /// The digest of the layer before it was compressed.
     diff: String,
 }
 
@@ -134,7 +134,7 @@ pub(crate) struct Image {
 #[derive(Debug)]
 pub(crate) struct Archive {
     pub(crate) bytes: Vec<u8>,
-    /// Of the index, which names the image of every platform.
+    /// The digest of the index, which names the image of every platform.
     pub(crate) digest: String,
 }
 

@@ -42,11 +42,12 @@ pub(crate) enum Effort {
 
 const PROFILE: &str = "dist";
 const STATIC: &str = "target-feature=+crt-static";
-/// What is larger than this many instructions is not brought into another module by LTO (100 by default): a tenth of its time.
+/// LTO brings no function of more than this many instructions into another module (100 by default): it takes a tenth of
+/// the time.
 const IMPORTED: &str = "llvm-args=-import-instr-limit=20";
 /// The same for the dev profile.
 const LINKED_STATICALLY: &str = "crates/dist/static.sh";
-/// What the paths of this machine are called in the programs.
+/// The name in the programs for the paths of this machine.
 const SOURCE: &str = "/source";
 const TARGET: &str = "/target";
 const CARGO: &str = "/cargo";

@@ -6,6 +6,7 @@ use crate::source::{Source, VERSION};
 use crate::{Into, Platforms, chart, oci, tell};
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use terminal::say;
@@ -156,7 +157,7 @@ fn write_plugin(shipped: &Shipped, source: &Source, into: &Path) -> Result<()> {
     std::fs::write(&file, oci::gzip(&tar)?).with_context(|| format!("write {}", file.display()))
 }
 
-/// What people apply, with the images of this version, each by its digest.
+/// Writes what people apply, with the images of this version, each by its digest.
 fn write_manifests(naming: &Naming, source: &Source, digests: &[(&str, &str)], into: &Path) -> Result<()> {
     let registry = naming.registry.trim_end_matches('/');
     let images: Vec<_> = digests
@@ -172,7 +173,7 @@ fn write_manifests(naming: &Naming, source: &Source, digests: &[(&str, &str)], i
     Ok(())
 }
 
-/// What a part of deploy/ is with these images.
+/// Renders a part of deploy/ with these images.
 fn render(naming: &Naming, source: &Source, images: &[Value], part: Part) -> Result<Vec<u8>> {
     let overlay = source.root.join(".dev/release");
     std::fs::create_dir_all(&overlay)?;
@@ -214,15 +215,15 @@ fn push(image: &WrittenImage, registry: &str) -> Result<()> {
 
 /// As `sha256sum --check` reads them.
 fn sums(directory: &Path) -> Result<String> {
-    let mut lines = Vec::new();
+    let mut lines = BTreeMap::new();
     for entry in std::fs::read_dir(directory)? {
         let path = entry?.path();
         let name =
             path.file_name().and_then(|name| name.to_str()).context("a file without a name")?.to_owned();
-        lines.push(format!("{name}\0{}  {name}\n", oci::sha256(&std::fs::read(&path)?)));
+        let line = format!("{}  {name}\n", oci::sha256(&std::fs::read(&path)?));
+        lines.insert(name, line);
     }
-    lines.sort();
-    Ok(lines.iter().filter_map(|line| line.split('\0').nth(1)).collect())
+    Ok(lines.into_values().collect())
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Materials<'a> {
     pub(crate) packages: &'a Packages,
-    /// Of the page in it.
+    /// The packages of the page in it.
     pub(crate) page: &'a [NpmPackage],
     pub(crate) toolchain: &'a Toolchain,
 }
@@ -20,16 +20,18 @@ pub(crate) struct Materials<'a> {
 pub(crate) fn document(materials: Materials<'_>, source: &Source) -> Result<Vec<u8>> {
     let Materials { packages, page, toolchain } = materials;
     let (program, linked) = packages.all.split_first().context("a program without a package")?;
-    let mut component = described("application", &program.id.name, &program.id.version, Some(LICENCE));
-    set(&mut component, "bom-ref", json!(cargo_url(&program.id)));
-    set(&mut component, "purl", json!(cargo_url(&program.id)));
-
+    let component = described(
+        "application",
+        &program.id.name,
+        &program.id.version,
+        Some(LICENCE),
+        &cargo_url(&program.id),
+    );
     let mut components = Vec::new();
     for package in linked {
         let licence = package.licence.as_deref();
-        let mut entry = described("library", &package.id.name, &package.id.version, licence);
-        set(&mut entry, "bom-ref", json!(cargo_url(&package.id)));
-        set(&mut entry, "purl", json!(cargo_url(&package.id)));
+        let url = cargo_url(&package.id);
+        let mut entry = described("library", &package.id.name, &package.id.version, licence, &url);
         if let Origin::CratesIo { sha256 } = &package.origin {
             set(&mut entry, "hashes", json!([{"alg": "SHA-256", "content": sha256}]));
         }
@@ -41,20 +43,15 @@ pub(crate) fn document(materials: Materials<'_>, source: &Source) -> Result<Vec<
     let mut beside = Vec::new();
     for package in page {
         let url = npm_url(package);
-        let mut entry = described("library", &package.name, &package.version, package.licence.as_deref());
-        set(&mut entry, "bom-ref", json!(url));
-        set(&mut entry, "purl", json!(url));
-        components.push(entry);
+        let licence = package.licence.as_deref();
+        components.push(described("library", &package.name, &package.version, licence, &url));
         beside.push(url);
     }
     for (name, version, licence) in
         [("rust-std", &toolchain.rust, "MIT OR Apache-2.0"), ("glibc", &toolchain.glibc, "LGPL-2.1-or-later")]
     {
         let url = format!("pkg:generic/{name}@{}", version.replace('+', "%2B"));
-        let mut entry = described("library", name, version, Some(licence));
-        set(&mut entry, "bom-ref", json!(url));
-        set(&mut entry, "purl", json!(url));
-        components.push(entry);
+        components.push(described("library", name, version, Some(licence), &url));
         beside.push(url);
     }
     let document = json!({
@@ -74,11 +71,13 @@ pub(crate) fn document(materials: Materials<'_>, source: &Source) -> Result<Vec<
     Ok(bytes)
 }
 
-fn described(kind: &str, name: &str, version: &str, licence: Option<&str>) -> Value {
+fn described(kind: &str, name: &str, version: &str, licence: Option<&str>, url: &str) -> Value {
     let mut component = json!({"type": kind, "name": name, "version": version});
     if let Some(expression) = licence {
         set(&mut component, "licenses", json!([{"expression": expression}]));
     }
+    set(&mut component, "bom-ref", json!(url));
+    set(&mut component, "purl", json!(url));
     component
 }
 

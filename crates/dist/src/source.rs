@@ -12,7 +12,7 @@ pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// The licence of the workspace.
 pub(crate) const LICENCE: &str = "Apache-2.0";
 
-/// What is built, and as of when.
+/// The sources: their commit, and their date.
 #[derive(Clone, Debug)]
 pub(crate) struct Source {
     pub(crate) root: PathBuf,
@@ -23,7 +23,7 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// As whoever called says.
+    /// As the caller says.
     pub(crate) fn told() -> Result<Self> {
         let told = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
         let revision = told(REVISION).unwrap_or_else(|| UNKNOWN.to_owned());

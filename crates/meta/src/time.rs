@@ -11,6 +11,8 @@ pub struct TimeError {
 }
 
 const MICROS_PER_SECOND: i64 = 1_000_000;
+/// Seconds of a day.
+pub const DAY_SECONDS: i64 = 86_400;
 
 /// `2026-01-02T03:04:05Z` from Unix seconds. A time outside the calendar is moved to its nearer end.
 pub fn rfc3339(unix_seconds: i64) -> String {
@@ -89,7 +91,7 @@ struct Age(i64);
 impl fmt::Display for Age {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seconds = self.0;
-        let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
+        let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / DAY_SECONDS);
         let years = days / 365;
         let pair = |f: &mut fmt::Formatter<'_>, big: i64, unit: char, small: i64, sub: char| {
             if small == 0 { write!(f, "{big}{unit}") } else { write!(f, "{big}{unit}{small}{sub}") }

@@ -210,6 +210,16 @@ pub struct Write {
     pub hold: Option<HoldChange>,
 }
 
+impl Write {
+    /// Gives an object another body. What it means to the ledger stays.
+    pub fn rewrite(entry: &Entry, body: String, account: Account) -> Self {
+        let before = Before { attributes: entry.attributes.clone(), account: account.clone() };
+        let state = NewState { body, account };
+        let change = Change::Update { expected: entry.revision, before, state };
+        Self { key: entry.key.clone(), uid: entry.uid, change, growth: Growth::Refused, hold: None }
+    }
+}
+
 /// What a write does to its object.
 #[derive(Clone, Debug)]
 pub enum Change {

@@ -1,6 +1,6 @@
 //! The book: docs/ as a site, by mdBook. Its pages are Markdown in docs/, and nothing else is written for it.
 
-/// What the pages of the book promise each other.
+/// What each page of the book has to have.
 mod pages;
 /// What the site is made of.
 mod site;
@@ -10,21 +10,7 @@ use crate::{build, call, cargo, workspace};
 use anyhow::{Context as _, Result, ensure};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use terminal::say::{self, Count};
-
-/// What mdBook is installed with: no server, no watcher.
-const INSTALL: [&str; 9] = [
-    "install",
-    "--quiet",
-    "--locked",
-    "--debug",
-    "--no-default-features",
-    "--features",
-    "search",
-    "mdbook@0.5.4",
-    "--root",
-];
 
 /// `book` and its flags.
 pub(crate) fn command() -> Command {
@@ -104,18 +90,7 @@ fn make(mdbook: &Path, source: Option<&str>, open: bool) -> Result<PathBuf> {
     Ok(site)
 }
 
-/// mdBook of the machine, or one that is installed once per user.
+/// mdBook, without its server and watcher.
 fn mdbook() -> Result<Option<PathBuf>> {
-    let on_path = std::process::Command::new("mdbook").arg("--version").stdout(Stdio::null()).status();
-    if on_path.is_ok() {
-        return Ok(Some(PathBuf::from("mdbook")));
-    }
-    let root = workspace::cache().join("tools");
-    let program = root.join("bin/mdbook");
-    if !program.exists() {
-        say::begin("mdBook is installed, once");
-        let installed = cargo::cargo().args(INSTALL).arg(&root).stdout(say::lines()).status()?;
-        return Ok(installed.success().then_some(program));
-    }
-    Ok(Some(program))
+    cargo::tool("mdbook", &["--no-default-features", "--features", "search", "mdbook@0.5.4"])
 }

@@ -114,7 +114,7 @@ fn together(jobs: &[Job<'_>]) -> Result<()> {
             scope.spawn(move || {
                 let start = Instant::now();
                 let outcome = job.run();
-                // Nobody listens any more only when this program ends.
+                // This fails only when the program ends.
                 drop(ended.send(Ended { job: number, took: start.elapsed(), outcome }));
             });
         }

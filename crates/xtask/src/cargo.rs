@@ -1,8 +1,11 @@
 //! The cargo inside: it sees the environment of the person, not what the cargo outside has set for this program.
 
 use crate::workspace;
+use anyhow::Result;
 use std::ffi::OsStr;
-use std::process::Command;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use terminal::say;
 
 /// What cargo sets for the programs it runs. Build scripts that look at one of these would run again, and everything
 /// above them would be compiled again, whenever `cargo build` and `cargo xtask` take turns.
@@ -34,6 +37,26 @@ pub(crate) fn as_by_person(program: impl AsRef<OsStr>) -> Command {
     }
     command.current_dir(workspace::root());
     command
+}
+
+/// A program of the machine, or one that cargo installs once per user; `None` where it cannot. `package`: what cargo is told of it.
+pub(crate) fn tool(name: &str, package: &[&str]) -> Result<Option<PathBuf>> {
+    if Command::new(name).arg("--version").stdout(Stdio::null()).status().is_ok() {
+        return Ok(Some(PathBuf::from(name)));
+    }
+    let root = workspace::cache().join("tools");
+    let program = root.join("bin").join(name);
+    if program.exists() {
+        return Ok(Some(program));
+    }
+    say::begin(format_args!("{name} is installed, once"));
+    let installed = cargo()
+        .args(["install", "--quiet", "--locked", "--debug", "--root"])
+        .arg(&root)
+        .args(package)
+        .stdout(say::lines())
+        .status()?;
+    Ok(installed.success().then_some(program))
 }
 
 #[cfg(test)]

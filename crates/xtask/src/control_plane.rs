@@ -20,7 +20,7 @@ struct Part {
     /// Leaves it out of the program that is built.
     tag: &'static str,
     version: &'static [&'static str],
-    /// What it says of its version when that fits.
+    /// The version texts that fit.
     fits: &'static [&'static str],
 }
 
@@ -62,7 +62,7 @@ impl ControlPlane {
         Self { effort: Effort::Full, ..Self::whole() }
     }
 
-    /// Only kubectl, for a cluster the user has; whatever version he has for it.
+    /// Only kubectl, for a cluster that the user has; any version will do.
     pub(crate) fn kubectl() -> Self {
         Self::of(&[KUBECTL], &places(), |_, file| !is_ours(file))
     }

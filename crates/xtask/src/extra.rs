@@ -30,7 +30,7 @@ impl Extra {
     }
 }
 
-/// The OCI registry, and who people are: parts of what `up` runs.
+/// The OCI registry and the identity provider: parts of what `up` runs.
 pub(crate) const EXTRAS: [Extra; 2] = [
     Extra::own("registry", "registry", "registry built"),
     Extra::own("oidc", "identity provider", "identity provider built"),
@@ -45,7 +45,7 @@ pub(crate) const DELIVERY: [Extra; 2] = [
     },
     Extra {
         package: "github.com/prometheus/prometheus/cmd/promtool",
-        // Service discovery wants modules that cannot be had everywhere; rules need none of it.
+        // Service discovery needs modules that are not available everywhere; rules do not need it.
         tags: "remove_all_sd",
         ..Extra::own("promtool", "promtool", "promtool built")
     },

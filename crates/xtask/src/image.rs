@@ -171,7 +171,7 @@ fn check(matches: &ArgMatches, first: &Path) -> Result<()> {
     std::fs::remove_dir_all(&place).with_context(|| format!("remove {}", place.display()))
 }
 
-/// Of which commit everything is, and how old: by the environment, else by git, which the second build does not have.
+/// The commit and the date of everything: from the environment, else from git, which the second build does not have.
 fn told() -> [(&'static str, String); 2] {
     let given = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
     let revision = given(REVISION).or_else(|| revision().ok()).unwrap_or_else(|| "unknown".to_owned());

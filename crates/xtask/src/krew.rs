@@ -10,13 +10,13 @@ use std::process;
 const TEMPLATE: &str = "deploy/krew/business.yaml";
 /// Behind it stands what is written once for each archive.
 const PLATFORMS: &str = "  platforms:\n";
-/// What the manifest takes out of an archive.
+/// The files that the manifest takes out of an archive.
 const HELD: [&str; 2] = ["kubectl-business", "LICENSE"];
 const SYSTEMS: [&str; 3] = ["darwin", "linux", "windows"];
 const ARCHITECTURES: [&str; 6] = ["386", "amd64", "arm", "arm64", "ppc64le", "s390x"];
 const SHA256_LETTERS: usize = 64;
 
-/// What is said of a release.
+/// What the manifest says of a release.
 struct Release {
     /// `v1.2.3`
     version: String,
@@ -101,7 +101,7 @@ impl Archive {
     }
 }
 
-/// By the system's program: this one depends on next to nothing.
+/// Uses the system's program, since this one depends on next to nothing.
 fn sha256(path: &Path) -> Result<String> {
     let first = printed(process::Command::new("sha256sum").arg(path));
     let line =

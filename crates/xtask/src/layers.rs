@@ -2,7 +2,7 @@
 
 use crate::manifest::{self, Dependency};
 use crate::{tree, workspace};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, ensure};
 use std::collections::BTreeMap;
 
 /// One crate: the workspace crates it may use, and the outside crates it must not.
@@ -123,10 +123,8 @@ const TEST_FOLDERS: [&str; 3] = ["/tests/", "/fixtures/", "/scenarios/"];
 pub(crate) fn check() -> Result<()> {
     let mut wrong = arrows(&packages()?);
     wrong.extend(words()?);
-    if wrong.is_empty() {
-        return Ok(());
-    }
-    bail!("{}", wrong.join("\n"));
+    ensure!(wrong.is_empty(), "{}", wrong.join("\n"));
+    Ok(())
 }
 
 /// Our packages by name, which is their directory's.

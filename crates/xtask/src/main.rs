@@ -35,21 +35,21 @@ mod tree;
 mod manifest;
 /// What krew installs.
 mod krew;
-/// What may know what.
+/// Which crate may use which.
 mod layers;
 /// Pages of Markdown.
 mod markdown;
-/// What a compiler does not look at.
+/// What no compiler checks.
 mod tidy;
 /// The documentation as a site.
 mod book;
 /// Everything CI runs.
 mod test;
-/// What may fail.
+/// The platform under faults.
 mod stress;
 /// Measurements.
 mod bench;
-/// What is shipped.
+/// Images and releases.
 mod image;
 
 use anyhow::Result;

@@ -32,7 +32,7 @@ pub(crate) fn dependencies(text: &str) -> Vec<Dependency> {
 /// The table of dependencies that a line is in.
 struct Table {
     is_for_tests: bool,
-    /// Of one dependency alone, as in `[dependencies.serde]`.
+    /// The dependency that the section is for alone, as in `[dependencies.serde]`.
     only: Option<String>,
 }
 

@@ -56,7 +56,7 @@ pub(crate) fn titles(text: &str) -> usize {
     prose(text).filter(|(_, line)| line.starts_with("# ")).count()
 }
 
-/// What a link to the page may name behind `#`: the same in a book and where the files are looked at.
+/// The anchors that a link to the page may name behind `#`: the same in a book and where the files are looked at.
 pub(crate) fn anchors(text: &str) -> BTreeSet<String> {
     let mut seen = BTreeMap::new();
     let headings = prose(text).filter_map(|(_, line)| {
@@ -73,7 +73,7 @@ pub(crate) fn anchors(text: &str) -> BTreeSet<String> {
 }
 
 fn anchor(heading: &str) -> String {
-    // Of a link the text counts.
+    // Only the text of a link counts.
     let mut text = String::new();
     for (at, part) in heading.split("](").enumerate() {
         text.push_str(if at == 0 { part } else { part.split_once(')').map_or("", |(_, rest)| rest) });

@@ -54,7 +54,7 @@ fn environment() -> Result<PathBuf> {
     Ok(environment)
 }
 
-/// Makes it under another name first: what is half-made is nobody's.
+/// Makes it under another name first, so that nobody uses a half-made one.
 fn install(environment: &Path, requirements: &Path) -> Result<()> {
     let base = environment.parent().context("the environment has no parent")?;
     std::fs::create_dir_all(base)?;

@@ -20,7 +20,7 @@ const TAGS: &str = "v*";
 const FORMER: &str = "XTASK_FORMER";
 const SHALLOW: &str = "this clone is shallow, so no release's tag can be seen: nothing is tried that came before. \
     `git fetch --unshallow --tags` brings the tags, and XTASK_FORMER=REV names any other commit";
-/// What a release runs.
+/// The programs of a release.
 const PROGRAMS: [&str; 2] = ["business-api", "business-controller"];
 /// Another text gives all functions of the store other names.
 const FUNCTION: (&str, &str) = ("crates/store/sql/apply_batch.sql", "-- release after this one\n");
@@ -39,7 +39,7 @@ pub(crate) fn build() -> Result<()> {
         });
     }
     say::step("no release before this one", || {
-        // What an earlier build left would be tried.
+        // Otherwise what an earlier build left would be tested.
         for program in PROGRAMS.map(|program| workspace::dev().join("former").join(program)) {
             if program.exists() {
                 std::fs::remove_file(program)?;
@@ -97,7 +97,7 @@ fn former(root: &Path, named: &str) -> Result<Option<String>> {
     Ok(String::from_utf8(tags)?.lines().next().map(str::to_owned))
 }
 
-/// Why there is none; the error says why nobody can see whether there is one.
+/// Why there is no earlier release; the error says why that cannot be known.
 fn why_none(root: &Path) -> Result<&'static str, &'static str> {
     match git(root, &["rev-parse", "--is-shallow-repository"]).as_deref() {
         Ok(b"true\n") => Err(SHALLOW),

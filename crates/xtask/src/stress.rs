@@ -7,14 +7,14 @@ use anyhow::{Context, Result, ensure};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use terminal::say::{self, Count};
 
-/// One of them.
+/// A command of `stress`.
 pub(crate) struct Stress {
     pub(crate) name: &'static str,
     about: &'static str,
     programs: Programs,
     /// Links what it needs beside our programs, or says what is missing.
     needs: fn() -> Result<()>,
-    /// What takes a few minutes.
+    /// The arguments of a run of a few minutes.
     short: &'static [&'static str],
 }
 

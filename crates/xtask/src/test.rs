@@ -9,7 +9,6 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, ArgMatches};
 use std::io::{BufRead as _, BufReader};
-use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 use terminal::line;
@@ -164,7 +163,7 @@ fn accept() -> Result<Count> {
 
 /// Bans, licences and sources of all dependencies.
 fn deny() -> Result<Count> {
-    let Some(program) = cargo_deny()? else {
+    let Some(program) = cargo::tool("cargo-deny", &["cargo-deny"])? else {
         say::skipped("cargo-deny is not installed and cannot be");
         return Ok(Count::default());
     };
@@ -175,24 +174,6 @@ fn deny() -> Result<Count> {
         .status()?;
     ensure!(status.success(), "cargo deny found something");
     Ok(Count::ONE)
-}
-
-/// cargo-deny of the machine, or one that is installed once per user.
-fn cargo_deny() -> Result<Option<PathBuf>> {
-    if Command::new("cargo-deny").arg("--version").stdout(Stdio::null()).status().is_ok() {
-        return Ok(Some(PathBuf::from("cargo-deny")));
-    }
-    let root = workspace::cache().join("tools");
-    let program = root.join("bin/cargo-deny");
-    if !program.exists() {
-        say::begin("cargo-deny is installed, once");
-        let installed = command_of(&["install", "--quiet", "--locked", "--debug", "cargo-deny", "--root"])
-            .arg(&root)
-            .stdout(say::lines())
-            .status()?;
-        return Ok(installed.success().then_some(program));
-    }
-    Ok(Some(program))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! What a compiler does not look at: unreachable files, long files, dead links, invariants without a test.
 
 use crate::{markdown, tree, workspace};
-use anyhow::{Result, bail};
+use anyhow::{Result, ensure};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -29,10 +29,8 @@ pub(crate) fn check() -> Result<()> {
     wrong.extend(unreachable(&root, &sources)?);
     wrong.extend(markdown::wrong(&root)?);
     wrong.extend(invariants(&root, &sources)?);
-    if wrong.is_empty() {
-        return Ok(());
-    }
-    bail!("{}", wrong.join("\n"));
+    ensure!(wrong.is_empty(), "{}", wrong.join("\n"));
+    Ok(())
 }
 
 fn shown(root: &Path, file: &Path) -> String {

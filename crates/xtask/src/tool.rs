@@ -21,7 +21,7 @@ pub(crate) fn logs() -> PathBuf {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Progress {
     pub(crate) done: usize,
-    /// Zero as long as nobody knows.
+    /// Zero as long as it is not known.
     pub(crate) total: usize,
 }
 

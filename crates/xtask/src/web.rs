@@ -9,11 +9,11 @@ use std::process::Command;
 use terminal::say;
 
 const NODE: u32 = 20;
-/// What is made below `web/` and no source.
+/// Directories below `web/` that are made, and are no sources.
 const MADE: [&str; 3] = ["dist", "test-results", "playwright-report"];
 /// Its standard output is read with its complaints: the compiler's are there.
 const BUILD: &str = "exec 1>&2; npm ci --no-audit --no-fund && npm run build";
-/// Of which sources the page was built.
+/// The file that says of which sources the page was built.
 const STAMP: &str = ".source";
 
 /// `cargo xtask web`.

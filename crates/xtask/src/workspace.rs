@@ -9,12 +9,12 @@ pub(crate) fn root() -> PathBuf {
     here.ancestors().nth(2).unwrap_or(here).to_owned()
 }
 
-/// What is made here and no source.
+/// The directory of everything that is made here and is no source.
 pub(crate) fn dev() -> PathBuf {
     root().join(".dev")
 }
 
-/// What is expensive to make and the same for every checkout of a user.
+/// The directory of what is expensive to make and the same for every checkout of a user.
 pub(crate) fn cache() -> PathBuf {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let base = set("XDG_CACHE_HOME").or_else(|| set("HOME").map(|home| home.join(".cache")));

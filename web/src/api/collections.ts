@@ -20,6 +20,12 @@ export function pathOf(plural: string, name: string, namespace?: string): string
   return `${GROUP}${place}/${plural}/${encodeURIComponent(name)}`;
 }
 
+/** Where an object is that the address of a page names: by its name, and before that its project, if it lies in one. */
+export function pathOfPlace(plural: string, place: string): string {
+  const [first = "", second = ""] = place.split("/");
+  return second === "" ? pathOf(plural, first) : pathOf(plural, second, first);
+}
+
 const ASK_AGAIN_MS = 5_000;
 
 /** Whether somebody may look at what is the operators'. The server decides that of each act; here it keeps links away that lead nowhere. */

@@ -12,9 +12,18 @@ export function gradeOf({ type, status }: Condition): Grade {
   return status === "True" ? "good" : status === "False" ? "urgent" : "noted";
 }
 
+/** What has conditions, as the API has it. */
+export interface Conditioned {
+  status?: { conditions?: unknown } | undefined;
+}
+
+export function conditionsOf({ status }: Conditioned): Condition[] {
+  return (status?.conditions ?? []) as Condition[];
+}
+
 /** What is not as it should be, the urgent first. What one condition says no other one repeats. */
-export function wrongOf({ status }: { status?: { conditions?: unknown } | undefined }): Condition[] {
-  const wrong = ((status?.conditions ?? []) as Condition[]).filter((one) => gradeOf(one) !== "good");
+export function wrongOf(object: Conditioned): Condition[] {
+  const wrong = conditionsOf(object).filter((one) => gradeOf(one) !== "good");
   const said = new Set<string>();
   return wrong.sort((a, b) => Number(gradeOf(b) === "urgent") - Number(gradeOf(a) === "urgent")).filter(({ type, reason = "", message = "" }) => {
     const words = reason === "" && message === "" ? type : `${reason}\n${message}`;

@@ -31,6 +31,11 @@ export class ApiError extends Error {
   }
 }
 
+/** What went wrong, in words. */
+export function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
+
 /** Whether the server has judged what it was asked: it was there, and had time for it. */
 export function isAnswer(error: unknown): boolean {
   return error instanceof ApiError && error.code < 500 && error.code !== 429;

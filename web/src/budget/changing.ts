@@ -1,7 +1,7 @@
 /** Limits that somebody changes in a form, and what becomes of them when somebody else has changed them meanwhile: pure functions. */
 
 import type { QuantityText } from "../amounts/quantity";
-import type { ClusterLimits } from "../ui/limits";
+import type { ClusterLimits } from "./offering";
 import { inOrder } from "./shares";
 
 /** Amounts by cluster and resource. */

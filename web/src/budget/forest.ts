@@ -74,7 +74,7 @@ export function forest(projects: Iterable<Project>, namespaces: Iterable<Namespa
     else roots.push(node);
   }
   roots.forEach(fill);
-  return fullestFirst(roots);
+  return sortFullestFirst(roots);
 }
 
 function fill(node: TreeNode): void {
@@ -87,7 +87,7 @@ function fill(node: TreeNode): void {
   }
   node.own = projectFullness(node.project);
   node.worst = node.children.reduce((most, child) => Math.max(most, child.worst), node.own);
-  fullestFirst(node.children);
+  sortFullestFirst(node.children);
 }
 
 /** Counts an amount with those of its key. */
@@ -95,7 +95,7 @@ export function add(uses: Map<string, Amount>, key: string, amount: Amount): voi
   uses.set(key, (uses.get(key) ?? 0n) + amount);
 }
 
-function fullestFirst(nodes: TreeNode[]): TreeNode[] {
+function sortFullestFirst(nodes: TreeNode[]): TreeNode[] {
   return nodes.sort((a, b) => b.worst - a.worst || inOrder(a.name, b.name));
 }
 

@@ -1,6 +1,7 @@
 /** Who holds what of a project: pure functions of what the server said. */
 
 import { type Amount, amountOf, permille } from "../amounts/quantity";
+import { linkOf } from "../api/links";
 import type { TreeNode } from "./forest";
 import { chargeOf, inOrder, useKey } from "./shares";
 
@@ -38,17 +39,15 @@ interface Given extends Part {
 function given({ children, namespaces }: TreeNode): Given[] {
   const ofProjects = children.flatMap(({ name, project, uses }) => Object.entries(project.spec?.clusters ?? {}).flatMap(([cluster, { hard = {} }]) =>
     Object.entries(hard).map(([resource, amount]): Given => ({
-      ...{ name, link: `/projects/${name}`, is: "project", phase: project.status?.phase ?? "", cluster, resource },
+      ...{ name, link: linkOf(name), is: "project", phase: project.status?.phase ?? "", cluster, resource },
       hard: amountOf(amount), used: uses.get(useKey(cluster, resource)) ?? 0n,
     }))));
   const ofNamespaces = namespaces.flatMap((namespace) => Object.entries(chargeOf(namespace) ?? {}).map(([resource, amount]): Given => ({
-    ...{ name: namespace.metadata.name, link: linkOf(namespace), is: "namespace", phase: namespace.status?.phase ?? "" },
+    ...{ name: namespace.metadata.name, link: linkOf(namespace.metadata.name, namespace.metadata.namespace), is: "namespace", phase: namespace.status?.phase ?? "" },
     cluster: namespace.spec?.clusterName ?? "", resource, hard: amountOf(amount), used: amountOf(namespace.status?.used?.[resource]),
   })));
   return [...ofProjects, ...ofNamespaces];
 }
-
-const linkOf = ({ metadata }: { metadata: { name: string; namespace?: string } }) => `/projects/${metadata.namespace}/namespaces/${metadata.name}`;
 
 function limitsOf({ shares }: TreeNode): Map<string, Amount> {
   return new Map(shares.flatMap(({ cluster, resource, hard }) => (hard === undefined ? [] : [[useKey(cluster, resource), hard] as const])));
@@ -71,9 +70,9 @@ export function membersOf(node: TreeNode): Member[] {
   const member = (part: Part, clusters: string[]): Member => ({ ...part, clusters, share: most.get(part.link) ?? 0 });
   return [
     ...node.children.map(({ name, project }) => member(
-      { name, link: `/projects/${name}`, is: "project", phase: project.status?.phase ?? "" }, Object.keys(project.spec?.clusters ?? {}).sort(inOrder))),
+      { name, link: linkOf(name), is: "project", phase: project.status?.phase ?? "" }, Object.keys(project.spec?.clusters ?? {}).sort(inOrder))),
     ...node.namespaces.map((namespace) => member(
-      { name: namespace.metadata.name, link: linkOf(namespace), is: "namespace", phase: namespace.status?.phase ?? "" }, [namespace.spec?.clusterName ?? ""])),
+      { name: namespace.metadata.name, link: linkOf(namespace.metadata.name, namespace.metadata.namespace), is: "namespace", phase: namespace.status?.phase ?? "" }, [namespace.spec?.clusterName ?? ""])),
   ].sort((a, b) => b.share - a.share || inOrder(a.name, b.name));
 }
 

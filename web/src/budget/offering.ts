@@ -1,6 +1,25 @@
-/** What a form asks for by itself. */
+/** What a form asks for of each cluster, and what it asks for by itself: pure functions. */
 
-import type { AmountRow } from "../ui/limits";
+/** A resource, and how much of it, as they are typed. */
+export interface AmountRow {
+  resource: string;
+  amount: string;
+}
+
+/** What is asked for of a cluster. */
+export interface ClusterLimits {
+  cluster: string;
+  amounts: readonly AmountRow[];
+}
+
+/** What a cluster that is added begins with. */
+export const emptyLimits = (cluster: string): ClusterLimits =>
+  ({ cluster, amounts: [empty("requests.cpu"), empty("requests.memory")] });
+
+/** As a quota has it; rows that nobody has filled in are left out. */
+export function filledIn(rows: readonly AmountRow[]): Record<string, string> {
+  return Object.fromEntries(rows.filter(({ resource, amount }) => resource && amount).map(({ resource, amount }) => [resource, amount]));
+}
 
 /**
  * A row for each resource that is limited above, since it has to be named. Who has begun to fill in amounts keeps his rows, and gets those

@@ -1,7 +1,9 @@
 /** What is on its way back to a project, and what holds it up: pure functions of what the server said. */
 
 import { type Amount, amountOf } from "../amounts/quantity";
-import type { Condition, Namespace } from "../api/types";
+import { conditionsOf } from "../api/conditions";
+import { linkOf } from "../api/links";
+import type { Namespace } from "../api/types";
 import type { TreeNode } from "./forest";
 import { chargeOf, inOrder } from "./shares";
 
@@ -17,10 +19,6 @@ export interface Release {
   why: string;
 }
 
-function conditionsOf({ status }: { status?: { conditions?: unknown } }): Condition[] {
-  return (status?.conditions ?? []) as Condition[];
-}
-
 /** What still holds a namespace that is being deleted, in the words of whoever waits for it. */
 export function leavingWhy(namespace: Namespace): string {
   const told = conditionsOf(namespace);
@@ -32,7 +30,7 @@ export function leavingWhy(namespace: Namespace): string {
 function ofNamespace(namespace: Namespace): Release | undefined {
   const { metadata, spec } = namespace;
   const charge = Object.entries(chargeOf(namespace) ?? {});
-  const place = { name: metadata.name, link: `/projects/${metadata.namespace}/namespaces/${metadata.name}`, cluster: spec?.clusterName ?? "" };
+  const place = { name: metadata.name, link: linkOf(metadata.name, metadata.namespace), cluster: spec?.clusterName ?? "" };
   if (metadata.deletionTimestamp) {
     const amounts = charge.map(([resource, amount]) => ({ resource, amount: amountOf(amount) }));
     return { ...place, is: "leaving", since: metadata.deletionTimestamp, amounts, why: leavingWhy(namespace) };
@@ -48,7 +46,7 @@ export function releases({ project, children, namespaces }: TreeNode): Release[]
   const leaving = children.filter((child) => child.project.metadata.deletionTimestamp).flatMap(({ name, project }): Release[] => {
     const why = conditionsOf(project).find(({ type }) => type === "Terminating")?.message ?? "";
     return Object.entries(project.spec?.clusters ?? {}).map(([cluster, { hard = {} }]) => ({
-      name, link: `/projects/${name}`, is: "leaving", since: project.metadata.deletionTimestamp, cluster, why,
+      name, link: linkOf(name), is: "leaving", since: project.metadata.deletionTimestamp, cluster, why,
       amounts: Object.entries(hard).map(([resource, amount]) => ({ resource, amount: amountOf(amount) })),
     }));
   });

@@ -4,7 +4,7 @@
  */
 
 import { request } from "../api/client";
-import { ApiError } from "../api/status";
+import { ApiError, messageOf } from "../api/status";
 import { type MessageKey, t } from "../i18n/messages";
 
 export interface ObjectMeta {
@@ -123,7 +123,7 @@ export class Feed<T extends Resource> {
       if (error instanceof ApiError && error.code < 500 && !PASSING.has(error.code)) {
         this.sink.state({ at: "refused", error, again: () => this.#restart() });
       } else {
-        const why = error instanceof Error ? error.message : String(error);
+        const why = messageOf(error);
         this.#later(() => why, () => void this.#list());
       }
     }

@@ -1,5 +1,6 @@
 /** What happened to an object, as far as the object itself tells: its Events, if it has any, are in a cluster that the console does not talk to. */
 
+import { type Conditioned, conditionsOf } from "../api/conditions";
 import type { Condition } from "../api/types";
 import type { ManagedFields, Resource } from "./feed";
 
@@ -10,7 +11,7 @@ export type Happening = { when: string } & (
   | { is: "written"; manager: string; parts: string[] }
 );
 
-export type Told = Resource & { status?: { conditions?: unknown } };
+export type Told = Resource & Conditioned;
 
 /** Parts of a part that are worth telling apart: `spec.clusters`, but `status` alone. */
 const DEEP = new Set(["spec", "metadata"]);
@@ -25,11 +26,12 @@ export function partsOf({ fieldsV1 = {} }: ManagedFields): string[] {
 }
 
 /** The newest first. */
-export function happenings({ metadata, status }: Told): Happening[] {
+export function happenings(told: Told): Happening[] {
+  const { metadata } = told;
   const all: Happening[] = [];
   if (metadata.creationTimestamp) all.push({ when: metadata.creationTimestamp, is: "created" });
   if (metadata.deletionTimestamp) all.push({ when: metadata.deletionTimestamp, is: "deleted" });
-  for (const condition of (status?.conditions ?? []) as Condition[]) {
+  for (const condition of conditionsOf(told)) {
     if (condition.lastTransitionTime) all.push({ when: condition.lastTransitionTime, is: "condition", condition });
   }
   for (const fields of metadata.managedFields ?? []) {

@@ -2,7 +2,8 @@ import { createMemo, For, Show } from "solid-js";
 import { amountOf } from "../amounts/quantity";
 import { request } from "../api/client";
 import { clusters, pathOf } from "../api/collections";
-import type { Condition, MemberCluster } from "../api/types";
+import { conditionsOf } from "../api/conditions";
+import type { MemberCluster } from "../api/types";
 import type { Share } from "../budget/shares";
 import { moment, t } from "../i18n/messages";
 import { Confirmed, ReviewLink } from "../ui/acts";
@@ -46,7 +47,7 @@ function shares(cluster: MemberCluster): Share[] {
 function Card(props: { cluster: MemberCluster }) {
   const name = () => props.cluster.metadata.name;
   const cordoned = () => props.cluster.spec?.cordoned ?? false;
-  const conditions = () => (props.cluster.status?.conditions ?? []) as Condition[];
+  const conditions = () => conditionsOf(props.cluster);
   const reachable = () => conditions().find((one) => one.type === "Reachable")?.status === "True";
   const cordon = (name: string, cordoned: boolean) => () => request(pathOf("memberclusters", name), { method: "PATCH", body: { spec: { cordoned } } });
   return (

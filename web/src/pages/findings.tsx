@@ -3,6 +3,7 @@ import { For, Show, createMemo, createSignal } from "solid-js";
 import { amountOf } from "../amounts/quantity";
 import { clusters, namespaces, pathOf, projects, tenants } from "../api/collections";
 import { wrongOf } from "../api/conditions";
+import { linkOf } from "../api/links";
 import type { Condition, Project } from "../api/types";
 import { t } from "../i18n/messages";
 import { seen } from "../live/states";
@@ -54,8 +55,8 @@ export function Findings() {
   const troubled = createMemo(() => [
     ...[...fleet.objects().values()].map((object) => ({ object, link: "/clusters" })),
     ...[...ruled.objects().values()].map((object) => ({ object, link: `/tenants/${object.metadata.name}` })),
-    ...[...all.objects().values()].map((object) => ({ object, link: `/projects/${object.metadata.name}` })),
-    ...[...inside.objects().values()].map((object) => ({ object, link: `/projects/${object.metadata.namespace}/namespaces/${object.metadata.name}` })),
+    ...[...all.objects().values()].map((object) => ({ object, link: linkOf(object.metadata.name) })),
+    ...[...inside.objects().values()].map((object) => ({ object, link: linkOf(object.metadata.name, object.metadata.namespace) })),
   ].flatMap(({ object, link }) => wrongOf(object).map((wrong) => ({ name: object.metadata.name, link, wrong }))));
   const differing = createKept(() => [...all.objects().values()].flatMap(({ metadata: { name }, status }) =>
     (status?.ledger?.differences ?? []).map((difference) => ({ name, difference }))));

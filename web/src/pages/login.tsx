@@ -1,13 +1,14 @@
 import { For, Match, Switch, createEffect, createResource } from "solid-js";
 import { request } from "../api/client";
 import { type ConsoleConfig, login } from "../api/session";
+import { messageOf } from "../api/status";
 import { LANGUAGES, type Language, language, speak, t } from "../i18n/messages";
 
 /** Who is nobody yet. */
 export function Login() {
   createEffect(() => (document.title = `${t("login.title")} · ${t("app.title")}`));
   const [config, { refetch }] = createResource(() => request<ConsoleConfig>("/console/config"));
-  const why = () => (config.error instanceof Error ? config.error.message : String(config.error));
+  const why = () => messageOf(config.error);
   return (
     <main class="login">
       <div class="card">

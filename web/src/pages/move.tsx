@@ -1,14 +1,15 @@
 import { useNavigate, useParams } from "@solidjs/router";
 import { For, Show, createMemo, createResource, createSignal } from "solid-js";
 import { request } from "../api/client";
-import { pathOf, projects } from "../api/collections";
+import { pathOf, pathOfPlace, projects } from "../api/collections";
+import { linkOf } from "../api/links";
 import type { Namespace, Project } from "../api/types";
 import { inOrder } from "../budget/shares";
 import { t } from "../i18n/messages";
 import { AskingForm, type Outgoing, checked } from "../ui/asking";
 import { FieldState, MADE } from "../ui/awaited";
 import { type Meanwhile, fromTo } from "../ui/meanwhile";
-import { AgainButton, Head, Problem } from "../ui/parts";
+import { Head, Loaded } from "../ui/parts";
 
 type Plural = "projects" | "namespaces";
 type Moved = { is: "namespace"; object: Namespace; project: string } | { is: "project"; object: Project };
@@ -24,16 +25,14 @@ export function Move() {
 }
 
 function MoveOf({ plural, place }: { plural: Plural; place: string }) {
-  const [first = "", second = ""] = place.split("/");
+  const path = pathOfPlace(plural, place);
   const [moved, { mutate, refetch }] = createResource(async (): Promise<Moved> => (plural === "projects"
-    ? { is: "project", object: await request<Project>(pathOf("projects", first)) }
-    : { is: "namespace", object: await request<Namespace>(pathOf("namespaces", second, first)), project: first }));
+    ? { is: "project", object: await request<Project>(path) }
+    : { is: "namespace", object: await request<Namespace>(path), project: place.split("/")[0] ?? "" }));
   return (
-    <Show when={moved.error === undefined} fallback={<Problem error={moved.error}><AgainButton again={() => void refetch()} /></Problem>}>
-      <Show when={moved()} fallback={<p class="empty" role="status">{t("state.loading")}</p>}>
-        {(found) => <MoveForm moved={found()} take={(fresh) => mutate(fresh)} />}
-      </Show>
-    </Show>
+    <Loaded of={moved} again={refetch}>
+      {(found) => <MoveForm moved={found()} take={(fresh) => mutate(fresh)} />}
+    </Loaded>
   );
 }
 
@@ -60,7 +59,7 @@ function MoveForm(props: { moved: Moved; take: (fresh: Moved) => void }) {
   const names = createMemo(() => [...all.objects().values()]
     .filter(({ metadata, spec }) => metadata.name !== from() && !(isProject && metadata.name === name) && spec?.tenantID === props.moved.object.spec?.tenantID)
     .map(({ metadata }) => metadata.name).sort(inOrder));
-  const back = props.moved.is === "project" ? `/projects/${name}` : `/projects/${props.moved.project}/namespaces/${name}`;
+  const back = linkOf(name, props.moved.is === "project" ? undefined : props.moved.project);
   /** None that is gone meanwhile. A value of its own: not each event of the feed asks the server again. */
   const target = createMemo(() => {
     const chosen = to();
@@ -72,7 +71,7 @@ function MoveForm(props: { moved: Moved; take: (fresh: Moved) => void }) {
     return project === undefined ? undefined : outgoing(props.moved, project, reason());
   });
   const verdict = checked(sent);
-  const done = () => navigate(isProject ? `/projects/${name}` : `/projects/${to()}/namespaces/${name}`, MADE);
+  const done = () => navigate(linkOf(name, isProject ? undefined : to()), MADE);
   return (
     <>
       <Head title={t("move.title", { name })} under={from() ? t("project.parent", { name: from() }) : t("form.parent.none")} />

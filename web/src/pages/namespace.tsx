@@ -3,12 +3,14 @@ import { Show, createMemo, createSignal } from "solid-js";
 import { amountOf } from "../amounts/quantity";
 import { requestText } from "../api/client";
 import { isOperator, namespacesOf, pathOf, projects } from "../api/collections";
-import type { Condition, Namespace as NamespaceObject, Project } from "../api/types";
+import { conditionsOf } from "../api/conditions";
+import { messageOf } from "../api/status";
+import type { Namespace as NamespaceObject, Project } from "../api/types";
 import { leavingWhy } from "../budget/releasing";
 import { chargeOf, fullness, namespaceShares } from "../budget/shares";
 import { moment, t } from "../i18n/messages";
 import { Access } from "../ui/access";
-import { DeleteButton, ReasonedAct, ReviewLink, messageOf } from "../ui/acts";
+import { DeleteButton, ReasonedAct, ReviewLink } from "../ui/acts";
 import { Missing } from "../ui/awaited";
 import { AmountText, ApiWords, Conditions, Fullness, Head, Living, MarkLegend, phaseText } from "../ui/parts";
 import { Recent } from "../ui/recent";
@@ -98,7 +100,7 @@ function Shown(props: { namespace: NamespaceObject; projects: ReadonlyMap<string
         </section>
         <section class="card" aria-label={t("project.conditions")}>
           <h2>{t("project.conditions")}</h2>
-          <Conditions all={props.namespace.status?.conditions as Condition[] | undefined} />
+          <Conditions all={conditionsOf(props.namespace)} />
         </section>
         <Access of={project()} all={props.projects} />
         <Recent object={props.namespace} />

@@ -7,7 +7,7 @@ import { t } from "../i18n/messages";
 import { type PeopleChange, type Person, PERSON_KINDS, type PersonKind, ROLES, type Role, changesOf, isWhole, nameOf, namedBy, rebased, user, written } from "../people/person";
 import { AskingForm, type Outgoing, checked } from "../ui/asking";
 import type { Meanwhile } from "../ui/meanwhile";
-import { AgainButton, Head, Problem, missing } from "../ui/parts";
+import { Head, Loaded, Problem, missing } from "../ui/parts";
 
 type Held = Project | Tenant | Platform;
 
@@ -70,11 +70,9 @@ export function People() {
 function PeopleIn({ of, path }: { of: PeopleOf; path: string }) {
   const [object, { refetch }] = createResource(() => request<Held>(path));
   return (
-    <Show when={object.error === undefined} fallback={<Problem error={object.error}><AgainButton again={() => void refetch()} /></Problem>}>
-      <Show when={object()} fallback={<p class="empty" role="status">{t("state.loading")}</p>}>
-        {(found) => <PeopleForm object={found()} of={of} path={path} />}
-      </Show>
-    </Show>
+    <Loaded of={object} again={refetch}>
+      {(found) => <PeopleForm object={found()} of={of} path={path} />}
+    </Loaded>
   );
 }
 

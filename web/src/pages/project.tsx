@@ -1,7 +1,8 @@
 import { A, useParams } from "@solidjs/router";
 import { Show, createMemo } from "solid-js";
 import { isOperator, namespaces, pathOf, projects } from "../api/collections";
-import type { Condition, Project as ProjectObject } from "../api/types";
+import { conditionsOf } from "../api/conditions";
+import type { Project as ProjectObject } from "../api/types";
 import { type TreeNode, forest } from "../budget/forest";
 import { below, holders, membersOf } from "../budget/holders";
 import { percent, t } from "../i18n/messages";
@@ -78,7 +79,7 @@ function Shown(props: { node: TreeNode; all: ReadonlyMap<string, ProjectObject> 
         <Access of={props.node.name} all={props.all} isChanged />
         <section class="card" aria-label={t("project.conditions")}>
           <h2>{t("project.conditions")}</h2>
-          <Conditions all={project().status?.conditions as Condition[] | undefined} />
+          <Conditions all={conditionsOf(project())} />
         </section>
         <Recent object={project()} />
         <MoreObjects kinds={["imagenamespaces", "chartgroups", "registrycredentials"]} project={props.node.name} />

@@ -1,23 +1,20 @@
 import { useParams } from "@solidjs/router";
 import { For, Show, batch, createEffect, createResource, createSignal, on, untrack } from "solid-js";
 import { request } from "../api/client";
-import { pathOf } from "../api/collections";
-import type { Condition } from "../api/types";
+import { pathOfPlace } from "../api/collections";
+import { type Conditioned, conditionsOf } from "../api/conditions";
 import { instant, moment, t } from "../i18n/messages";
 import type { ManagedFields, Resource } from "../live/feed";
 import { partsOf } from "../live/recent";
 import { CopyButton } from "../ui/copy";
 import { AgainButton, Conditions, ErrorText, Head, Problem } from "../ui/parts";
 
-type Reviewed = Resource & { status?: { conditions?: Condition[] } };
+type Reviewed = Resource & Conditioned;
 
 /** An object as it is stored. */
 export function Review() {
   const params = useParams<{ plural: string; place: string }>();
-  const path = () => {
-    const [first = "", second] = params.place.split("/");
-    return second === undefined ? pathOf(params.plural, first) : pathOf(params.plural, second, first);
-  };
+  const path = () => pathOfPlace(params.plural, params.place);
   // No resource of Solid's: when it is read again, the page would give way to "Loading".
   const [object, setObject] = createSignal<{ found: Reviewed; read: number }>();
   const [problem, setProblem] = createSignal<unknown>();
@@ -97,7 +94,7 @@ function Shown(props: { object: Reviewed; read: number; again: () => void }) {
       <div class="cards">
         <section class="card" aria-label={t("review.conditions")}>
           <h2>{t("review.conditions")}</h2>
-          <Conditions all={props.object.status?.conditions} />
+          <Conditions all={conditionsOf(props.object)} />
         </section>
         <section class="card" aria-label={t("review.managers")}>
           <h2>{t("review.managers")}</h2>

@@ -1,7 +1,8 @@
 import { A, useParams } from "@solidjs/router";
 import { For, Show, createMemo } from "solid-js";
 import { isOperator, namespaces, platforms, projects, tenants } from "../api/collections";
-import type { Condition, Platform, Tenant as TenantObject } from "../api/types";
+import { conditionsOf } from "../api/conditions";
+import type { Platform, Tenant as TenantObject } from "../api/types";
 import { type TreeNode, add, forest } from "../budget/forest";
 import { tenantShares, worst } from "../budget/shares";
 import { t } from "../i18n/messages";
@@ -109,7 +110,7 @@ function Shown(props: { tenant: TenantObject; roots: TreeNode[]; platforms: Plat
         <Administrators tenant={props.tenant} platforms={props.platforms} />
         <section class="card" aria-label={t("project.conditions")}>
           <h2>{t("project.conditions")}</h2>
-          <Conditions all={props.tenant.status?.conditions as Condition[] | undefined} />
+          <Conditions all={conditionsOf(props.tenant)} />
         </section>
         <MoreObjects kinds={["platforms", "namespacetemplates"]} tenant={name()} />
       </div>

@@ -90,10 +90,6 @@ export function Confirmed(props: ParentProps<ConfirmedProps>) {
   );
 }
 
-export function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
-}
-
 /** What goes cannot be had back: its name is typed first. */
 export function DeleteButton(props: { plural: string; name: string; namespace?: string; uid: string; text: string; after: string }) {
   const navigate = useNavigate();

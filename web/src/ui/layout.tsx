@@ -4,6 +4,7 @@ import { For, type ParentProps, Show, createSignal } from "solid-js";
 import { request } from "../api/client";
 import { isOperator } from "../api/collections";
 import { type ConsoleConfig, type Session, loginPath, logout, sessionEnds } from "../api/session";
+import { messageOf } from "../api/status";
 import { LANGUAGES, type Language, language, moment, speak, t } from "../i18n/messages";
 import { type Precision, precision, tellAmounts } from "./precision";
 import { type Theme, paint, theme } from "./theme";
@@ -22,7 +23,7 @@ export function Layout(props: ParentProps<{ session: Session; offline: string | 
   const [stays, setStays] = createSignal<string>();
   const leave = () => {
     setStays(undefined);
-    void logout().catch((error: unknown) => setStays(error instanceof Error ? error.message : String(error)));
+    void logout().catch((error: unknown) => setStays(messageOf(error)));
   };
   // Before the router, for which it is a place in the page and nothing to move the focus to.
   const skip = (event: Event) => {

@@ -1,25 +1,34 @@
 /** What is asked for of each cluster. */
 
-import { For, Show, createUniqueId } from "solid-js";
+import { For, Show, createResource, createUniqueId } from "solid-js";
 import { parseAmount } from "../amounts/quantity";
-import { isNamedBefore } from "../budget/offering";
+import { GROUP, request } from "../api/client";
+import { projects } from "../api/collections";
+import type { Project } from "../api/types";
+import type { Limits } from "../budget/changing";
+import { leftIn } from "../budget/left";
+import { type AmountRow, type ClusterLimits, emptyLimits, isNamedBefore } from "../budget/offering";
+import { inOrder } from "../budget/shares";
 import { t } from "../i18n/messages";
-
-export interface AmountRow {
-  resource: string;
-  amount: string;
-}
-
-export interface ClusterLimits {
-  cluster: string;
-  amounts: readonly AmountRow[];
-}
+import { said } from "./precision";
 
 const COMMON = ["requests.cpu", "requests.memory", "limits.cpu", "limits.memory", "requests.storage", "pods"];
 
-/** As a quota has it; rows that nobody has filled in are left out. */
-export function filledIn(rows: readonly AmountRow[]): Record<string, string> {
-  return Object.fromEntries(rows.filter(({ resource, amount }) => resource && amount).map(({ resource, amount }) => [resource, amount]));
+/** The clusters of the project above, or, without one, those that are offered. The registry is none that a namespace lives in. */
+export function clusterChoices(parent: () => string, withRegistry: () => boolean): () => string[] {
+  const all = projects();
+  const [offers] = createResource(() => request<{ items: { metadata: { name: string } }[] }>(`${GROUP}/clusteroffers`).catch(() => ({ items: [] })));
+  return () => {
+    const above = all.objects().get(parent());
+    const names = above ? Object.keys(above.spec?.clusters ?? {}) : (offers.latest?.items.map(({ metadata }) => metadata.name) ?? []);
+    return names.filter((name) => withRegistry() || name !== "registry").sort(inOrder);
+  };
+}
+
+/** What a project has left, in words. */
+export function leftText(key: "form.left" | "form.most", project: Project | undefined, cluster: string, resource: string, own?: Limits): string | undefined {
+  const left = leftIn(project, cluster, resource, own);
+  return left === undefined ? undefined : t(key, { amount: said(left, resource), project: project?.metadata.name ?? "" });
 }
 
 interface LimitsFieldsProps {
@@ -27,8 +36,6 @@ interface LimitsFieldsProps {
   choices: readonly string[];
   isSeveral: boolean;
   set: (limits: readonly ClusterLimits[]) => void;
-  /** What a cluster that is added begins with. */
-  empty: (cluster: string) => ClusterLimits;
   /** What may be asked for at most, as far as that is known. */
   left?: ((cluster: string, resource: string) => string | undefined) | undefined;
 }
@@ -41,7 +48,7 @@ export function LimitsFields(props: LimitsFieldsProps) {
     <>
       <For each={props.limits.map((_, index) => index)}>
         {(index) => {
-          const entry = () => props.limits[index] ?? props.empty("");
+          const entry = () => props.limits[index] ?? emptyLimits("");
           const names = () => props.choices.filter((name) => name === entry().cluster || free().includes(name));
           return (
             <fieldset class="limits" aria-label={entry().cluster}>
@@ -64,7 +71,7 @@ export function LimitsFields(props: LimitsFieldsProps) {
       </For>
       <datalist id="resources"><For each={COMMON}>{(name) => <option value={name} />}</For></datalist>
       <Show when={props.isSeveral && free().length > 0}>
-        <div><button class="button" type="button" onClick={() => props.set([...props.limits, props.empty(free()[0] ?? "")])}>{t("form.cluster.add")}</button></div>
+        <div><button class="button" type="button" onClick={() => props.set([...props.limits, emptyLimits(free()[0] ?? "")])}>{t("form.cluster.add")}</button></div>
       </Show>
     </>
   );

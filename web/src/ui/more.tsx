@@ -1,15 +1,15 @@
 import { A } from "@solidjs/router";
 import { For, Show, createEffect, createMemo, createSignal, on, onCleanup } from "solid-js";
 import { GROUP, request } from "../api/client";
-import { wrongOf } from "../api/conditions";
+import { type Conditioned, wrongOf } from "../api/conditions";
+import { messageOf } from "../api/status";
 import { t } from "../i18n/messages";
 import type { Resource } from "../live/feed";
-import { messageOf } from "./acts";
 import { ConditionWords } from "./parts";
 
 type Plural = "platforms" | "namespacetemplates" | "imagenamespaces" | "chartgroups" | "registrycredentials";
 
-type Listed = Resource & { spec?: { tenantID?: string }; status?: { conditions?: unknown } };
+type Listed = Resource & Conditioned & { spec?: { tenantID?: string } };
 
 interface Read {
   plural: Plural;

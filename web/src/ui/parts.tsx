@@ -1,12 +1,12 @@
 /** Small parts that all pages are made of. */
 
 import { A } from "@solidjs/router";
-import { For, Match, type ParentProps, Show, Switch, batch, createEffect } from "solid-js";
+import { For, type JSX, Match, type ParentProps, type Resource, Show, Switch, batch, createEffect } from "solid-js";
 import { exact } from "../amounts/people";
 import type { Amount } from "../amounts/quantity";
 import { permille } from "../amounts/quantity";
 import { gradeOf } from "../api/conditions";
-import { ApiError } from "../api/status";
+import { ApiError, messageOf } from "../api/status";
 import type { Condition } from "../api/types";
 import type { RefusedPicture } from "../budget/refused";
 import { NOTED, type Share, URGENT, fullness } from "../budget/shares";
@@ -171,7 +171,7 @@ export function ApiWords(props: { children: string | undefined }) {
 
 /** What went wrong: in the API's own words where they are its own. */
 export function ErrorText(props: { error: unknown }) {
-  const text = () => (props.error instanceof Error ? props.error.message : String(props.error));
+  const text = () => messageOf(props.error);
   return (
     <Show when={props.error instanceof ApiError && !(props.error instanceof Missing)} fallback={text()}>
       <ApiWords>{text()}</ApiWords>
@@ -205,6 +205,17 @@ class Missing extends ApiError {}
 /** What is not among what one sees. */
 export function missing(name: string): ApiError {
   return new Missing({ kind: "Status", message: `${name}: ${t("state.notfound.text")}` }, 404);
+}
+
+/** What is read once, or why it is not. */
+export function Loaded<Found>(props: { of: Resource<Found>; again: () => unknown; children: (found: () => NonNullable<Found>) => JSX.Element }) {
+  return (
+    <Show when={props.of.error === undefined} fallback={<Problem error={props.of.error}><AgainButton again={() => void props.again()} /></Problem>}>
+      <Show when={props.of()} fallback={<p class="empty" role="status">{t("state.loading")}</p>}>
+        {(found) => props.children(found)}
+      </Show>
+    </Show>
+  );
 }
 
 /** What is shown, or why not; and that it is old, when it is. */
@@ -250,8 +261,8 @@ export function ConditionWords(props: { one: Condition }) {
 }
 
 /** Conditions in plain words, and as the API has them: what is not as it should be comes first. */
-export function Conditions(props: { all: readonly Condition[] | undefined }) {
-  const ordered = () => [...(props.all ?? [])].sort((a, b) => Number(gradeOf(a) === "good") - Number(gradeOf(b) === "good"));
+export function Conditions(props: { all: readonly Condition[] }) {
+  const ordered = () => [...props.all].sort((a, b) => Number(gradeOf(a) === "good") - Number(gradeOf(b) === "good"));
   return (
     <ul class="stairs">
       <For each={ordered()} fallback={<li class="quiet">{t("conditions.none")}</li>}>

@@ -62,11 +62,11 @@ pub struct Auditor {
     due: Instant,
     /// The hold on growth that is waited for.
     waiting: Option<GrowthHold>,
-    /// What was found could not all be told: it is tried again without news.
+    /// Some of what was found could not be told: it is tried again even without news.
     again: bool,
-    /// The amounts that are held, in short, as projects were told of them last.
+    /// A short form of the held amounts that projects were told of last.
     amounts: Option<(i64, String)>,
-    /// From which revision on the controller knows of a hold.
+    /// The revision from which on the controller knows of each hold.
     known: HashMap<Uuid, Revision>,
     differences: Vec<Difference>,
     schema_due: Instant,
@@ -193,7 +193,7 @@ impl Auditor {
         self.told = why;
     }
 
-    /// Tells what somebody has changed of the schema. Who may not make one to compare with cannot tell.
+    /// Logs what somebody has changed in the schema. This takes the right to make a schema to compare with.
     async fn compare_schema(&self) {
         match self.store.schema_differences().await {
             Ok(found) => {
@@ -223,7 +223,7 @@ impl Auditor {
     /// Charges the orphans that the controller has reported, and writes off what it has seen gone.
     async fn hold_orphans(&mut self, comparison: &Comparison) -> Result<Charged, Error> {
         let mut charged = Charged::default();
-        // Read first: of what is told, whatever is held is among the holds.
+        // Read before the holds: then what a status says is held is among them.
         let projects = told::read(&self.store, &self.access).await?;
         let holds = self.store.holds(&self.access, None).await?;
         for told in projects.values() {
@@ -269,7 +269,7 @@ impl Auditor {
             OrphanState::Lost | OrphanState::Ahead => false,
         };
         if is_written_off {
-            // Of a place that the project holds something for nothing was written off.
+            // Nothing was written off of a place that the project holds something for.
             if !orphans::has_the_place(holds, &hold) {
                 charged.written_off.entry(project.to_owned()).or_default().push(orphan.uid.clone());
             }

@@ -1,4 +1,4 @@
-//! What keeps growth from going on after a divergence of history.
+//! Why growth may not go on yet after a divergence of history.
 
 use super::{orphans, told};
 use crate::clusters;
@@ -18,7 +18,8 @@ const CLUSTER_FIELD: &str = "spec.clusterName";
 /// What the audit has found here.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct GrowthFinding<'a> {
-    /// Where the store stood after the comparison was read. What is said to have been compared later was so in a history that is lost.
+    /// Where the store stood after the comparison was read. A comparison at a later revision belongs to a history that was
+    /// lost.
     pub(super) newest: Revision,
     /// Orphans that could not be charged.
     pub(super) unheld: usize,
@@ -89,7 +90,7 @@ async fn unheld(store: &Store, access: &Access) -> Result<usize, Error> {
     Ok(orphans.filter(is_unheld).count())
 }
 
-/// What keeps growth from going on.
+/// Why growth may not go on yet.
 pub(super) fn obstacle(
     hold: &GrowthHold,
     comparison: &Comparison,
@@ -110,7 +111,7 @@ pub(super) fn obstacle(
     if let Some((cluster, why)) = comparison.missing.first_key_value() {
         return Some(format!("member cluster {cluster} was not compared: {why}"));
     }
-    // Whatever the controller knows of: it may have forgotten a cluster.
+    // Also clusters that the controller does not know of: it may have forgotten one.
     if let Some(cluster) = in_use.iter().find(|cluster| !comparison.clusters.contains_key(*cluster)) {
         return Some(format!(
             "something is charged or held in member cluster {cluster}, which was not compared"

@@ -1,11 +1,12 @@
-//! What the controller reports of namespaces that may take what no object is charged for, as the ledger holds it.
+//! The orphans that the controller reports, namespaces that may take what no object is charged for, as holds of the
+//! ledger.
 
 use business_types::{Orphan, OrphanState, account};
 use meta::quantity::Quantity;
 use store::hold::Hold;
 use store::quota::{Amounts, Claim, HoldState, Scope};
 
-/// The hold that an orphan asks for; `None` when its uid is none.
+/// The hold that an orphan asks for; `None` when its uid is not valid.
 pub(super) fn hold_of(project: &str, orphan: &Orphan) -> Option<Hold> {
     let Orphan { cluster_name, namespace, uid, state, hard } = orphan;
     let claim = Claim { domain: cluster_name.clone(), place: namespace.clone() };

@@ -12,7 +12,7 @@ use std::slice;
 use std::sync::Arc;
 use store::audit::Difference;
 use store::hold::Hold;
-use store::model::{Before, Change, Growth, NewState, Write};
+use store::model::Write;
 use store::read::{At, ListQuery};
 use store::{Access, Entry, Error, Revision, Store};
 use uuid::Uuid;
@@ -52,7 +52,7 @@ pub(super) struct Round {
     pub(super) behind: bool,
 }
 
-/// What there is to tell.
+/// What the statuses are to say.
 #[derive(Debug)]
 pub(super) struct News<'a> {
     pub(super) differences: &'a [Difference],
@@ -175,9 +175,5 @@ async fn put(
         object.set(LEDGER, json!(ledger));
     }
     let account = account::of::<ChargedProject>(&object).map_err(|error| corrupt(entry, error))?;
-    let before = Before { attributes: entry.attributes.clone(), account: account.clone() };
-    let state = NewState { body: object.to_stored(), account };
-    let change = Change::Update { expected: entry.revision, before, state };
-    let write = Write { key: entry.key.clone(), uid: entry.uid, change, growth: Growth::Refused, hold: None };
-    store.write(access, write).await
+    store.write(access, Write::rewrite(entry, object.to_stored(), account)).await
 }

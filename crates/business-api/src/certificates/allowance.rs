@@ -5,7 +5,7 @@ use tokio::time::Instant;
 
 /// Certificates that somebody may ask for at once.
 const BURST: u32 = 10;
-/// After this time he may ask for another one.
+/// The time after which he may ask for another one.
 const REFILL: Duration = Duration::from_secs(6);
 /// Callers that are remembered.
 const HOLDERS_MAX: usize = 10_000;
@@ -24,13 +24,13 @@ pub struct AllowanceHolder {
 pub struct Allowance(Mutex<HashMap<AllowanceHolder, Instant>>);
 
 impl Allowance {
-    /// Takes one; the error is after how many seconds there is another.
+    /// Takes one. The error is the number of seconds until there is another.
     pub fn take(&self, holder: &AllowanceHolder, now: Instant) -> Result<(), u32> {
         let mut used = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if used.len() >= HOLDERS_MAX {
             used.retain(|_, until| *until > now);
         }
-        // What was asked for counts until this time.
+        // What he has asked for is used up until this time.
         let until = used.get(holder).copied().filter(|until| *until > now).unwrap_or(now);
         let over = (until + REFILL).saturating_duration_since(now + REFILL * BURST);
         if !over.is_zero() {

@@ -14,7 +14,7 @@ const DEADLINE: Duration = Duration::from_secs(25);
 const CONNECT_DEADLINE: Duration = Duration::from_secs(3);
 const RETRY_AFTER_SECONDS: u32 = 2;
 
-/// Where the controller issues certificates, and who we are to it.
+/// Where the controller issues certificates, and our own certificate for it.
 #[derive(Clone, Debug)]
 pub struct ControllerIssuer {
     /// Such as `https://business-issuer.tke-business.svc`.
@@ -28,7 +28,7 @@ pub struct ControllerIssuer {
 }
 
 impl ControllerIssuer {
-    /// A client from what the files say now: they may be renewed, and nobody asks often.
+    /// A client from the files as they are now: they may be renewed, and calls are rare.
     fn client(&self) -> anyhow::Result<Client> {
         let mut config = kube::Config::new(self.url.parse().context("--issuer-url")?);
         let ca = std::fs::read(&self.ca_file).with_context(|| format!("read {}", self.ca_file.display()))?;
@@ -69,7 +69,7 @@ fn unavailable(why: &str) -> Status {
     Status::unavailable("the controller cannot be reached: it issues the certificates", RETRY_AFTER_SECONDS)
 }
 
-/// What it says of the cluster is the caller's to know; that it does not take our requests is not.
+/// The caller is told what the controller says of the cluster, but not that it refuses our requests.
 fn passed_on(refused: &Refused) -> Status {
     let why = || refused.message.clone();
     match refused.code {

@@ -21,7 +21,7 @@ impl std::fmt::Debug for KeyPem {
 }
 
 impl KeyPem {
-    /// For whom it was made.
+    /// The text, for the one whom it was made for.
     pub fn reveal(&self) -> &str {
         &self.0
     }

@@ -20,7 +20,7 @@ const HASHED: &str = "assets/";
 pub(super) enum Files {
     /// In the program.
     Embedded,
-    /// In a directory, for whoever is writing them. A file may have others beside it with `.br` and `.gz` behind its name.
+    /// In a directory, for those who write them. Beside a file may be others of its name with `.br` and `.gz` appended.
     Directory(PathBuf),
 }
 

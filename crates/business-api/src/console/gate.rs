@@ -12,12 +12,12 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use meta::status::Status;
 use runtime::Clock;
 
-/// What a page of another origin cannot send.
+/// A header that a page of another origin cannot send.
 const OURS: HeaderName = HeaderName::from_static("x-business-console");
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
-/// What a token among the subprotocols of a WebSocket begins with.
+/// A token among the subprotocols of a WebSocket begins with this.
 const TOKEN_PROTOCOL: &str = "base64url.bearer.authorization.k8s.io.";
-/// What of the API is served here.
+/// The paths of the API that are served here.
 const API: [&str; 4] = ["/api", "/apis", "/openapi", "/version"];
 const PERMISSIONS: &str = "accelerometer=(), camera=(), display-capture=(), geolocation=(), gyroscope=(), hid=(), \
                            magnetometer=(), microphone=(), midi=(), payment=(), serial=(), usb=()";
@@ -71,7 +71,7 @@ impl ConsoleGate {
     }
 
     fn check(&self, request: &mut Request<Body>) -> Result<(), Status> {
-        // Decoded, as whoever answers will see it.
+        // Decoded, as the handler will see it.
         let path = percent_decode(request.uri().path(), false);
         let used = path.as_deref().and_then(Use::at).ok_or_else(Status::no_such_path)?;
         let cookies = Cookies::take(request.headers_mut());
@@ -102,7 +102,7 @@ impl ConsoleGate {
         }
     }
 
-    /// Whether a page of ours has made this request. A browser sends cookies whoever asks it to.
+    /// Whether one of our pages has made this request. A browser sends cookies for any page.
     fn check_sender(&self, request: &Request<Body>, has_session: bool) -> Result<(), Status> {
         let headers = request.headers();
         if has_session && brings_credentials(headers) {

@@ -4,7 +4,7 @@ use super::words::{self, Language, Text};
 use axum::body::Body;
 use http::{HeaderValue, Response, StatusCode, header};
 
-/// The file that has their looks: the policy takes none from the page itself.
+/// The file with their style sheet: the policy allows no styles in the page itself.
 pub(super) const STYLE: &str = "server.css";
 const STYLED: &str = "<link rel=\"stylesheet\" href=\"/console/server.css\">";
 
@@ -42,7 +42,7 @@ pub(super) fn not_built(language: Language) -> Response<Body> {
     page(StatusCode::NOT_FOUND, language, title, STYLED, &content)
 }
 
-/// What they look like.
+/// Their style sheet.
 pub(super) fn style() -> Response<Body> {
     let mut response = Response::new(Body::from(include_str!("html.css")));
     let headers = response.headers_mut();

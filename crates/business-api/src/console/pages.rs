@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 /// How long a login may take, in seconds.
 const LOGIN_SECONDS: i64 = 600;
-/// Where somebody comes who wanted nothing special.
+/// The page that somebody gets who asked for none in particular.
 const HOME: &str = "/console/";
 /// Longest page that is gone back to after a login.
 const PAGE_BYTES_MAX: usize = 1024;
@@ -49,7 +49,7 @@ pub(super) enum Page {
 struct Failure {
     code: StatusCode,
     why: Text,
-    /// What programs say of it, in their own words.
+    /// Details, in the words of the programs.
     detail: String,
     /// Where the login was to lead.
     page: String,
@@ -159,8 +159,8 @@ impl Console {
         Ok(response)
     }
 
-    /// The way back. Whoever comes without the login that this browser began, or with the answer to another one, is
-    /// somebody whom another site has sent.
+    /// The way back from the provider. A request without the login that this browser began, or with the answer to
+    /// another login, was sent by another site.
     async fn come_back(&self, cx: &RequestContext, request: &Parts) -> Result<Response<Body>, Failure> {
         let sealed = request.extensions.get::<LoginCookie>();
         let login = sealed.and_then(|LoginCookie(it)| Login::open(&self.keys, it, self.clock.unix_seconds()));
@@ -228,7 +228,7 @@ impl Console {
         Ok(response)
     }
 
-    /// The session is gone here whatever the provider says.
+    /// The session ends here, whatever the provider answers.
     async fn log_out(&self, cx: &RequestContext, request: &Parts) -> Result<Response<Body>, Status> {
         let mut location = None;
         if let Some(session) = request.extensions.get::<Session>()
@@ -284,7 +284,7 @@ impl Console {
         Provider::discover(issuer, source.ok_or_else(gone)?, last).await
     }
 
-    /// Whom a token makes somebody, as the API will see it.
+    /// The caller that a token makes of its bearer, as the API will see him.
     async fn judge(&self, cx: &RequestContext, token: &str) -> Result<Arc<Caller>, String> {
         authenticator(cx).ok_or("nobody is told apart here")?.judge(token).await
     }
@@ -304,7 +304,7 @@ fn session_of(issuer: &str, given: Given, ends: i64) -> Session {
     Session { issuer: issuer.to_owned(), token, refresh, subject, ends }
 }
 
-/// Who is logged in. That the token is good has been found out on the way here.
+/// Who is logged in. The token was checked on the way here.
 fn session(cx: &RequestContext, request: &Parts) -> Result<Response<Body>, Status> {
     let session = request.extensions.get::<Session>().ok_or_else(Status::unauthorized)?;
     Ok(json_response(&described(&cx.caller, session)))
@@ -343,7 +343,7 @@ fn said<'a>(request: &'a Parts, key: &'static str) -> Option<Cow<'a, str>> {
     query::first(request.uri.query().unwrap_or_default(), key)
 }
 
-/// A page of the console's own; whatever else is asked for becomes the first one.
+/// A page of the console; any other address becomes the first page.
 fn page_of(asked: &str) -> String {
     let is_ours = asked.starts_with(HOME) && asked.len() <= PAGE_BYTES_MAX && !asked.contains('\\');
     let is_page = is_ours && !asked.contains("//") && asked.parse::<Uri>().is_ok();
@@ -360,7 +360,7 @@ fn page(outcome: Result<Response<Body>, Failure>, request: &Parts) -> Response<B
     })
 }
 
-/// A login is used once, whatever came of it.
+/// A login is used once, whether it succeeded or not.
 fn forgetting_login(mut response: Response<Body>) -> Response<Body> {
     if let Err(error) = cookies::set_login(response.headers_mut(), "", 0) {
         tracing::error!("forget a login: {error:#}");

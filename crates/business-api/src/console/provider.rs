@@ -1,4 +1,4 @@
-//! What is said to an identity provider: the authorization code flow with PKCE, refreshing, and the end.
+//! The calls to an identity provider: the authorization code flow with PKCE, refreshing, and logging out.
 
 use super::session::{Login, Session};
 use super::settings::ConsoleIssuer;
@@ -65,7 +65,7 @@ pub(super) enum ProviderError {
     Settings(String),
 }
 
-/// What a provider publishes of itself.
+/// What a provider publishes about itself.
 #[derive(Clone, Debug, Deserialize)]
 struct Discovery {
     issuer: String,
@@ -120,7 +120,7 @@ pub(super) struct Provider<'a> {
     discovery: Discovery,
 }
 
-/// What a provider said of itself, so that whoever asks for many logins does not make us ask as often.
+/// What a provider published last, so that many logins do not make us ask it as often.
 #[derive(Debug, Default)]
 pub(super) struct LastDiscovery(Mutex<Option<Said>>);
 
@@ -132,7 +132,7 @@ struct Said {
 }
 
 impl LastDiscovery {
-    /// One asks for all who wait.
+    /// One call asks for all that wait.
     async fn get(
         &self,
         source: KeySource,
@@ -151,11 +151,11 @@ impl LastDiscovery {
     }
 }
 
-/// What a provider gave.
+/// The tokens that a provider gave.
 pub(super) struct Given {
     pub(super) token: String,
     pub(super) refresh: Option<String>,
-    /// Whose they are, in the provider's words.
+    /// The user that they belong to, as the provider names him.
     pub(super) subject: String,
 }
 
@@ -168,7 +168,8 @@ pub(super) struct Begun {
 }
 
 impl<'a> Provider<'a> {
-    /// Asks the provider who it is. `source` is where the API finds its keys: what vouches for them vouches for this.
+    /// Asks the provider for its metadata. `source` is where the API finds its keys: the same authorities vouch for
+    /// both.
     pub(super) async fn discover(
         settings: &'a ConsoleIssuer,
         source: KeySource,
@@ -189,7 +190,7 @@ impl<'a> Provider<'a> {
         Ok(Self { settings, wire, discovery })
     }
 
-    /// Whether all of its answers to a login say whose they are.
+    /// Whether all of its answers to a login name the issuer.
     pub(super) fn names_itself(&self) -> bool {
         self.discovery.authorization_response_iss_parameter_supported == Some(true)
     }

@@ -12,7 +12,7 @@ const SALT_BYTES: usize = 32;
 /// More keys in one file are a mistake: each cookie would be tried with all of them.
 const KEYS_MAX: usize = 8;
 
-/// What a sealed text is for. One is never good for the other.
+/// What a sealed text is for. A text that is sealed for one purpose does not open for another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
     /// A login under way.
@@ -62,7 +62,7 @@ impl SealingKeys {
         Ok(BASE64_URL_SAFE_NO_PAD.encode(sealed))
     }
 
-    /// What was sealed by one of the keys for this purpose.
+    /// Opens what one of the keys has sealed for this purpose.
     pub(super) fn open(&self, purpose: Purpose, sealed: &str) -> Option<Vec<u8>> {
         let bytes = BASE64_URL_SAFE_NO_PAD.decode(sealed).ok()?;
         let (salt, text) = bytes.split_at_checked(SALT_BYTES)?;
@@ -81,7 +81,8 @@ impl SealingKeys {
     }
 }
 
-/// Each text has a key of its own, derived with its salt: however many are sealed, no nonce is used twice.
+/// Each text has a key of its own, derived with its salt, so that no nonce is used twice, however many texts are
+/// sealed.
 fn cipher(key: &[u8], salt: &[u8], purpose: Purpose) -> Option<LessSafeKey> {
     let label = [purpose.label()];
     let derived = Salt::new(HKDF_SHA256, salt).extract(key);

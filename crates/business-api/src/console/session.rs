@@ -2,16 +2,16 @@ use super::seal::{Purpose, SealingKeys};
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
-/// Who is logged in, as his browser keeps it: no server knows it.
+/// A login that the browser keeps: no server stores it.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Session {
     /// The name of the issuer in the console's settings.
     pub(super) issuer: String,
-    /// Whose it is, in the provider's words.
+    /// The user that it belongs to, as the provider names him.
     pub(super) subject: String,
     /// The ID token, which is what the API is asked with.
     pub(super) token: String,
-    /// What the provider gives a new one for.
+    /// The refresh token, for which the provider gives a new ID token.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) refresh: Option<String>,
     /// The absolute end, in Unix seconds.
@@ -46,7 +46,7 @@ pub(super) struct Login {
     pub(super) state: String,
     /// Comes back in the ID token.
     pub(super) nonce: String,
-    /// Proves that who redeems the code is who asked for it (PKCE).
+    /// Proves that the code is redeemed by the one who asked for it (PKCE).
     pub(super) verifier: String,
     /// Where the provider sends the browser back to.
     pub(super) redirect: String,

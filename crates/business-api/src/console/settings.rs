@@ -1,4 +1,4 @@
-//! What the console is told about: at which origins it stands, and who logs people in.
+//! The settings of the console: the origins that it is served at, and the issuers that log people in.
 
 use anyhow::{Context, Result, ensure};
 use http::uri::Authority;
@@ -17,9 +17,9 @@ struct IssuersFile {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ConsoleIssuer {
-    /// By which it is named in URLs.
+    /// Its name in URLs.
     pub name: String,
-    /// By which people know it; its name, unless said.
+    /// Its name for people; `name`, unless said.
     #[serde(default)]
     pub display_name: String,
     /// Its URL, as the authentication configuration has it.
@@ -30,7 +30,7 @@ pub struct ConsoleIssuer {
     /// File with the client's secret, where it has one. Read each time it is used.
     #[serde(default)]
     pub client_secret_file: Option<PathBuf>,
-    /// What is asked for beside `openid`.
+    /// The scopes that are asked for beside `openid`.
     #[serde(default = "usual_scopes")]
     pub scopes: Vec<String>,
 }
@@ -105,7 +105,7 @@ impl Origin {
     }
 }
 
-/// The origin that a request came to; the first one where its host says none of them.
+/// The origin that a request came to; the first one where its host is none of them.
 pub(super) fn origin_of<'a>(origins: &'a [Origin], headers: &HeaderMap, uri: &Uri) -> Option<&'a Origin> {
     let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
     let host = host.or_else(|| uri.authority().map(Authority::as_str)).unwrap_or_default();

@@ -3,7 +3,7 @@
 use http::HeaderMap;
 use http::header::{self, HeaderName};
 
-/// What somebody reads.
+/// A language of the pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Language {
     English,
@@ -11,7 +11,8 @@ pub(super) enum Language {
 }
 
 impl Language {
-    /// Which of them a browser wants most. What was chosen in the page is kept by the browser, where no server sees it.
+    /// The one that a browser wants most. A choice that was made in the page is kept by the browser, where no server
+    /// sees it.
     pub(super) fn of(headers: &HeaderMap) -> Self {
         let mut best = (0.0, Self::English);
         for (range, weight) in weighed(headers, header::ACCEPT_LANGUAGE) {
@@ -35,7 +36,7 @@ impl Language {
     }
 }
 
-/// What a header of a client's wishes lists, each with its weight.
+/// The entries of a header that lists a client's preferences, each with its weight.
 pub(super) fn weighed(headers: &HeaderMap, name: HeaderName) -> impl Iterator<Item = (&str, f32)> {
     let values = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
     values.flat_map(|value| value.split(',')).map(|wish| {

@@ -33,7 +33,8 @@ pub struct ImportRow {
     pub finalizer: &'static str,
     /// Parts of the status that TKE computes, and that are not taken over.
     pub computed: &'static [&'static str],
-    /// Brings one object to what it can be here, whatever others there are. What is still wrong is left out.
+    /// Changes one object into what it can be here, without regard to others. It returns what is still wrong; then the
+    /// object is left out.
     pub mend: fn(&mut Candidate, &MendRules, &mut Vec<ImportFinding>) -> Vec<String>,
 }
 
@@ -83,7 +84,7 @@ impl Candidate {
         self.kind.row.plural == plural
     }
 
-    /// The tenant that owns it; empty for what nobody or the platform owns.
+    /// The tenant that owns it; empty for an object of nobody or of the platform.
     pub fn tenant(&self) -> &str {
         if self.is(CONFIG_MAPS) { config_map::tenant_of(&self.object) } else { self.object.text(TENANT) }
     }

@@ -1,4 +1,4 @@
-//! One record: whether it is an object that can come, whatever others there are. Pure.
+//! One record: whether it is an object that can be imported, without regard to others. Pure.
 
 use super::candidate::{Candidate, Importable, MendRules};
 use super::draft::Draft;

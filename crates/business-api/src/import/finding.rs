@@ -73,7 +73,7 @@ pub enum Rule {
     ProjectGone,
     /// Another object has the same namespace of a cluster, the same prefix of the registry, or is its tenant's platform.
     PlaceTaken,
-    /// What it has in the registry is another tenant's than its project.
+    /// It is of another tenant in the registry than its project.
     OtherTenant,
     /// Something in its metadata means something else here.
     Metadata,
@@ -99,9 +99,9 @@ pub enum Rule {
     AdministratorsLost,
     /// It takes the place of the program's own.
     Replaces,
-    /// Whom it makes administrators.
+    /// The users that it makes administrators.
     Administrators,
-    /// Whose it is here.
+    /// The tenant that owns it here.
     Owner,
     /// It failed for good in TKE, and is tried again.
     Retried,

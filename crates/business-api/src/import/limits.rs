@@ -1,4 +1,4 @@
-//! What the objects add up to: what nobody bounds, what is above a limit, and where TKE's own sums are others. Pure.
+//! What the objects add up to: what has no limit, what is above its limit, and where TKE's own sums differ. Pure.
 
 use super::candidate::Candidate;
 use super::draft::Draft;
@@ -13,11 +13,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use store::ledger::{self, RowKey};
 use store::quota::Account;
 
-/// What bounds a cluster in which nothing is asked for.
+/// The resource that bounds a cluster in which nothing is asked for.
 const PODS: &str = "pods";
 
-/// A project in whose cluster its children live without its naming the cluster gets it, with nothing to give: otherwise
-/// nothing would bound them there.
+/// A project whose children live in a cluster that it does not list is given the cluster, with nothing to give away:
+/// otherwise nothing would bound the children there.
 pub fn list_clusters(draft: &mut Draft) {
     let (projects, depths) = (draft.projects(), draft.depths());
     let depth = |candidate: &Candidate| {

@@ -1,4 +1,4 @@
-//! Brings one object to what it can be here, whatever others there are. Pure.
+//! Changes one object into what it can be here, without regard to others. Pure.
 
 /// Projects.
 pub mod project;

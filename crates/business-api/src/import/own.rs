@@ -1,4 +1,4 @@
-//! What this program makes itself at start, and what becomes of it. Pure.
+//! The object that this program makes itself at start, and what becomes of it. Pure.
 
 use super::draft::Draft;
 use super::finding::Rule;
@@ -16,8 +16,8 @@ pub fn key(kinds: KindTable) -> Option<Key> {
     Some(Key::new(platforms.id, "", PLATFORM_DEFAULT))
 }
 
-/// The program's own object, if another one of its name comes in its place. It does when everything else in the database
-/// comes from there, too: otherwise the one that is there may be in use.
+/// The program's own object, if an imported one of its name takes its place. That happens only if everything else in
+/// the database comes from the import, too: otherwise the program's own object may be in use.
 pub fn replaced<'a>(draft: &mut Draft, kinds: KindTable, present: &'a [Present]) -> Option<&'a Present> {
     let key = key(kinds)?;
     let own = present.iter().find(|there| there.key == key)?;

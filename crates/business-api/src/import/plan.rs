@@ -20,9 +20,9 @@ use uuid::Uuid;
 /// What is to be done.
 #[derive(Debug, Default)]
 pub struct Plan {
-    /// What is to be written, scopes before what pays them.
+    /// The objects to write, scopes before the objects that pay them.
     pub objects: Vec<Imported>,
-    /// By plural of a kind: what becomes of its objects.
+    /// What becomes of the objects of each kind, by its plural.
     pub counts: BTreeMap<String, Count>,
     /// What there is to say, sorted.
     pub findings: Vec<ImportFinding>,
@@ -32,7 +32,7 @@ pub struct Plan {
     pub tenants: BTreeSet<String>,
     /// Objects of the database that do not come from here, but for what the program makes itself.
     pub others: usize,
-    /// What the program has made itself and goes before anything is written: another comes in its place.
+    /// The program's own object, which is removed before anything is written, if an imported one takes its place.
     pub replaced: Option<Replaced>,
 }
 
@@ -108,8 +108,7 @@ pub fn plan(
     plan
 }
 
-/// Finds out what is in the database already. The number of objects there that are none of these comes back, without the
-/// program's own.
+/// Finds out what is in the database already. Returns the number of other objects there, without the program's own.
 fn meet(draft: &mut Draft, own: Option<&Key>, present: &[&Present]) -> usize {
     let by_key: BTreeMap<&Key, Uuid> = present.iter().map(|there| (&there.key, there.uid)).collect();
     let by_uid: BTreeMap<Uuid, &Key> = present.iter().map(|there| (there.uid, &there.key)).collect();

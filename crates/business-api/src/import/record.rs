@@ -30,7 +30,7 @@ pub struct SourceRecord {
 /// A record that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unreadable {
-    /// What it is called, as far as that is known.
+    /// Its name, as far as that is known.
     pub named: Named,
     /// What is wrong.
     pub why: String,
@@ -54,7 +54,7 @@ impl fmt::Display for Named {
 }
 
 impl Named {
-    /// What a key names: `<prefix>/<resource>[/<project>]/<name>`. `None` when it lies elsewhere.
+    /// What a key names: `<prefix>/<resource>[/<project>]/<name>`. `None` for a key with another prefix.
     pub fn of_key(key: &str, prefix: &str) -> Option<Self> {
         let rest = key.strip_prefix(prefix.trim_end_matches('/'))?.strip_prefix('/')?;
         let (resource, project, name) = match rest.split('/').collect::<Vec<_>>().as_slice() {

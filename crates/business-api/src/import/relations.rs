@@ -1,4 +1,4 @@
-//! What objects are to each other: parents, projects, places in clusters, moves between projects. Pure.
+//! How objects relate to each other: parents, projects, places in clusters, moves between projects. Pure.
 
 use super::candidate::{Candidate, PARENT, TENANT};
 use super::draft::Draft;
@@ -80,7 +80,7 @@ fn is_below_itself(draft: &Draft, projects: &BTreeMap<String, usize>, name: &str
         .any(|parent| parent == name)
 }
 
-/// What lies in a project that does not come is left out; what lies in one is its tenant's.
+/// An object in a project that is not imported is left out. An object in a project belongs to the project's tenant.
 pub fn settle_projects(draft: &mut Draft) {
     let tenants: BTreeMap<String, String> = draft
         .candidates
@@ -126,7 +126,7 @@ fn is_of_registry(candidate: &Candidate) -> bool {
     candidate.is(IMAGE_NAMESPACES) || candidate.is(CHART_GROUPS)
 }
 
-/// Of several objects on one place one comes; `taken` are the places that are somebody's in the database.
+/// Of several objects at one place, one is imported; `taken` are the places that objects of the database have.
 pub fn share_places(draft: &mut Draft, taken: &BTreeMap<Claim, Uuid>) {
     let mut by_place: BTreeMap<Claim, Vec<usize>> = BTreeMap::new();
     for (at, candidate) in draft.candidates.iter().enumerate() {
@@ -181,7 +181,8 @@ fn phase_of(draft: &Draft, at: usize) -> &str {
     draft.candidates.get(at).map(|candidate| candidate.object.text(PHASE)).unwrap_or_default()
 }
 
-/// What comes first has the better claim: what the database has already, then what is in use, then what is older.
+/// The order of claims to a place, the best first: an object that the database has already, then one that is in use,
+/// then the older one.
 fn rank(rival: &Candidate, holder: Option<&Uuid>) -> impl Ord + use<> {
     // A namespace is locked when it is leaving, and what is of the registry while it is in use.
     let phases = if is_of_registry(rival) {
@@ -194,7 +195,7 @@ fn rank(rival: &Candidate, holder: Option<&Uuid>) -> impl Ord + use<> {
     (holder != Some(&rival.uid), phase, created, rival.named.clone())
 }
 
-/// A namespace that is locked for a move that did not end is unlocked. Of one that is locked for another reason nobody knows it.
+/// Unlocks a namespace that is locked for a move that did not end. Nobody knows the reason of any other lock.
 pub fn undo_emigrations(draft: &mut Draft, emigrations: &Emigrations) {
     let is_locked =
         |candidate: &&Candidate| candidate.is(NAMESPACES) && candidate.object.text(PHASE) == "Locked";
@@ -277,7 +278,8 @@ pub fn end_emigrations(draft: &mut Draft) {
     }
 }
 
-/// An operator's consent to the adoption of what stands at the place without labels: he applies the plan that says so.
+/// Records an operator's consent to the adoption of what stands at the place without labels. He gives it by applying
+/// the plan that says so.
 fn consent(draft: &mut Draft, at: usize, why: &str) {
     if let Some(candidate) = draft.candidates.get_mut(at) {
         candidate.object.set(&["metadata", "annotations", ADOPT_ANNOTATION], json!("true"));
@@ -288,7 +290,7 @@ fn consent(draft: &mut Draft, at: usize, why: &str) {
 /// Names of clusters and tenants that objects speak of.
 pub fn spoken_of(draft: &Draft) -> (BTreeSet<String>, BTreeSet<String>) {
     let clusters = draft.candidates.iter().flat_map(|candidate| candidate.keys().into_keys()).collect();
-    // Only projects are a tenant's or nobody's; what else is nobody's is the platform's.
+    // Only projects may belong to nobody; any other object without a tenant is the platform's.
     let owned = |candidate: &&Candidate| candidate.is(PROJECTS) || !candidate.tenant().is_empty();
     let tenants =
         draft.candidates.iter().filter(owned).map(|candidate| candidate.tenant().to_owned()).collect();

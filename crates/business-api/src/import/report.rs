@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 /// Findings of one sort that people are shown; programs get all.
 const SHOWN_MAX: usize = 200;
 
-/// What is never taken over.
+/// What an import never takes over.
 const NOT_TRUE: &str = "TKE's own sums (status.clusters, calculated children, cached limits) are not taken over: the ledger \
      is made from what the objects say.";
 

@@ -14,10 +14,10 @@ const RECORDS_MAX: usize = 1_000_000;
 
 const STANDARD_INPUT: &str = "/dev/stdin";
 
-/// A record, or why it is none.
+/// A record, or why it cannot be read.
 pub type Read = Result<SourceRecord, Unreadable>;
 
-/// Reads everything. Nothing at all is an error: whoever names another prefix than TKE's finds out.
+/// Reads everything. It is an error to find nothing, so that a wrong prefix is noticed.
 pub async fn read(source: &ImportSource) -> Result<Vec<Read>> {
     let prefix = source.prefix.trim_end_matches('/');
     let records = match &source.dump {

@@ -10,9 +10,9 @@ use store::Attributes;
 #[serde(default, bound(deserialize = "S: Default + Deserialize<'de>"))]
 pub struct Selected<S> {
     metadata: SelectedMeta,
-    /// Of the spec.
+    /// From the spec.
     pub spec: S,
-    /// Of the status.
+    /// From the status.
     pub status: SelectedStatus,
 }
 

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use store::Visibility;
 use store::quota::Scope;
 
-/// Member clusters as those are told of them who may use them.
+/// Member clusters, as they are shown to the people who may use them.
 pub const ROW: KindRow =
     KindRow { plural: CLUSTER_OFFERS, stored: None, rights: &[Right::object(Role::View, LOOKS)], resource };
 
@@ -91,7 +91,7 @@ fn schema() -> Schema {
     )
 }
 
-/// Looks at what there is for whoever asks.
+/// Computes what is offered to a caller.
 #[derive(Debug)]
 struct ClusterOffers {
     clusters: Clusters,

@@ -29,11 +29,11 @@ const STORED: StoredRow = StoredRow {
 const RIGHTS: &[Right] = &[
     Right::object(Role::View, READ),
     Right::object(Role::Edit, RULE),
-    // What it may do in the cluster, the bindings there say.
+    // The bindings in the cluster say what its bearer may do there.
     Right::subresource(Role::View, CERTIFICATE, &["get"]),
     Right::subresource(Role::Admin, "finalize", CHANGE),
     Right::subresource(Role::Admin, "finalizers", HOLD_BACK),
-    // Who moves a namespace takes its budget from a project.
+    // Moving a namespace takes its budget from a project.
     Right::subresource(Role::Admin, TRANSFER, ACT),
 ];
 

@@ -59,7 +59,7 @@ struct SelectedPlatformSpec {
     administrators: Box<[Box<str>]>,
 }
 
-/// Whom a platform makes administrators of its tenant: users whose credential names that tenant.
+/// The users that a platform makes administrators of its tenant: their credential has to name that tenant.
 pub(crate) fn giving(_name: &str, body: &[u8]) -> Giving {
     let SelectedPlatformSpec { tenant_id, administrators } = Selected::read(body).spec;
     let mut giving = Giving { tenant: tenant_id, ..Giving::default() };
@@ -82,7 +82,7 @@ impl Kind for PlatformKind {
         &["spec.tenantID"]
     }
 
-    /// Who rules a tenant is known to all its callers.
+    /// All callers of a tenant may know who rules it.
     fn attributes(&self, body: &[u8]) -> Attributes {
         let mut selected = Selected::<SelectedPlatformSpec>::read(body);
         let tenant = std::mem::take(&mut selected.spec.tenant_id);

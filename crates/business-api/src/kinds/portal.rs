@@ -22,13 +22,8 @@ pub const ROW: KindRow = KindRow { plural: PORTAL, stored: None, rights: RIGHTS,
 const RIGHTS: &[Right] = &[Right::object(Role::View, LOOK)];
 
 const COLUMNS: &[Column] = &[
-    Column {
-        name: "Administrator",
-        ty: "boolean",
-        description: "Whether the caller rules a tenant, or all of them.",
-        priority: 0,
-    },
-    Column { name: "Projects", ty: "string", description: "Projects that the caller sees.", priority: 0 },
+    Column::typed("Administrator", "boolean", "Whether the caller rules a tenant, or all of them.", 0),
+    Column::string("Projects", "Projects that the caller sees.", 0),
 ];
 
 fn resource(_directories: &Directories) -> Resource {
@@ -73,7 +68,7 @@ fn schema() -> Schema {
     )
 }
 
-/// Looks at who asks.
+/// Shows a caller what he is.
 #[derive(Debug)]
 struct Portal;
 
@@ -104,8 +99,8 @@ impl Singleton for Portal {
     }
 }
 
-/// The projects that a portal shows: an operator would not look for his in a list of all. A member's are known by name:
-/// how many others there are makes no difference.
+/// The projects that a portal shows. An operator sees none, since he would not look for his in a list of all. A
+/// member's projects are looked up by name, so the number of other projects makes no difference.
 async fn seen(cx: &ReadContext<'_>) -> Result<Vec<Arc<Entry>>, Status> {
     let Visibility::Tenants(sights) = cx.visibility else { return Ok(Vec::new()) };
     let mut found = Vec::new();
@@ -122,7 +117,7 @@ fn rules_some_tenant(visibility: &Visibility) -> bool {
     matches!(visibility, Visibility::Tenants(sights) if sights.iter().any(|sight| sight.sight == Sight::Whole))
 }
 
-/// What is shown of a project.
+/// The part of a project that is shown.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Shown {

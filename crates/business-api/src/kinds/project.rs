@@ -27,7 +27,7 @@ const STORED: StoredRow = StoredRow {
 
 const RIGHTS: &[Right] = &[
     Right::object(Role::View, READ),
-    // Its budget, and whether it is there, is for whoever has this role in the project above.
+    // Its budget, its creation and its deletion need this role in the project above.
     Right::object(Role::Admin, &["create", "delete", "patch", "update"]),
     Right::subresource(Role::Admin, "finalize", CHANGE),
     Right::subresource(Role::Admin, "finalizers", HOLD_BACK),
@@ -87,7 +87,7 @@ struct GivingProjectSpec {
     access: Vec<AccessEntry>,
 }
 
-/// Whom a project gives a role here; a service account of a member cluster is nobody here.
+/// The people to whom a project gives roles here. A service account of a member cluster has none here.
 fn giving(_name: &str, body: &[u8]) -> Giving {
     let GivingProject { spec } = serde_json::from_slice(body).unwrap_or_else(|error| {
         tracing::error!(%error, "a stored project does not say who belongs to it");

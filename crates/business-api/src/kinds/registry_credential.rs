@@ -23,7 +23,7 @@ const STORED: StoredRow = StoredRow {
     gives: None,
 };
 
-/// A member does with his own what he likes, and sees those of others: the strategy looks whose they are.
+/// A member may do this with his own, and sees those of others: the strategy checks whose they are.
 const OWN: &[&str] = &["create", "delete", "get", "list", "watch"];
 /// To have a password issued.
 const ISSUE: &[&str] = &["create"];

@@ -77,7 +77,7 @@ struct GivingTenantSpec {
     administrators: Vec<Subject>,
 }
 
-/// Whom a tenant makes its administrators.
+/// The people whom a tenant makes its administrators.
 fn giving(name: &str, body: &[u8]) -> Giving {
     let GivingTenant { spec } = serde_json::from_slice(body).unwrap_or_else(|error| {
         tracing::error!(%error, "a stored tenant does not say who rules it");

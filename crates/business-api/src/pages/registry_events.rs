@@ -1,7 +1,7 @@
-//! What the registry tells of changes: `notifications.endpoints` of its configuration. A change that is not heard of is found
-//! when the controller measures by time, but for manifests without a tag: no list of the registry shows them. What is pushed has
-//! none, or may have lost it to the next push by then. So each manifest is stored before the registry is answered, and told
-//! again by it otherwise.
+//! The changes that the registry reports: `notifications.endpoints` of its configuration. The controller's regular
+//! measurement finds a change that was not reported, except manifests without a tag, which no list of the registry
+//! shows. A manifest that is pushed has no tag, or may have lost it to the next push by then. So each manifest is
+//! stored before the registry is answered; if that fails, the registry reports it again.
 
 use super::registry_token::refusal;
 use crate::freshness;
@@ -32,12 +32,12 @@ use tokio::sync::Mutex;
 use tokio::time::timeout;
 
 const PATH: &str = "/registry/events";
-/// The header of whoever pushes stands in an event, six bytes for one: of a request that the registry takes it has some
-/// 6.5 MB at most, unless it is told to add what a manifest refers to.
+/// An event contains a header of the push, with six bytes for one. For a request that the registry accepts that is at
+/// most some 6.5 MB, unless the registry is told to add what a manifest refers to.
 const BODY_BYTES_MAX: usize = 16 << 20;
 /// What distribution calls a blob.
 const BLOB: &str = "application/octet-stream";
-/// The registry sends one at once. Others wait no longer for who does not.
+/// The registry sends a body at once. Other requests wait no longer than this for a slow one.
 const READ_MAX: Duration = Duration::from_secs(10);
 /// The registry waits 5 s for an answer.
 const CATCH_UP_MAX: Duration = Duration::from_secs(3);
@@ -45,17 +45,17 @@ const CATCH_UP_MAX: Duration = Duration::from_secs(3);
 /// What the page is made of.
 #[derive(Debug)]
 pub struct EventsPage {
-    /// The registry's own.
+    /// The registry's own account.
     pub account: RegistryAccount,
     /// Whose the repositories are, by kind.
     pub prefixes: Vec<Prefixes>,
-    /// Who is told.
+    /// Objects that are to be measured are told here.
     pub heard: Heard,
-    /// Who stores what nothing else leads to.
+    /// Stores manifests that nothing else leads to.
     pub marker: Marker,
     /// Bodies that could not be read.
     pub unread: Counter,
-    /// Whose body is read: they may be large, and one is held at a time.
+    /// Held while a body is read: bodies may be large, and only one is in memory at a time.
     pub reading: Mutex<()>,
 }
 
@@ -136,7 +136,7 @@ impl EventsPage {
         }
         for (prefix, manifests) in &pushed {
             for owner in self.owners(*prefix) {
-                // Who pushes the same again and again keeps nobody waiting with a write for each.
+                // Repeated pushes of the same manifests do not each cause a write that others wait for.
                 if self.marker.keeps(&owner, manifests).await && self.heard.tell(&owner, manifests) {
                     continue;
                 }
@@ -151,8 +151,8 @@ impl EventsPage {
         Ok(())
     }
 
-    /// What the registry tells. `None` where nobody can read it: an error would have it told again for ever, and nothing else
-    /// before that.
+    /// What the registry reports. `None` if it cannot be read: after an error the registry would send it again for
+    /// ever, and nothing else.
     async fn read(&self, body: Body) -> Result<Option<Envelope>, Status> {
         let _turn = self.reading.lock().await;
         let why = match timeout(READ_MAX, whole(body)).await {
@@ -190,7 +190,8 @@ impl EventsPage {
     }
 }
 
-/// A body; `None` for one that is too long. That is read to its end, too: whoever cannot send it all hears no answer.
+/// A body; `None` for one that is too long. That is read to its end, too: a client that cannot send it all does not
+/// hear the answer.
 async fn whole(mut body: Body) -> Result<Option<Vec<u8>>, axum::Error> {
     let mut kept = Some(Vec::new());
     while let Some(frame) = body.frame().await {

@@ -46,15 +46,15 @@ const RETRY_AFTER_SECONDS: u32 = 1;
 pub struct TokenPage {
     /// The registry's name, the audience of its tokens.
     pub service: String,
-    /// By which name it knows us.
+    /// The name by which the registry knows us.
     pub issuer: String,
-    /// What tokens are signed with.
+    /// The keys that tokens are signed with.
     pub keys: TokenKeys,
     /// Whose the repositories are, by kind.
     pub prefixes: Vec<Prefixes>,
-    /// Who comes with a name and a password.
+    /// Checks names and passwords.
     pub credentials: Credentials,
-    /// Who is what in the projects.
+    /// The roles of people in the projects.
     pub roles: Roles,
     /// The objects.
     pub store: store::Store,
@@ -75,7 +75,7 @@ struct RegistryClaims<'a> {
     access: &'a [Granted],
 }
 
-/// As whom somebody asks.
+/// Who asks.
 enum Asker<'a> {
     /// He sees everything: the controller, which measures and deletes, and operators.
     Operator,
@@ -88,7 +88,7 @@ enum Asker<'a> {
 }
 
 impl Asker<'_> {
-    /// By the credential of a namespace.
+    /// Whether it asks with the credential of a namespace.
     fn is_pod(&self) -> bool {
         matches!(self, Self::Robot(RobotOf { below: true, .. }))
     }
@@ -105,7 +105,7 @@ struct SeenObject {
 }
 
 impl TokenPage {
-    /// The route. Who has no credentials is told so by the page itself, in the words of the protocol.
+    /// The route. The page itself answers a request without credentials, in the words of the protocol.
     pub fn route(self) -> Route {
         let page = Arc::new(self);
         Route {
@@ -183,8 +183,9 @@ impl TokenPage {
     /// What may be done with a repository. One that the asker does not see is answered like one that is not there.
     async fn allowed(&self, asker: &Asker<'_>, repository: &Repository) -> Result<Actions, Status> {
         let Some(prefix) = repository.prefix() else { return Ok(Actions::NONE) };
-        // While the database is away everybody pulls, for pods may have anybody's password. While a standby that is read stands
-        // still, pods pull by what namespaces have, and nobody else does: it may have been taken away from him.
+        // While the database is away, everybody may pull, since pods may have anybody's password. While the standby
+        // that is read stands still, only pods with the credential of a namespace may pull: the rights of others may
+        // have been taken away.
         let changes = repository.asked.push || repository.asked.delete;
         if changes || !asker.is_pod() && self.store.database_ok() {
             freshness::known(&self.store)?;
@@ -242,7 +243,7 @@ impl TokenPage {
         *project == place || *below && self.roles.projects.is_below(place, project)
     }
 
-    /// What somebody is in the project of an object that he sees.
+    /// The role of somebody in the project of an object, if he sees the object.
     fn role(&self, access: &Access, caller: &Caller, key: &Key) -> RegistryRole {
         match self.roles.in_project(caller, access.visibility(), &key.namespace) {
             Some(role) if role >= Role::Edit => RegistryRole::Editor,
@@ -292,7 +293,7 @@ async fn may_operate(cx: &RequestContext) -> Result<bool, Status> {
 }
 
 impl SeenObject {
-    /// Why nothing is pushed, for whoever sits before docker or helm.
+    /// Why nothing can be pushed, for the person who runs docker or helm.
     fn refusal(&self, prefix: Prefix<'_>, why: NoPush) -> String {
         let Self { words, project, spec, status, offer, .. } = self;
         let what = format!("{words} {:?} of project {project:?}", prefix.name);

@@ -1,18 +1,18 @@
-//! What has been worked out of who sees what, kept until something changes it. Requests and open watches share it.
+//! A cache of what callers see, kept until something changes it. Requests and open watches share it.
 //!
-//! It lies behind the lock of what it was worked out of: whoever fills it reads that, and whoever changes that forgets here
-//! what it concerns. So nobody finds in it what holds no more.
+//! It lies behind the lock of the index that it is computed from. It is filled while the index is read, and a change of
+//! the index removes what it concerns. So the cache never holds what is no longer true.
 
 use super::GivenByTenant;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// So many callers, and so many trees, are kept …
+/// Callers, and trees, that are kept …
 const KEPT_MAX: usize = 1024;
-/// … of so many names together, some 50 MB. Whatever would be more has all be worked out anew.
+/// … and names of all of them together, some 50 MB. Beyond that, everything is forgotten and worked out again.
 const NAMES_MAX: usize = 1_000_000;
 
-/// Who asks.
+/// The names of a caller who asks.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Asking {
     people: Vec<Box<str>>,
@@ -59,7 +59,7 @@ impl Sights {
         known.callers.insert(asking, Arc::clone(given));
     }
 
-    /// The names of a tree. Of several who work it out at once, all get the first one's.
+    /// The names of a tree. If several callers work it out at once, all get the first one's.
     pub(super) fn tree(
         &self,
         tree: Tree,
@@ -75,7 +75,8 @@ impl Sights {
         Arc::clone(known.trees.entry(tree).or_insert(names))
     }
 
-    /// Forgets callers one of whose names something concerns, and trees that have changed. To drop these takes a moment.
+    /// Forgets callers one of whose names a change concerns, and trees that have changed. It returns the trees, since
+    /// dropping them takes a moment.
     pub(super) fn forget(
         &self,
         is_concerned: impl Fn(&str) -> bool,
@@ -92,7 +93,7 @@ impl Sights {
 }
 
 impl Known {
-    /// For one more of each, of so many names.
+    /// Makes room for one more caller, and for one more tree of this many names.
     fn make_room(&mut self, names: usize) {
         let kept = self.trees.values().map(|names| names.len()).fold(names, usize::saturating_add);
         if self.trees.len() >= KEPT_MAX || kept > NAMES_MAX {

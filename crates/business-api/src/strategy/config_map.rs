@@ -13,20 +13,15 @@ use store::quota::{Account, Violation};
 
 /// Columns of `kubectl get`.
 pub const COLUMNS: &[Column] = &[
-    Column {
-        name: "Tenant",
-        ty: "string",
-        description: "The tenant that owns it; none owns the platform's.",
-        priority: 0,
-    },
-    Column { name: "Data", ty: "integer", description: "How many keys it has.", priority: 0 },
+    Column::string("Tenant", "The tenant that owns it; none owns the platform's.", 0),
+    Column::typed("Data", "integer", "How many keys it has.", 0),
 ];
 
-/// Config maps: a label says whose they are.
+/// Config maps: a label names their tenant.
 #[derive(Clone, Copy, Debug)]
 pub struct ConfigMapStrategy;
 
-/// Whoever is no operator writes what is of a tenant that he rules; where he rules one, nobody has to say which.
+/// A caller who is no operator writes config maps of a tenant that he rules; if he rules only one, he need not name it.
 fn set_label(cx: &WriteContext<'_>, object: &mut Object) -> Result<(), Status> {
     if cx.sees_everything() {
         return Ok(());
@@ -76,7 +71,7 @@ impl Strategy for ConfigMapStrategy {
     }
 
     fn account(&self, object: &Object) -> Result<Account, Status> {
-        account::of::<ChargedConfigMap>(object).map_err(|error| unreadable(&error))
+        account::of::<ChargedConfigMap>(object).map_err(unreadable)
     }
 
     fn refusal(&self, _cx: &WriteContext<'_>, object: &Object, violations: &[Violation]) -> Status {

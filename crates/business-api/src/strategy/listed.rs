@@ -10,26 +10,27 @@ use serde_json::Value;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// In all its projects, its Platforms and its Tenant together, each as often as he is listed.
+/// The most people that a tenant lists in its projects, its Platforms and its Tenant together, each counted as often as
+/// he is listed.
 const PEOPLE_MAX: usize = 200_000;
 
-/// Where people are listed, in whatever kind.
+/// The fields that list people, in all kinds.
 const LISTS: [&[&str]; 3] = [&["spec", "members"], &["spec", "access"], &["spec", "administrators"]];
 
-/// So long a write is expected to be heard of, if it is made.
+/// How long it may take until a write is heard of, if it is made.
 const COMING: Duration = Duration::from_secs(10);
-/// After so long it is worth to try again.
+/// After this time it is worth trying again.
 const RETRY_AFTER_SECONDS: u32 = 1;
 
 /// A write that lists more people than before.
 #[derive(Debug)]
 pub(super) struct Growth {
     more: usize,
-    /// How many more there may be, as far as is known.
+    /// How many more the tenant may list, as far as is known.
     room: usize,
 }
 
-/// Writes that have been let in and are not heard of: who counts what was a moment ago would let in all of them.
+/// Writes that have been admitted and are not heard of yet. A count of a moment ago would admit all of them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Coming(Arc<Mutex<Vec<Listing>>>);
 
@@ -41,7 +42,8 @@ struct Listing {
     since: Instant,
 }
 
-/// Refuses what gives a tenant more people than it may list, whoever writes it. What lists no more than before passes.
+/// Refuses a write that makes a tenant list more people than it may, whoever writes it. A write that lists no more
+/// people than before passes.
 pub(super) fn check(
     roles: &Roles,
     about: &GroupResource,
@@ -79,7 +81,8 @@ fn length(object: &Object, list: &[&str]) -> usize {
 }
 
 impl Coming {
-    /// Lets a project in that has room beside the others that are on their way. Who has none until they are heard of is asked to come back.
+    /// Admits a project that has room beside the others that are under way. If it has none until they are heard of, the
+    /// caller is asked to come back.
     pub(super) fn enter(
         &self,
         roles: &Roles,
@@ -97,7 +100,7 @@ impl Coming {
         if more > growth.room {
             return Err(Status::too_many_requests(RETRY_AFTER_SECONDS));
         }
-        // Of several writes of one project it is not known which is made last.
+        // Nobody knows which of several writes of one project is made last.
         let own = coming.iter().filter(|one| is_own(one)).map(|one| one.people);
         let people = own.fold(all(project), usize::max);
         coming.retain(|one| !is_own(one));

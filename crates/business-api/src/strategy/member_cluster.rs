@@ -20,7 +20,7 @@ use meta::validation::NameRule;
 use serde_json::{Value, json};
 use store::quota::{Account, Violation};
 
-/// Whose name it is. It is written once.
+/// The uid of the cluster that the name stands for. It is written once.
 const UID: &[&str] = &["status", "uid"];
 
 /// The subresource of what was derived from the cluster's nodes.
@@ -75,15 +75,15 @@ fn prepare_finalize(old: &Object, object: &Object) -> Result<(), Status> {
     Ok(())
 }
 
-/// A cluster has one name: what may be granted of it is granted once. The one controller that leads registers clusters one
-/// after the other; it follows no second name either.
+/// A cluster has one name, so that its capacity is granted once. The one controller that leads registers clusters one
+/// after the other, and refuses to follow a second name, too.
 async fn check_name(view: View<'_>, object: &Object) -> Result<(), Status> {
     let uid = object.text(UID);
     for other in view.unfiltered().latest().list(MEMBER_CLUSTER, None).await? {
         if *other.key.name == *object.name() {
             continue;
         }
-        let known: Value = serde_json::from_slice(&other.body).map_err(|error| unreadable(&error))?;
+        let known: Value = serde_json::from_slice(&other.body).map_err(unreadable)?;
         if known.pointer("/status/uid").is_some_and(|known| known == uid) {
             let why = format!("{:?} stands for the cluster with uid {uid} already", &*other.key.name);
             return Err(Status::conflict(&group_resource(), object.name(), &why));
@@ -159,7 +159,7 @@ impl Strategy for MemberClusterStrategy {
     }
 
     fn account(&self, object: &Object) -> Result<Account, Status> {
-        account::of::<ChargedMemberCluster>(object).map_err(|error| unreadable(&error))
+        account::of::<ChargedMemberCluster>(object).map_err(unreadable)
     }
 
     fn refusal(&self, _cx: &WriteContext<'_>, object: &Object, violations: &[Violation]) -> Status {

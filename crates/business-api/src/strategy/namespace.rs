@@ -8,8 +8,8 @@ pub mod pull_credential;
 pub mod transfer;
 
 use super::{
-    add_finalizer, amounts_value, begin_deletion, check_annotations, dash, drops_finalizer, project_key,
-    ready, set_tenant, shares, take_tenant, unreadable, waiting,
+    abandon_reason, add_finalizer, amounts_value, begin_deletion, check_annotations, dash, drops_finalizer,
+    project_key, ready, set_tenant, shares, take_tenant, unreadable, waiting,
 };
 use crate::clusters::{ClusterGrowth, Clusters};
 use crate::finalizers::{self, TenantFinalizers};
@@ -39,12 +39,13 @@ use store::quota::{Account, HoldChange, HoldState, Scope, Violation};
 const CHARGED: &[&str] = &["status", "cachedSpecHard"];
 /// The record of the namespace in the cluster.
 const RECORD: &[&str] = &["status", "clusterNamespace"];
-/// What the server says of the cluster, whatever a client sends.
+/// The facts about the cluster, which the server sets, whatever a client sends.
 pub const SERVER_FIELDS: &[FieldPath] =
     &[&["spec", "clusterType"], &["spec", "clusterVersion"], &["spec", "clusterDisplayName"]];
 /// Why the charge of an adopted namespace goes on counting.
 const RELEASED: &str = "the namespace was adopted and stays in its cluster; it counts until it is unused";
-/// Resources that may be charged: what is asked for, and as much again that the cluster has not confirmed to be less.
+/// The most resources that may be charged: those that are asked for, and as many again whose reduction the cluster has
+/// not confirmed.
 const CHARGED_MAX: usize = 2 * validation::RESOURCES_MAX;
 /// What a namespace's name is generated from when it can be derived from nothing.
 const NAME_PREFIX: &str = "ns";
@@ -93,14 +94,14 @@ struct Typed {
 
 impl Typed {
     fn of(object: &Object) -> Result<Self, Status> {
-        let spec = NamespaceSpec::of(object).map_err(|e| unreadable(&e))?;
-        let status = NamespaceStatus::of(object).map_err(|e| unreadable(&e))?;
+        let spec = NamespaceSpec::of(object).map_err(unreadable)?;
+        let status = NamespaceStatus::of(object).map_err(unreadable)?;
         Ok(Self { spec, status })
     }
 
-    /// What is charged, in the one cluster it can be charged in.
+    /// What is charged, in the only cluster where it can be charged.
     fn mark(&self) -> &ResourceList {
-        self.status.cached_spec_hard.as_ref().unwrap_or(&self.spec.hard)
+        self.status.charged(&self.spec)
     }
 
     /// Whether the namespace in the cluster was adopted and stays: the charge is held when the object goes.
@@ -111,7 +112,7 @@ impl Typed {
 }
 
 impl NamespaceStrategy {
-    /// `forbidden`: names in a member cluster that none may claim; a trailing `*` stands for any ending.
+    /// `forbidden`: names in a member cluster that no namespace may claim; a trailing `*` stands for any ending.
     pub fn new(
         clusters: Clusters,
         levels: Levels,
@@ -149,11 +150,11 @@ impl NamespaceStrategy {
         if old.is_deleting() {
             object.set(&["status", "phase"], json!("Terminating"));
         }
-        // It says whose the namespace in the cluster is: it is replaced by another record, never forgotten.
+        // The record says whose the namespace in the cluster is. It is replaced by another one, but never removed.
         if object.get(RECORD).is_none() {
             object.copy_from(old, RECORD);
         }
-        let said: Option<ResourceList> = object.decode(CHARGED).map_err(|e| unreadable(&e))?;
+        let said: Option<ResourceList> = object.decode(CHARGED).map_err(unreadable)?;
         let observed = object.get(&["status", "observedGeneration"]).and_then(Value::as_i64);
         let said =
             Confirmation { proposed: said.as_ref(), versioned: cx.versioned, observed_generation: observed };
@@ -203,10 +204,6 @@ impl NamespaceStrategy {
     }
 }
 
-fn abandon_reason(object: &Object) -> Option<&str> {
-    object.annotation(names::ABANDON_ANNOTATION).filter(|reason| !reason.is_empty())
-}
-
 impl Strategy for NamespaceStrategy {
     fn parent(&self, object: &Object) -> Option<Key> {
         project_key(object.namespace())
@@ -227,7 +224,7 @@ impl Strategy for NamespaceStrategy {
             object.set(field, json!(""));
         }
         self.describe(object);
-        let spec = NamespaceSpec::of(object).map_err(|e| unreadable(&e))?;
+        let spec = NamespaceSpec::of(object).map_err(unreadable)?;
         if object.name().is_empty() {
             if let Some(name) = names::derived_name(&spec.cluster_name, &spec.namespace) {
                 object.set(&["metadata", "name"], json!(name));
@@ -272,9 +269,9 @@ impl Strategy for NamespaceStrategy {
         }
         check_annotations(cx, Some(old), object, &group_resource())?;
         set_tenant(cx, Some(old), object);
-        // What is being deleted can be released; its spec is frozen and raises nothing.
+        // An object that is being deleted can be released; its spec is frozen and raises nothing.
         if !old.is_deleting() {
-            let hard = NamespaceSpec::of(object).map_err(|e| unreadable(&e))?.hard;
+            let hard = NamespaceSpec::of(object).map_err(unreadable)?.hard;
             let before = Typed::of(old)?;
             object.set(CHARGED, amounts_value(&charge::raise(before.mark(), &hard)));
             cx.warnings.extend(uncounted(&before.spec.hard, &hard));
@@ -341,7 +338,7 @@ impl Strategy for NamespaceStrategy {
     }
 
     fn account(&self, object: &Object) -> Result<Account, Status> {
-        account::of::<ChargedNamespace>(object).map_err(|e| unreadable(&e))
+        account::of::<ChargedNamespace>(object).map_err(unreadable)
     }
 
     fn hold(&self, cx: &WriteContext<'_>, old: &Object) -> Option<HoldChange> {
@@ -369,7 +366,6 @@ impl Strategy for NamespaceStrategy {
         let (Ok(spec), Ok(status)) = (NamespaceSpec::of(object), NamespaceStatus::of(object)) else {
             return vec![json!("-"); COLUMNS.len()];
         };
-        let charged = status.cached_spec_hard.as_ref().unwrap_or(&spec.hard);
         vec![
             dash(&spec.cluster_name),
             dash(&spec.namespace),
@@ -377,7 +373,8 @@ impl Strategy for NamespaceStrategy {
             dash(ready(&status.conditions)),
             json!(shares(&status.used, &spec.hard)),
             dash(
-                &charged
+                &status
+                    .charged(&spec)
                     .iter()
                     .map(|(key, amount)| format!("{key}: {amount}"))
                     .collect::<Vec<_>>()
@@ -398,7 +395,7 @@ impl Strategy for NamespaceStrategy {
     }
 }
 
-/// What is granted anew and limits nothing in the cluster.
+/// Grants that are new and limit nothing in the cluster.
 fn uncounted<'a>(before: &'a ResourceList, hard: &'a ResourceList) -> impl Iterator<Item = String> + 'a {
     let granted = hard.iter().filter(move |(resource, amount)| before.get(*resource) != Some(*amount));
     granted.filter(|(resource, _)| resources::is_never_counted(resource)).map(|(resource, _)| {
@@ -421,7 +418,7 @@ fn check_charged(before: &Typed, after: &Typed, name: &str) -> Result<(), Status
     Err(Status::forbidden(&group_resource(), name, &why))
 }
 
-/// What is lowered stays at or above what was last seen in use.
+/// An amount can be lowered only to what was last seen in use.
 fn check_use(before: &Typed, after: &Typed, name: &str) -> Result<(), Status> {
     let short: Vec<_> = after
         .spec

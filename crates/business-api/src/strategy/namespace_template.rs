@@ -46,7 +46,7 @@ pub fn newly_named_template(old: Option<&Object>, object: &Object) -> Option<Str
     is_new.then(|| name.to_owned())
 }
 
-/// What is named is there, and stays.
+/// The template that is named has to exist and to stay.
 pub async fn check_template(
     view: View<'_>,
     gvk: &GroupVersionKind,
@@ -70,10 +70,10 @@ fn is_default(object: &Object) -> bool {
     object.get(DEFAULT).and_then(Value::as_bool).unwrap_or_default()
 }
 
-/// One alone is the default. One that is being deleted makes room for the next.
+/// Only one template is the default. One that is being deleted makes room for the next.
 async fn check_default(view: View<'_>, object: &Object) -> Result<(), Status> {
     for entry in view.latest().list(numbers::NAMESPACE_TEMPLATE, None).await? {
-        let other = Object::from_stored(&entry.body, entry.revision.0).map_err(|error| unreadable(&error))?;
+        let other = Object::from_stored(&entry.body, entry.revision.0).map_err(unreadable)?;
         if is_default(&other) && !other.is_deleting() && other.name() != object.name() {
             let why = format!("{} is the default", other.name());
             let error = FieldError::invalid(&Path::new("spec").child("default"), &json!(true), &why);
@@ -83,7 +83,7 @@ async fn check_default(view: View<'_>, object: &Object) -> Result<(), Status> {
     Ok(())
 }
 
-/// What a change is about to do. As many namespaces as were counted last.
+/// What a change is about to do. The number of namespaces is the one counted last.
 fn warning(old: &Object, object: &Object) -> Option<String> {
     let (before, after) = (NamespaceTemplateSpec::of(old).ok()?, NamespaceTemplateSpec::of(object).ok()?);
     let NamespaceTemplateStatus { namespaces, clusters, .. } = NamespaceTemplateStatus::of(old).ok()?;
@@ -173,7 +173,7 @@ impl Strategy for NamespaceTemplateStrategy {
     }
 
     fn account(&self, object: &Object) -> Result<Account, Status> {
-        account::of::<FreeOfAll>(object).map_err(|error| unreadable(&error))
+        account::of::<FreeOfAll>(object).map_err(unreadable)
     }
 
     fn refusal(&self, _cx: &WriteContext<'_>, object: &Object, violations: &[Violation]) -> Status {

@@ -1,4 +1,4 @@
-use super::{check_role, dash, project_key, set_tenant, unreadable};
+use super::{TENANT, check_role, dash, project_key, set_tenant, unreadable};
 use crate::levels::Levels;
 use crate::numbers::NAMESPACE;
 use crate::roles::{Role, Roles};
@@ -22,7 +22,6 @@ use store::quota::{Account, Scope, Violation};
 
 /// What an emigration's name is generated from when it names no namespace.
 const NAME_PREFIX: &str = "nse-";
-const TENANT: &[&str] = &["spec", "tenantID"];
 
 /// Columns of `kubectl get`.
 pub const COLUMNS: &[Column] = &[
@@ -53,7 +52,7 @@ impl NsEmigrationStrategy {
         {
             return Err(Status::not_found(&project::group_resource(), &source.name));
         }
-        let spec = NsEmigrationSpec::of(object).map_err(|error| unreadable(&error))?;
+        let spec = NsEmigrationSpec::of(object).map_err(unreadable)?;
         let mut errors = FieldErrors::new();
         let leaving = leaving(view, object, &spec, &mut errors).await?;
         let destination = destination(view, object, &spec, &mut errors).await?;
@@ -72,12 +71,14 @@ impl NsEmigrationStrategy {
         Ok(())
     }
 
-    /// What the destination has against the namespace, with what it is charged.
+    /// Why the destination cannot take the namespace with what it is charged.
     fn fits(&self, leaving: &Object, to: &Object, spec: &NsEmigrationSpec) -> Result<FieldErrors, Status> {
-        let read = |error: serde_json::Error| unreadable(&error);
-        let (wanted, status) =
-            (NamespaceSpec::of(leaving).map_err(read)?, NamespaceStatus::of(leaving).map_err(read)?);
-        let (limits, state) = (ProjectSpec::of(to).map_err(read)?, ProjectStatus::of(to).map_err(read)?);
+        let (wanted, status) = (
+            NamespaceSpec::of(leaving).map_err(unreadable)?,
+            NamespaceStatus::of(leaving).map_err(unreadable)?,
+        );
+        let (limits, state) =
+            (ProjectSpec::of(to).map_err(unreadable)?, ProjectStatus::of(to).map_err(unreadable)?);
         let path = Path::new("spec").child("destination");
         let refuse = |why: &str| vec![FieldError::invalid(&path, &json!(spec.destination), why)];
         if to.is_deleting() {
@@ -97,7 +98,7 @@ impl NsEmigrationStrategy {
         let at = |key: &str| {
             Path::new(format!("namespace({})", leaving.name())).child("spec").child("hard").key(key)
         };
-        let charged = status.cached_spec_hard.as_ref().unwrap_or(&wanted.hard);
+        let charged = status.charged(&wanted);
         let mut errors = FieldErrors::new();
         for key in limits.hard.keys() {
             if !wanted.hard.contains_key(key) {
@@ -136,7 +137,7 @@ async fn leaving(
         refuse(&format!("failed to get this business namespace, {}", missing.message));
         return Ok(None);
     };
-    let status = NamespaceStatus::of(&found).map_err(|error| unreadable(&error))?;
+    let status = NamespaceStatus::of(&found).map_err(unreadable)?;
     if status.phase != NamespacePhase::Available {
         refuse(&format!("in phase {}, can NOT emigrate", status.phase.as_str()));
     }
@@ -201,7 +202,7 @@ impl Strategy for NsEmigrationStrategy {
         Ok(())
     }
 
-    /// What is asked for does not change any more.
+    /// What is asked for cannot change any more.
     fn prepare_update(
         &self,
         _cx: &mut WriteContext<'_>,
@@ -235,7 +236,7 @@ impl Strategy for NsEmigrationStrategy {
     }
 
     fn account(&self, object: &Object) -> Result<Account, Status> {
-        account::of::<FreeOfTenant>(object).map_err(|error| unreadable(&error))
+        account::of::<FreeOfTenant>(object).map_err(unreadable)
     }
 
     fn refusal(&self, _cx: &WriteContext<'_>, object: &Object, violations: &[Violation]) -> Status {

@@ -13,7 +13,7 @@ use serde_json::json;
 
 const LOCKED: &[&str] = &["status", "locked"];
 
-/// What operators do to objects by subresources of its name, each with a right of its own.
+/// An act of operators on objects, by a subresource of its name. Each has a right of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Act {
     /// A project takes nothing new, and does not grow; nothing is pushed to what is kept in the registry.
@@ -83,7 +83,7 @@ impl Handler {
     }
 
     fn asked(action: Action<'_>) -> Result<OperatorAct, Status> {
-        let asked = action.body.map(OperatorAct::of).transpose().map_err(|error| unreadable(&error))?;
+        let asked = action.body.map(OperatorAct::of).transpose().map_err(unreadable)?;
         Ok(asked.unwrap_or_default())
     }
 

@@ -17,8 +17,8 @@ const ADMINISTRATORS: &[&str] = &["spec", "administrators"];
 
 /// Columns of `kubectl get`.
 pub const COLUMNS: &[Column] = &[
-    Column { name: "Tenant", ty: "string", description: "The tenant.", priority: 0 },
-    Column { name: "Administrators", ty: "string", description: "Users who rule the tenant.", priority: 0 },
+    Column::string("Tenant", "The tenant.", 0),
+    Column::string("Administrators", "Users who rule the tenant.", 0),
 ];
 
 /// Platforms: made by operators, one a tenant; the tenant's administrators say who they are.
@@ -78,7 +78,7 @@ impl Strategy for PlatformStrategy {
     }
 
     fn account(&self, object: &Object) -> Result<Account, Status> {
-        account::of::<ChargedPlatform>(object).map_err(|error| unreadable(&error))
+        account::of::<ChargedPlatform>(object).map_err(unreadable)
     }
 
     /// All that can be refused to what costs nothing is its place.

@@ -75,11 +75,11 @@ impl ProjectStrategy {
         Self { clusters, levels, roles, finalizers, coming: Coming::default() }
     }
 
-    /// A tenant lists so many people.
+    /// Limits how many people the tenant lists.
     fn check_people(&self, old: Option<&Object>, object: &Object, dry_run: bool) -> Result<(), Status> {
         let tenant = object.text(TENANT);
         match listed::check(&self.roles, &group_resource(), tenant, old, object)? {
-            // What is refused in a moment keeps no room from others.
+            // A write that is about to be refused reserves no room.
             Some(growth) if !dry_run && validation::project(object.name(), &spec_of(object)?).is_empty() => {
                 self.coming.enter(&self.roles, tenant, object, &growth)
             }
@@ -138,7 +138,7 @@ impl ProjectStrategy {
         Err(refused("projects without a parent are for administrators of the tenant"))
     }
 
-    /// Whose a new root is, whoever rules several tenants has to say.
+    /// A caller who rules several tenants has to name the tenant of a new root project.
     fn choose_tenant(cx: &WriteContext<'_>, object: &mut Object, asked: &str) -> Result<(), Status> {
         if cx.sees_everything() || cx.tenant().is_some() {
             return Ok(());
@@ -162,7 +162,7 @@ impl ProjectStrategy {
 }
 
 fn spec_of(object: &Object) -> Result<ProjectSpec, Status> {
-    ProjectSpec::of(object).map_err(|e| unreadable(&e))
+    ProjectSpec::of(object).map_err(unreadable)
 }
 
 fn newly_named<'a>(old: Option<&'a ProjectSpec>, spec: &'a ProjectSpec) -> impl Iterator<Item = &'a String> {
@@ -185,7 +185,7 @@ fn is_higher(old: &ProjectSpec, new: &ProjectSpec) -> bool {
         })
 }
 
-/// The quota on clusters: the registry is none.
+/// The quota on clusters, without the registry.
 fn clusters(spec: &ProjectSpec) -> impl Iterator<Item = (&String, &HardQuantity)> {
     spec.clusters.iter().filter(|(name, _)| *name != REGISTRY_DOMAIN)
 }
@@ -336,7 +336,7 @@ impl Strategy for ProjectStrategy {
     }
 
     fn account(&self, object: &Object) -> Result<Account, Status> {
-        account::of::<ChargedProject>(object).map_err(|e| unreadable(&e))
+        account::of::<ChargedProject>(object).map_err(unreadable)
     }
 
     fn growth_warnings(&self, before: Option<&Account>, after: &Account) -> Vec<String> {

@@ -1,6 +1,6 @@
 use super::{
-    add_finalizer, begin_deletion, check_annotations, dash, drops_finalizer, project_key, ready, set_tenant,
-    shares, take_tenant, unreadable, waiting,
+    abandon_reason, add_finalizer, begin_deletion, check_annotations, dash, drops_finalizer, project_key,
+    ready, set_tenant, shares, take_tenant, unreadable, waiting,
 };
 use crate::finalizers::{self, TenantFinalizers};
 use crate::levels::Levels;
@@ -25,12 +25,12 @@ use store::Key;
 use store::quota::{Account, Scope, Violation};
 
 const NAME: &[&str] = &["spec", "name"];
-/// What the registry has told: whoever sends what he has read before does not undo what has been pushed since.
+/// The reports of the registry. A client that writes back an older state does not undo what was pushed since then.
 pub const SERVER_FIELDS: &[FieldPath] = &[
     &["metadata", "annotations", names::REGISTRY_CHANGED_ANNOTATION],
     &["metadata", "annotations", names::REGISTRY_PUSHED_ANNOTATION],
 ];
-/// What of the registry is the object's.
+/// The record of what belongs to the object in the registry.
 const RECORD: &[&str] = &["status", "registry"];
 
 /// Columns of `kubectl get`.
@@ -76,7 +76,7 @@ impl<K: RegistryKind> RegistryStrategy<K> {
         RefusedObject { name: object.name(), kind: Self::REFUSED, holds }
     }
 
-    /// What the registry has for the object is never forgotten while it lives.
+    /// The record of what the registry has for the object is never removed while the object lives.
     fn prepare_status(old: &Object, object: &mut Object) {
         if old.is_deleting() {
             object.set(&["status", "phase"], json!("Terminating"));
@@ -101,7 +101,7 @@ impl<K: RegistryKind> RegistryStrategy<K> {
         if old.get(RECORD).is_none() {
             return Ok(());
         }
-        match old.annotation(names::ABANDON_ANNOTATION).filter(|reason| !reason.is_empty()) {
+        match abandon_reason(old) {
             Some(reason) if cx.sees_everything() => {
                 let (user, project, name) = (&cx.caller.name, old.namespace(), old.name());
                 tracing::warn!(
@@ -121,10 +121,10 @@ impl<K: RegistryKind> RegistryStrategy<K> {
         }
     }
 
-    /// What is lowered stays at or above what was last seen to be kept.
+    /// An amount can be lowered only to what was last seen to be kept.
     fn check_use(old: &Object, new: &Object) -> Result<(), Status> {
         let (before, after) = (spec_of(old)?.storage(), spec_of(new)?.storage());
-        let used = RegistryStatus::of(old).map_err(|error| unreadable(&error))?.storage();
+        let used = RegistryStatus::of(old).map_err(unreadable)?.storage();
         let Some(hard) = after.filter(|hard| before.is_none_or(|before| *hard < before) && *hard < used)
         else {
             return Ok(());
@@ -142,7 +142,7 @@ impl<K: RegistryKind> RegistryStrategy<K> {
 }
 
 fn spec_of(object: &Object) -> Result<RegistrySpec, Status> {
-    RegistrySpec::of(object).map_err(|error| unreadable(&error))
+    RegistrySpec::of(object).map_err(unreadable)
 }
 
 impl<K: RegistryKind> Strategy for RegistryStrategy<K> {
@@ -245,7 +245,7 @@ impl<K: RegistryKind> Strategy for RegistryStrategy<K> {
     }
 
     fn account(&self, object: &Object) -> Result<Account, Status> {
-        account::of::<ChargedRegistryObject<K>>(object).map_err(|error| unreadable(&error))
+        account::of::<ChargedRegistryObject<K>>(object).map_err(unreadable)
     }
 
     fn growth_warnings(&self, before: Option<&Account>, after: &Account) -> Vec<String> {

@@ -1,5 +1,5 @@
-//! Credentials for the registry. Whoever has the role admin in a project makes them for robots; a person's is his own, or
-//! comes from who rules the tenant.
+//! Credentials for the registry. The role admin in a project is needed to make them for robots. A person makes his own,
+//! or an administrator of the tenant does.
 
 /// The subresource that issues passwords.
 pub mod token;
@@ -27,7 +27,7 @@ use store::quota::{Account, Violation};
 
 /// Credentials that a project may have.
 const CREDENTIALS_MAX: usize = 500;
-/// Of those that one user may have: whoever sees a project may make his own.
+/// The most of them that one user may have: everybody who sees a project may make his own.
 const OF_A_USER_MAX: usize = 20;
 const OWNERS: &[&str] = &["metadata", "ownerReferences"];
 
@@ -40,7 +40,7 @@ pub const COLUMNS: &[Column] = &[
     Column::string("Tenant", "The tenant that owns it.", 1),
 ];
 
-/// Credentials: nothing to the ledger; whose they are is looked at with every write.
+/// Credentials. They mean nothing to the ledger; each write checks whose they are.
 #[derive(Clone, Debug)]
 pub struct RegistryCredentialStrategy {
     roles: Roles,
@@ -67,8 +67,8 @@ impl RegistryCredentialStrategy {
     }
 }
 
-/// Why the caller gets no password of it. A person acts by one with all his rights, so that a role in a project is not enough
-/// for it; nor is a tenant's for somebody who is known beyond it.
+/// Why the caller gets no password for it. A person's password carries all his rights, so a role in a project is not
+/// enough to get it. Nor is a role in a tenant enough, if the person is known beyond the tenant.
 pub(crate) fn not_his(
     cx: &WriteContext<'_>,
     roles: &Roles,
@@ -96,9 +96,8 @@ fn is_admin(cx: &WriteContext<'_>, roles: &Roles, project: &str) -> bool {
     roles.in_project(cx.caller, cx.visibility, project).is_some_and(|role| role >= Role::Admin)
 }
 
-/// It costs nobody anything.
 fn spec_of(object: &Object) -> Result<RegistryCredentialSpec, Status> {
-    RegistryCredentialSpec::of(object).map_err(|error| unreadable(&error))
+    RegistryCredentialSpec::of(object).map_err(unreadable)
 }
 
 async fn check_number(view: View<'_>, object: &Object) -> Result<(), Status> {
@@ -110,7 +109,7 @@ async fn check_number(view: View<'_>, object: &Object) -> Result<(), Status> {
     let user = object.text(USER);
     let mut his = 0_usize;
     for entry in others.iter().filter(|_| !user.is_empty()) {
-        let other = Object::from_stored(&entry.body, entry.revision.0).map_err(|error| unreadable(&error))?;
+        let other = Object::from_stored(&entry.body, entry.revision.0).map_err(unreadable)?;
         let is_his = other.text(USER) == user && other.get(HOST_USER) == object.get(HOST_USER);
         his = his.saturating_add(usize::from(is_his));
     }
@@ -210,7 +209,7 @@ impl Strategy for RegistryCredentialStrategy {
     }
 
     fn account(&self, object: &Object) -> Result<Account, Status> {
-        account::of::<FreeOfTenant>(object).map_err(|error| unreadable(&error))
+        account::of::<FreeOfTenant>(object).map_err(unreadable)
     }
 
     fn refusal(&self, _cx: &WriteContext<'_>, object: &Object, violations: &[Violation]) -> Status {

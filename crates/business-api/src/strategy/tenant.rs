@@ -60,13 +60,13 @@ impl TenantStrategy {
     /// A cluster that is cordoned or going takes nothing more.
     fn check_growth(&self, old: Option<&Object>, object: &Object) -> Result<(), Status> {
         let before = old.map(|old| self.account(old)).transpose()?;
-        // What is the operators' own is said to them whomever the cluster is for.
+        // Only operators write this, and they are told in any case, whoever may use the cluster.
         let after = Account { tenant: String::new(), ..self.account(object)? };
         let (resource, name) = (&group_resource(), object.name());
         self.clusters.check_growth(ClusterGrowth { before: before.as_ref(), after: &after, resource, name })
     }
 
-    /// A ceiling promises a part of a cluster. Where others take what they like of it, nobody can.
+    /// A ceiling promises a part of a cluster. Nothing can be promised where others take as much as they like.
     async fn check_bounds(
         &self,
         view: View<'_>,
@@ -85,7 +85,7 @@ impl TenantStrategy {
             if others.is_empty() {
                 continue;
             }
-            // The levels are a moment behind: who has a ceiling by now is not told.
+            // The levels are a moment behind: a tenant that has a ceiling by now is left out.
             for tenant in view.unfiltered().latest().list(TENANT, None).await? {
                 if others.contains(&*tenant.key.name) && has_ceiling(&tenant.body, cluster) {
                     others.remove(&*tenant.key.name);
@@ -170,7 +170,7 @@ impl Strategy for TenantStrategy {
     }
 
     fn account(&self, object: &Object) -> Result<Account, Status> {
-        account::of::<ChargedTenant>(object).map_err(|error| unreadable(&error))
+        account::of::<ChargedTenant>(object).map_err(unreadable)
     }
 
     fn growth_warnings(&self, before: Option<&Account>, after: &Account) -> Vec<String> {

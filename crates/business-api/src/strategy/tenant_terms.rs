@@ -1,4 +1,4 @@
-//! What a tenant says of its projects: whom they may name, and what new ones begin with.
+//! What a tenant says of its projects: the people that they may name, and the defaults of new ones.
 
 use super::{TENANT, unreadable};
 use crate::numbers;
@@ -16,10 +16,11 @@ use store::Key;
 const ACCESS: &[&str] = &["spec", "access"];
 const CLUSTERS: &[&str] = &["spec", "clusters"];
 
-/// Gives a new root project what it does not say itself, and refuses who is named newly by a name that is not the tenant's.
+/// Gives a new root project the defaults for what it does not say itself, and refuses newly named people whose names
+/// are not the tenant's.
 pub(super) async fn admit(view: View<'_>, old: Option<&Object>, object: &mut Object) -> Result<(), Status> {
-    let mut spec = ProjectSpec::of(object).map_err(|error| unreadable(&error))?;
-    let before = old.map(ProjectSpec::of).transpose().map_err(|error| unreadable(&error))?;
+    let mut spec = ProjectSpec::of(object).map_err(unreadable)?;
+    let before = old.map(ProjectSpec::of).transpose().map_err(unreadable)?;
     let is_new_root = before.is_none() && spec.parent_project_name.is_empty();
     let lacks = is_new_root && (spec.clusters.is_empty() || spec.access.is_empty());
     if !lacks && newly_named(before.as_ref(), &spec).next().is_none() {
@@ -40,16 +41,16 @@ pub(super) async fn admit(view: View<'_>, old: Option<&Object>, object: &mut Obj
     if errors.is_empty() { Ok(()) } else { Err(Status::invalid(&gvk(), object.name(), &errors)) }
 }
 
-/// The spec of a tenant; none without its object.
+/// The spec of a tenant; `None` without its object.
 async fn terms(view: View<'_>, tenant: &str) -> Result<Option<TenantSpec>, Status> {
     if tenant.is_empty() {
         return Ok(None);
     }
     let found = view.unfiltered().latest().object(&Key::new(numbers::TENANT, "", tenant)).await?;
-    found.map(|tenant| TenantSpec::of(&tenant)).transpose().map_err(|error| unreadable(&error))
+    found.map(|tenant| TenantSpec::of(&tenant)).transpose().map_err(unreadable)
 }
 
-/// Who is named newly; how many may be named is looked at afterwards.
+/// The entries that are new; their number is checked afterwards.
 fn newly_named<'a>(
     before: Option<&'a ProjectSpec>,
     after: &'a ProjectSpec,

@@ -6,7 +6,7 @@ use apiserver::caller::Via;
 use apiserver::dialect::Basic;
 use std::path::Path;
 
-/// What an account of a part of the platform is for, in the extra information of a caller.
+/// The key of the purpose of a platform account, in the extra information of a caller.
 const ACCOUNT_KEY: &str = "business.tkestack.io/registry-account";
 
 /// A part of the platform that comes with a name and a password out of a file.

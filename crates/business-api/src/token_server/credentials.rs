@@ -20,11 +20,11 @@ use store::read::At;
 use store::{Access, Key, KindId, Store};
 use tokio::sync::Semaphore;
 
-/// What each password of ours begins with, so that none is taken for a token, and scanners know it.
+/// Each of our passwords begins with this, so that none is taken for a token, and scanners recognize it.
 pub const PASSWORD_PREFIX: &str = "regcred_";
-/// By which credential a robot came, in the extra information of a caller who is known by a password.
+/// The key of the credential that a robot came with, in the extra information of a caller who is known by a password.
 const ROBOT_KEY: &str = "business.tkestack.io/registry-robot";
-/// The tenant whose credential a person came by, likewise.
+/// The key of the tenant whose credential a person came with, in the same place.
 const TENANT_KEY: &str = "business.tkestack.io/registry-tenant";
 
 /// Names and passwords that are looked up in the newest state at a time: those that the cache does not know, and wrong ones.
@@ -73,10 +73,10 @@ struct KnownPassword {
     expires_at: String,
 }
 
-/// Whether it is told when a credential was last used.
+/// Whether the last use of a credential is recorded.
 enum LastUsed {
     Told(Option<String>),
-    /// It is used whenever a pod begins.
+    /// Not recorded: it is used whenever a pod starts.
     Untold,
 }
 
@@ -90,7 +90,7 @@ impl Credentials {
         Some(Self { store, access, kind, namespaces, projects, uses, controller, clock, second_looks })
     }
 
-    /// Whose name and password these are. Passwords that are not ours may be tokens.
+    /// Finds out whose name and password these are. Passwords that are not ours may be tokens.
     pub async fn judge(&self, basic: &Basic) -> Judgement {
         if let Some(caller) = self.controller.as_ref().and_then(|account| account.caller(basic)) {
             return Judgement::Known(Box::new(caller));
@@ -136,7 +136,7 @@ impl Credentials {
         Ok(Caller { name, tenant, extra, via: Via::Password, expires: ends, ..Caller::default() })
     }
 
-    /// Whether a caller is a robot, and nobody of his tenant.
+    /// Whether a caller is a robot, not a person of the tenant.
     pub fn is_robot(caller: &Caller) -> bool {
         caller.via == Via::Password && caller.extra.contains_key(ROBOT_KEY)
     }
@@ -183,7 +183,7 @@ impl Credentials {
 }
 
 impl FoundCredential {
-    /// What is kept in an object of its own.
+    /// Reads a credential with an object of its own.
     fn of_credential(object: &Object, key: Key) -> Option<Self> {
         let (spec, status) =
             (RegistryCredentialSpec::of(object).ok()?, RegistryCredentialStatus::of(object).ok()?);
@@ -201,7 +201,7 @@ impl FoundCredential {
         })
     }
 
-    /// What the pods of a namespace pull by.
+    /// Reads the credential with which the pods of a namespace pull.
     fn of_namespace(object: &Object, key: Key) -> Option<Self> {
         let (spec, status) = (NamespaceSpec::of(object).ok()?, NamespaceStatus::of(object).ok()?);
         let PullCredential { username: _, project_uid, names, passwords } = status.pull_credential?;
@@ -225,7 +225,8 @@ pub fn new_password() -> String {
     format!("{PASSWORD_PREFIX}{}", hex::encode(bits))
 }
 
-/// What is kept of a password. It has as many random bits as the hash, so that nothing slows a guess down better.
+/// The hash of a password, which alone is stored. A password has as many random bits as the hash, so a slower hash
+/// would not make guessing harder.
 pub fn hash(password: &str) -> String {
     hex::encode(Sha256::digest(password.as_bytes()))
 }

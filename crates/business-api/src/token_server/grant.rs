@@ -2,7 +2,7 @@ use super::scope::Actions;
 use business_types::RobotAccess;
 use business_types::registry::Offer;
 
-/// What a caller is to an object that he sees.
+/// The role of a caller for an object that he sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RegistryRole {
     /// Somebody who looks at the project.
@@ -13,14 +13,14 @@ pub enum RegistryRole {
     Robot(RobotAccess),
 }
 
-/// Why a push is refused with a text, whoever may push otherwise.
+/// Why a push is refused with a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoPush {
-    /// He may look at the project, and no more.
+    /// The caller may only look at the project.
     LooksOnly,
     /// The credential is for pulling.
     PullOnly,
-    /// What may be kept is used up.
+    /// The quota is used up.
     UsedUp,
     /// It can be read.
     ReadOnly,

@@ -8,14 +8,14 @@ use serde_json::json;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use store::model::{Before, Change, Growth, NewState, Write};
+use store::model::Write;
 use store::read::At;
 use store::{Access, Error, Key, Revision, Store};
 use tokio::sync::Notify;
 
 /// Objects that wait to be marked.
 const WAITING_MAX: usize = 1024;
-/// What the registry tells within this time is one mark an object.
+/// Reports of the registry within this time become one mark for each object.
 const TOGETHER: Duration = Duration::from_secs(1);
 
 /// Tells the controller what has changed in the registry, by a mark at the object: it measures what is kept below its prefix.
@@ -23,10 +23,10 @@ const TOGETHER: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug, Default)]
 pub struct Heard(Arc<Waiting>);
 
-/// What waits to be marked.
+/// Objects that wait to be marked.
 #[derive(Debug, Default)]
 struct Waiting {
-    /// By object what was pushed to it.
+    /// The manifests that were pushed to each object.
     objects: Mutex<HashMap<Key, BTreeSet<ManifestName>>>,
     is_some: Notify,
 }
@@ -80,7 +80,7 @@ impl Marker {
             for (object, pushed) in heard.take() {
                 let Err(error) = self.pushed(&object, &pushed).await else { continue };
                 tracing::debug!(name = &*object.name, %error, "a change of the registry is not told");
-                // Whatever else cannot be written is measured by time.
+                // Other changes that cannot be written are found by the regular measurement.
                 if !pushed.is_empty() {
                     heard.tell(&object, &pushed);
                 }
@@ -129,11 +129,7 @@ impl Marker {
         object.set(&["metadata", "annotations", REGISTRY_CHANGED_ANNOTATION], json!(mark));
         let row = self.kinds.accounts().find(|row| row.kind == key.kind).ok_or(Error::NotFound)?;
         let account = (row.read)(&entry.body).map_err(corrupt)?;
-        let before = Before { attributes: entry.attributes.clone(), account: account.clone() };
-        let state = NewState { body: object.to_stored(), account };
-        let change = Change::Update { expected: entry.revision, before, state };
-        let write = Write { key: key.clone(), uid: entry.uid, change, growth: Growth::Refused, hold: None };
-        self.store.write(access, write).await
+        self.store.write(access, Write::rewrite(&entry, object.to_stored(), account)).await
     }
 }
 
@@ -207,8 +203,8 @@ impl<'a> Pushed<'a> {
     }
 }
 
-/// What was pushed and no measurement has followed, and these manifests. Of too many it says that there were more: until they are
-/// measured nothing is pushed.
+/// The list of manifests that were pushed and that no measurement has followed, with these added. If there are too many, it says
+/// that there were more: until they are measured, nothing can be pushed.
 fn unmeasured(object: &Object, pushed: &BTreeSet<ManifestName>) -> Result<String, serde_json::Error> {
     let status = RegistryStatus::of(object)?;
     let changed = object.annotation(REGISTRY_CHANGED_ANNOTATION);

@@ -31,7 +31,7 @@ impl Actions {
         }
     }
 
-    /// By their names.
+    /// Their names.
     pub fn names(self) -> Vec<&'static str> {
         let named = [(self.pull, "pull"), (self.push, "push"), (self.delete, "delete")];
         named.into_iter().filter(|(has, _)| *has).map(|(_, name)| name).collect()
@@ -57,7 +57,7 @@ pub struct Repository {
 }
 
 impl Repository {
-    /// Whether it is meant to be pushed to. Who deletes may ask for everything, and wants what of it he can have.
+    /// Whether it is meant to be pushed to. A client that deletes may ask for all actions and takes those it is granted.
     pub fn is_for_push(&self) -> bool {
         self.asked.push && !self.asked.delete
     }
@@ -78,7 +78,7 @@ pub struct Prefix<'a> {
 }
 
 impl<'a> Prefix<'a> {
-    /// That of a repository, if it has one.
+    /// The prefix of a repository, if it has one.
     pub fn of(repository: &'a str) -> Option<Self> {
         let mut parts = repository.splitn(3, '/');
         let (tenant, name, rest) = (parts.next()?, parts.next()?, parts.next()?);

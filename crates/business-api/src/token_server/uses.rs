@@ -1,14 +1,13 @@
 use business_types::account::{self, FreeOfTenant};
 use meta::object::Object;
-use meta::time;
+use meta::time::{self, DAY_SECONDS};
 use serde_json::json;
-use store::model::{Before, Change, Growth, NewState, Write};
+use store::model::Write;
 use store::read::At;
 use store::{Access, Error, Key, Revision, Store};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 const LAST_USED: &[&str] = &["status", "lastUsed"];
-const SECONDS_PER_DAY: i64 = 86_400;
 /// Uses that wait to be written. Of those that find no room the next one is told.
 const WAITING_MAX: usize = 256;
 
@@ -40,14 +39,14 @@ impl Uses {
 }
 
 fn day(now: i64) -> String {
-    time::rfc3339(now.div_euclid(SECONDS_PER_DAY).saturating_mul(SECONDS_PER_DAY))
+    time::rfc3339(now.div_euclid(DAY_SECONDS).saturating_mul(DAY_SECONDS))
 }
 
 /// Writes the uses, for ever.
 pub async fn write_all(store: Store, mut uses: Receiver<Use>) {
     let access = Access::internal("uses of credentials");
     while let Some(one) = uses.recv().await {
-        // What others were faster with is told again by the next use.
+        // If another write was faster, the next use tells it again.
         if let Err(error) = write(&store, &access, &one).await {
             tracing::debug!(%error, "the use of a credential is not written");
         }
@@ -63,13 +62,8 @@ async fn write(store: &Store, access: &Access, one: &Use) -> Result<Option<Revis
         return Ok(None);
     }
     object.set(LAST_USED, json!(one.day));
-    object.remove(&["metadata", "resourceVersion"]);
     let account = account::of::<FreeOfTenant>(&object).map_err(|error| Error::Corrupt(error.to_string()))?;
-    let before = Before { attributes: entry.attributes.clone(), account: account.clone() };
-    let state = NewState { body: object.to_stored(), account };
-    let change = Change::Update { expected: entry.revision, before, state };
-    let write = Write { key: one.key.clone(), uid: entry.uid, change, growth: Growth::Refused, hold: None };
-    store.write(access, write).await.map(Some)
+    store.write(access, Write::rewrite(&entry, object.to_stored(), account)).await.map(Some)
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
 use crate::api::Api;
-use crate::dry_run::DryRunFlag;
+use crate::dry_run::{DryRunFlag, suffix};
 use crate::failure::{Failure, Outcome};
 use crate::objects::{self, Namespace, Project};
 use crate::output::{self, View};
@@ -11,7 +11,7 @@ use business_types::{AccessEntry, Condition, Subject, SubjectKind, names};
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use serde_json::{Value, json};
 
-/// So often a list is read anew that somebody else has changed meanwhile.
+/// How often a list is read anew that somebody else has changed meanwhile.
 const TRIES: usize = 5;
 
 const EXAMPLES: &str = "\
@@ -206,8 +206,7 @@ async fn change(
     dry_run: bool,
     mut with: impl FnMut(&mut Lists) -> Result<(), Failure>,
 ) -> Result<String, Failure> {
-    let path = paths::named(names::PROJECTS, name);
-    let target = if dry_run { paths::rehearsed(&path) } else { path };
+    let target = paths::rehearsed_if(paths::named(names::PROJECTS, name), dry_run);
     let mut tries = 1;
     loop {
         let live = objects::project(api, name).await?;
@@ -220,7 +219,7 @@ async fn change(
         }
         let metadata = json!({ "resourceVersion": live.metadata.resource_version });
         match api.merge_patch(&target, &json!({"metadata": metadata, "spec": spec})).await {
-            Ok(_) => return Ok(if dry_run { format!("{name} (dry run)") } else { name.to_owned() }),
+            Ok(_) => return Ok(format!("{name}{}", suffix(dry_run))),
             Err(failure) if failure.is_conflict() && tries < TRIES => tries += 1,
             Err(failure) => return Err(failure),
         }
@@ -244,7 +243,7 @@ async fn list(api: &Api, screen: Screen, name: &str, view: View) -> Result<(), F
     Ok(())
 }
 
-/// A line for each of them; `here` is the project that is looked at.
+/// A line for each holder; `here` is the project that is looked at.
 pub(crate) fn table<'a>(holders: impl IntoIterator<Item = &'a Holder>, here: &str) -> Table {
     let mut table = Table::new(&[left("WHO"), left("ROLE"), left("FROM")]);
     for holder in holders {
@@ -260,7 +259,7 @@ pub(crate) fn table<'a>(holders: impl IntoIterator<Item = &'a Holder>, here: &st
     table
 }
 
-/// Whoever has a role by these projects, which lie one above the other.
+/// Everybody who has a role by these projects, which lie one above the other.
 pub(crate) fn by(line: &[Project]) -> Vec<Holder> {
     line.iter().flat_map(holders).collect()
 }
@@ -274,8 +273,8 @@ fn holders(project: &Project) -> Vec<Holder> {
     project.spec.access.iter().cloned().map(|entry| of(entry, false)).chain(members).collect()
 }
 
-/// What somebody may do all the same, whose entry in a project was changed: `given` is the role that he has by it now, if any. Of
-/// several roles the greatest counts.
+/// What somebody may still do after his entry in a project was changed: `given` is the role that he has by it now, if
+/// any. Of several roles the greatest counts.
 fn still(line: &[Project], project: &str, entry: &AccessEntry, given: Option<AccessRole>) -> Vec<String> {
     let who = shown(entry);
     let holders = by(line);
@@ -311,7 +310,7 @@ fn still(line: &[Project], project: &str, entry: &AccessEntry, given: Option<Acc
     told
 }
 
-/// Bindings that are not ours outlive a role: whoever takes one away wants to know of them.
+/// Bindings that are not ours outlive a role: they are shown to the caller who takes a role away.
 async fn left_inside(api: &Api, project: &str) -> Result<(), Failure> {
     let namespaces: Vec<Namespace> = objects::seen(api, names::NAMESPACES).await?;
     let below = below(&objects::seen::<Project>(api, names::PROJECTS).await?, project);

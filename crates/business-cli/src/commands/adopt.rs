@@ -54,8 +54,7 @@ impl Adopt {
         let list = json!({
             "apiVersion": names::API_VERSION, "kind": "NamespaceList", "metadata": {}, "items": items,
         });
-        let path = paths::all(names::NAMESPACES);
-        let path = if dry_run { paths::rehearsed(&path) } else { path };
+        let path = paths::rehearsed_if(paths::all(names::NAMESPACES), dry_run);
         host.post(&path, &list).await?;
         let (count, are) = if items.len() == 1 {
             ("1 namespace".to_owned(), "is")
@@ -98,7 +97,7 @@ fn absent(item: &Value, there: &BTreeSet<&str>) -> Option<String> {
     (!there.contains(name)).then(|| format!("namespace {name} is not there: it would be made"))
 }
 
-/// An operator's word that it may be taken over.
+/// Records an operator's consent that it may be taken over.
 fn consent(item: &mut Value) {
     let metadata = item.get_mut("metadata").and_then(Value::as_object_mut);
     let Some(metadata) = metadata else { return };

@@ -5,7 +5,9 @@ use crate::failure::{Failure, Outcome};
 use crate::objects::{self, MemberCluster, Namespace, Project, Tenant};
 use crate::output::{self, View};
 use crate::screen::{Cell, Screen, Table, Tone, left, note, print};
-use business_types::condition::{self, BOUNDED, FALSE, QUOTA_CONSISTENT, REPLACED};
+use business_types::condition::{
+    self, BOUNDED, CAPACITY_DERIVED, FALSE, QUOTA_CONSISTENT, REPLACED, WITHIN_CEILINGS,
+};
 use business_types::{Condition, HeldAmount, names};
 use clap::Args;
 use jiff::Timestamp;
@@ -38,14 +40,14 @@ pub(crate) struct Audit {
 struct Finding {
     /// As the API calls it.
     kind: &'static str,
-    /// Of a namespace.
+    /// The project of a namespace.
     #[serde(skip_serializing_if = "String::is_empty")]
     project: String,
     name: String,
     why: String,
 }
 
-/// What counts against a project without an object.
+/// An amount that counts against a project without an object.
 #[derive(Debug, Serialize)]
 struct HeldOf {
     project: String,
@@ -90,7 +92,7 @@ impl Audit {
                 names::TENANT_KIND,
                 tenant.name(),
                 &tenant.status.conditions,
-                &[QUOTA_CONSISTENT, "WithinCeilings"],
+                &[QUOTA_CONSISTENT, WITHIN_CEILINGS],
             );
         }
         for namespace in &namespaces {
@@ -159,7 +161,7 @@ impl Report {
             names::MEMBER_CLUSTER_KIND,
             name,
             &cluster.status.conditions,
-            &[BOUNDED, "CapacityDerived"],
+            &[BOUNDED, CAPACITY_DERIVED],
         );
         let Some(comparison) = &cluster.status.comparison else { return };
         if !comparison.missing.is_empty() {
@@ -183,7 +185,7 @@ impl Report {
         }
     }
 
-    /// A cluster that nobody has compared since `oldest`, in Unix seconds, while it was there.
+    /// Reports a cluster that has been there since `oldest`, in Unix seconds, and was not compared since then.
     fn take_age(&mut self, cluster: &MemberCluster, oldest: i64) {
         let name = cluster.name();
         let told = cluster.status.comparison.as_ref().map(|comparison| comparison.time.as_str());

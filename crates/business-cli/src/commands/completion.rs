@@ -1,4 +1,4 @@
-/// What may stand next.
+/// The words that may come next.
 mod words;
 
 use crate::api::Api;
@@ -22,7 +22,7 @@ Examples:
 
 The last one is for `kubectl business`: kubectl's own completion asks the program of that name on PATH.";
 
-/// Whoever types does not wait longer for names.
+/// Nobody waits longer than this for names while typing.
 const DEADLINE: Duration = Duration::from_secs(2);
 /// More names than anybody reads.
 const NAMES_MAX: usize = 500;
@@ -83,7 +83,7 @@ impl Complete {
         Ok(Outcome::Done)
     }
 
-    /// Those that the caller sees and that begin as the word does. Who cannot be asked has none.
+    /// The names that the caller sees and that begin as the word does. A server that cannot be asked has none.
     async fn names(&self, named: Named, behind: &str) -> Vec<(String, String)> {
         let typed = self.words.last().and_then(|word| word.strip_prefix(behind)).unwrap_or_default();
         let Some(connection) = self.connection() else { return Vec::new() };
@@ -110,7 +110,7 @@ impl Complete {
     }
 }
 
-/// The words that say whom one talks to, with their values.
+/// The flags of the connection, with their values.
 fn of_connection(words: &[String]) -> Vec<&str> {
     let flags = ConnectionFlags::augment_args(Command::new("line"));
     let is_known = |word: &str| {
@@ -151,7 +151,7 @@ async fn list(api: &Api, named: Named) -> Result<Vec<String>, Failure> {
         Named::Namespaces => listed(api, &paths::namespaces_of(&api.project)).await,
         Named::Tenants => listed(api, &paths::all(names::TENANTS)).await,
         Named::Clusters => match listed(api, &paths::all(names::MEMBER_CLUSTERS)).await {
-            // Whoever rules no cluster has those that are offered to him.
+            // A caller who rules no cluster sees those that are offered to him.
             Err(failure) if failure.is_forbidden() => listed(api, &paths::all(names::CLUSTER_OFFERS)).await,
             other => other,
         },

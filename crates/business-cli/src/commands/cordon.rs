@@ -1,5 +1,5 @@
 use crate::api::Api;
-use crate::dry_run::DryRunFlag;
+use crate::dry_run::{DryRunFlag, suffix};
 use crate::failure::{Failure, Outcome};
 use crate::paths;
 use crate::screen::print;
@@ -27,7 +27,7 @@ impl Cordon {
         let dry_run = self.dry_run.asks_server()?;
         set(api, &self.cluster, cordon, dry_run).await?;
         let act = if cordon { "cordoned" } else { "uncordoned" };
-        let would = if dry_run { " (dry run)" } else { "" };
+        let would = suffix(dry_run);
         print(format_args!("membercluster/{} {act}{would}\n", self.cluster))?;
         Ok(Outcome::Done)
     }
@@ -35,7 +35,6 @@ impl Cordon {
 
 /// Closes a cluster, or opens it.
 pub(crate) async fn set(api: &Api, cluster: &str, cordon: bool, dry_run: bool) -> Result<(), Failure> {
-    let path = paths::named(names::MEMBER_CLUSTERS, cluster);
-    let path = if dry_run { paths::rehearsed(&path) } else { path };
+    let path = paths::rehearsed_if(paths::named(names::MEMBER_CLUSTERS, cluster), dry_run);
     api.merge_patch(&path, &json!({"spec": {"cordoned": cordon}})).await.map(drop)
 }

@@ -67,7 +67,7 @@ impl Create {
         let (wanted, how) = match &self.what {
             CreatedKind::Project { flags, how } => (flags.new_one()?, how),
             CreatedKind::Namespace { flags, how } => {
-                // What is only printed, no server refuses.
+                // No server refuses what is only printed.
                 let is_printed = how.dry_run.who() == DryRun::Client;
                 let project = if is_printed { api.named_project()? } else { &api.project };
                 (flags.new_one(project)?, how)

@@ -6,7 +6,7 @@ use crate::objects::{self, ClusterOffer, MemberCluster, Namespace, Project, Tena
 use crate::output::{self, View};
 use crate::paths;
 use crate::screen::{Cell, Screen, Table, Tone, harmless_line, left, picture, print, right};
-use business_types::condition::{FALSE, TRUE};
+use business_types::condition::{FALSE, OTHER_ACCESS, REPLACED, TERMINATING, TRUE};
 use business_types::{Condition, HardQuantity, HeldAmount, UsedQuantity, names};
 use clap::builder::{EnumValueParser, PossibleValue, TypedValueParser};
 use clap::{Arg, Args, Command, ValueEnum};
@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fmt::Write as _;
 
-/// What the controller has told of it.
+/// The events that the controller has recorded.
 mod events;
 
 use events::{Events, Regarded};
@@ -33,7 +33,7 @@ const BAR: usize = 20;
 /// Roles of a description.
 const ACCESS_MAX: usize = 20;
 /// Conditions that are good when they are False.
-const BETTER_FALSE: [&str; 3] = ["Terminating", "Replaced", "OtherAccess"];
+const BETTER_FALSE: [&str; 3] = [TERMINATING, REPLACED, OTHER_ACCESS];
 
 /// Show what one object has, who may use it, what is wrong with it, and what was told of it lately
 #[derive(Debug, Args)]
@@ -95,7 +95,7 @@ impl TypedValueParser for DescribedParser {
     }
 }
 
-/// What is told of any object.
+/// The description of an object of any kind.
 #[derive(Default)]
 struct Description {
     uid: String,
@@ -128,7 +128,7 @@ impl Describe {
     pub(crate) async fn run(&self, api: &Api, screen: Screen) -> Result<Outcome, Failure> {
         let name = self.name()?;
         let path = self.path(api, name);
-        // Whoever may use a cluster, and rules none, sees what is offered of it.
+        // A caller who may use a cluster, and rules none, sees its offer.
         let is_offered = |failure: &Failure| {
             self.what.kind == DescribedKind::Cluster && (failure.is_forbidden() || failure.is_not_found())
         };
@@ -296,7 +296,7 @@ impl Description {
     }
 }
 
-/// What counts without an object, a line each.
+/// Amounts that count without an object, a line each.
 pub(crate) fn held_lines(held: &[HeldAmount]) -> Table {
     let mut table = Table::new(&[
         left("STATE"),
@@ -352,6 +352,7 @@ async fn of_namespace(api: &Api, namespace: Namespace) -> Result<Description, Fa
         other => other?,
     };
     let Namespace { metadata, spec, status } = namespace;
+    let charged = status.charged(&spec).clone();
     let mut about = Description { uid: metadata.uid, ..Description::default() };
     about.fact("Namespace", metadata.name);
     about.fact("Project", metadata.namespace);
@@ -361,7 +362,6 @@ async fn of_namespace(api: &Api, namespace: Namespace) -> Result<Description, Fa
     about.fact("Phase", status.phase.as_str());
     about.fact("Message", status.message);
     about.fact("Template", status.template.map(|template| template.name).unwrap_or_default());
-    let charged = status.cached_spec_hard.unwrap_or_else(|| spec.hard.clone());
     about.shares_of(&spec.cluster_name, &spec.hard, &charged, Some(&status.used));
     about.access = access::by(&line);
     about.conditions = status.conditions;

@@ -39,7 +39,7 @@ pub(crate) struct Discover {
     output: View,
 }
 
-/// A namespace that nobody holds.
+/// A namespace that no object holds.
 #[derive(Debug)]
 struct Found {
     namespace: String,

@@ -16,9 +16,9 @@ use serde_json::{Map, Value, json};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What is applied in the member cluster.
+/// The objects that are applied in the member cluster.
 mod manifests;
-/// What is looked at before anything is written.
+/// Checks before anything is written.
 mod preflight;
 /// The controller's credentials.
 pub(crate) mod credentials;
@@ -26,7 +26,7 @@ pub(crate) mod credentials;
 pub(crate) mod tunnel;
 /// The credentials as they are kept.
 pub(crate) mod kubeconfig;
-/// What was said before, and is not said now.
+/// The terms of an earlier call that this one does not name.
 pub(crate) mod terms;
 
 use credentials::{Account, Ended};

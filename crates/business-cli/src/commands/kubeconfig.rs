@@ -13,7 +13,7 @@ Examples:
   kubectl business kubeconfig east-web -n shop --days 7 --file web.kubeconfig
   kubectl business kubeconfig east-web -n shop --merge && kubectl get pods";
 
-/// What to do about a cluster that issues none.
+/// What to do if a cluster issues no certificates.
 const NO_CERTIFICATE: &str = "an operator makes it ready for people: people.enabled of the chart, once, and for the cluster \
                               `kubectl business join` with --people and --endpoint";
 /// What to do about a number of days that the server does not take.

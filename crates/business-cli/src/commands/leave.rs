@@ -26,7 +26,7 @@ Examples:
 
 Each step can be repeated. Nothing is forgotten while anything is charged there.";
 
-/// What to do where namespaces are not gone yet: their budget is given back by whoever sees them gone.
+/// What to do if namespaces are not gone yet: their budget is given back only when they are seen gone.
 const NOT_DRAINED: &str = "they are still being deleted: call the same again, and it goes on from there; give it longer with \
                            --timeout";
 /// What forgetting does not reach: the credentials that would are gone.
@@ -133,7 +133,7 @@ impl Leave {
                 self.cluster
             ));
         }
-        // Whoever drains has done what was asked, whatever others have there.
+        // A call that drains has done what was asked, whatever other projects have there.
         let was_asked = self.forget || self.drain.is_empty();
         Ok(if was_asked && !plan.is_empty_but_for_ceilings() { Outcome::No } else { Outcome::Done })
     }
@@ -236,7 +236,7 @@ impl KeptSecret {
         }
     }
 
-    /// What is said where it is not there.
+    /// The answer if the Secret is not there.
     fn missing(&self, cluster: &str, namespace: &str) -> Result<String, Failure> {
         let Self { name, is_named } = self;
         if *is_named {
@@ -298,11 +298,11 @@ impl Plan {
     }
 }
 
-/// What has to go first stands first: what is in namespaces, then budgets from below, then ceilings.
+/// What has to go first comes first: namespaces, then budgets from below, then ceilings.
 fn ties(cluster: &str, tenants: &[Tenant], projects: &[Project], namespaces: &[Namespace]) -> Vec<Tie> {
     let mut ties = Vec::new();
     for namespace in namespaces.iter().filter(|namespace| namespace.spec.cluster_name == cluster) {
-        let amount = namespace.status.cached_spec_hard.clone().unwrap_or_else(|| namespace.spec.hard.clone());
+        let amount = namespace.status.charged(&namespace.spec).clone();
         let (owner, name) = (Owner::project(&namespace.metadata.namespace), namespace.metadata.name.clone());
         ties.push(Tie { what: TieKind::Namespace, owner, name, amount });
     }

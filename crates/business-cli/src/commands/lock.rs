@@ -1,5 +1,5 @@
 use crate::api::Api;
-use crate::dry_run::DryRunFlag;
+use crate::dry_run::{DryRunFlag, suffix};
 use crate::failure::{Failure, Outcome};
 use crate::paths;
 use crate::screen::print;
@@ -82,10 +82,9 @@ impl Lock {
     pub(crate) async fn run(&self, api: &Api, lock: bool) -> Result<Outcome, Failure> {
         let act = if lock { "lock" } else { "unlock" };
         let dry_run = self.dry_run.asks_server()?;
-        let path = format!("{}/{act}", self.target.path(&api.project));
-        let path = if dry_run { paths::rehearsed(&path) } else { path };
+        let path = paths::rehearsed_if(format!("{}/{act}", self.target.path(&api.project)), dry_run);
         api.post(&path, &json!({ "reason": self.reason })).await?;
-        let would = if dry_run { " (dry run)" } else { "" };
+        let would = suffix(dry_run);
         print(format_args!("{} {act}ed{would}\n", self.target))?;
         Ok(Outcome::Done)
     }

@@ -20,11 +20,11 @@ pub(crate) mod session;
 use callback::Callback;
 use session::{LoginContext, SessionFile};
 
-/// The context of a login that nobody has named.
+/// The name of a login's context where none is given.
 pub(crate) const CONTEXT: &str = "business";
-/// What users and clusters of logins are called, before the name of their context.
+/// The names of users and clusters of logins are this, and the name of their context.
 const OWN: &str = "business-login/";
-/// How long a provider may take for one answer where nobody says.
+/// How long a provider may take for one answer, by default.
 const ANSWER: Duration = Duration::from_secs(20);
 const NOT_AS: &str = "--as and --as-group are of no use here: whoever logs in at the provider is who he is there; give them to \
                       the commands that follow";
@@ -147,7 +147,7 @@ impl Login {
         let known = self.known(there, context);
         let client = self.client(known.as_ref().map(|known| &known.token.client))?;
         let again = known.as_ref().map(|known| known.name.as_str());
-        // For the cluster of another context it is a context of its own.
+        // A login to the cluster of another context gets a context of its own.
         let same = again.filter(|again| context.is_none_or(|context| context == *again));
         let name = self.name.as_deref().or(same).unwrap_or(CONTEXT);
         let file = listed.file_of(name)?;
@@ -158,7 +158,7 @@ impl Login {
         let namespace = files::context(there, name).and_then(|context| context.namespace.as_deref());
         let namespace = connection.namespace.as_deref().or(namespace);
         let added = entries(name, &kept, &client, &cluster, namespace)?;
-        // Nobody is sent through a browser for what cannot be written.
+        // A file that cannot be written is noticed before the browser opens.
         files::can_be_changed(file)?;
         let session = self.session(&client, connection.request_timeout).await?;
         session_file.replace(&session).await?;
@@ -172,8 +172,8 @@ impl Login {
         Ok(Outcome::Done)
     }
 
-    /// Whether the context that is written is that of a login before. Nobody else's is written anew, nor that of a login to the
-    /// cluster of another context.
+    /// Whether the context that is written is that of an earlier login. A context of somebody else is not overwritten,
+    /// nor that of a login to the cluster of another context.
     fn former(
         &self,
         there: &Kubeconfig,
@@ -210,7 +210,7 @@ impl Login {
         named.into_iter().flatten().find_map(|name| LoginContext::of(there, name))
     }
 
-    /// Who asks whom, as this call says, or as it was said at the login before.
+    /// The client of the provider, as this call says, or as the login before said.
     fn client(&self, known: Option<&OidcClient>) -> Result<OidcClient, Failure> {
         let unsaid = || {
             Failure::Usage(
@@ -221,7 +221,7 @@ impl Login {
         };
         let issuer = self.issuer.as_ref().or(known.map(|known| &known.issuer)).ok_or_else(unsaid)?;
         let client_id = self.client_id.as_ref().or(known.map(|known| &known.client_id)).ok_or_else(unsaid)?;
-        // Of another provider, other authorities vouch.
+        // Another provider has other authorities.
         let same = known.filter(|known| known.issuer == *issuer);
         let scope = same.filter(|_| self.scope.is_empty()).map_or(&self.scope, |same| &same.scope);
         Ok(OidcClient {
@@ -271,7 +271,7 @@ impl Login {
     }
 }
 
-/// What is added to a kubeconfig. A namespace that the context has stays.
+/// The entries that are added to a kubeconfig. A namespace that the context has stays.
 fn entries(
     name: &str,
     session: &str,
@@ -283,7 +283,7 @@ fn entries(
         "apiVersion": "client.authentication.k8s.io/v1", "command": plugin()?, "args": client.args(session)?,
         "interactiveMode": "Never", "installHint": INSTALL_HINT,
     });
-    // Nobody else's user or cluster of the context's name is replaced.
+    // A user or cluster of the context's name that is somebody else's is not replaced.
     let own = format!("{OWN}{name}");
     let mut context = json!({"cluster": own, "user": own});
     if let (Some(namespace), Some(map)) = (namespace, context.as_object_mut()) {
@@ -298,8 +298,8 @@ fn entries(
     Kubeconfig::from_yaml(&added.to_string()).map_err(|error| Failure::Stopped(error.to_string()))
 }
 
-/// What kubectl is to call: the bare name where PATH leads to this very file, for a manager of plugins keeps each version of it
-/// in a place of its own, and removes the old one.
+/// The command for kubectl to call: the bare name if PATH leads to this very file, since a plugin manager keeps each
+/// version in a place of its own, and removes the old one.
 fn plugin() -> Result<String, Failure> {
     let own = std::env::current_exe().map_err(|error| Failure::Stopped(error.to_string()))?;
     let listed = std::env::var_os("PATH").unwrap_or_default();
@@ -310,7 +310,7 @@ fn plugin() -> Result<String, Failure> {
     Ok(if is_it { PLUGIN.to_owned() } else { own.display().to_string() })
 }
 
-/// Has the desktop open a page. Where there is none, the address was printed.
+/// Opens a page on the desktop. The address was printed for machines without one.
 fn open(url: &str) {
     let opener = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
     let quiet = Stdio::null;

@@ -9,9 +9,6 @@ use serde::Deserialize;
 use serde_json::Value;
 use std::path::PathBuf;
 
-/// Where the controller's account is in a member cluster.
-pub(crate) const CONTROLLER_NAMESPACE: &str = "tke-business";
-
 /// The two clusters of a command that looks into a member cluster: there, `--kubeconfig` is the member's.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct BothClusters {

@@ -182,7 +182,7 @@ impl Rotate {
         .await
     }
 
-    /// What is not used does not stay: a controller that starts would find nothing else.
+    /// Puts the old credentials back if the new ones are not used: a controller that starts would find only those.
     async fn taken_back(
         &self,
         host: &Api,
@@ -251,7 +251,7 @@ fn renewable(secret: &Value, account: Account) -> Result<Option<String>, Failure
     Ok(found)
 }
 
-/// Nobody has written in between.
+/// The patch fails if somebody has written in between.
 fn patch(read: &Value, annotations: &Map<String, Value>, data: &Map<String, Value>) -> Value {
     let revision = text(read, "/metadata/resourceVersion");
     json!({"metadata": {"resourceVersion": revision, "annotations": annotations}, "data": data})

@@ -86,7 +86,7 @@ struct HeldAt<'a> {
     resource: &'a str,
 }
 
-/// Everybody who has something, by place.
+/// All holdings, by place.
 #[derive(Debug, Default)]
 struct Holdings(BTreeMap<Place, Vec<Holding>>);
 
@@ -190,8 +190,7 @@ impl Holdings {
     fn of_namespaces(namespaces: &[Namespace]) -> Self {
         let mut holdings = Self::default();
         for namespace in namespaces {
-            let charged = namespace.status.cached_spec_hard.as_ref().unwrap_or(&namespace.spec.hard);
-            for (resource, held) in charged {
+            for (resource, held) in namespace.status.charged(&namespace.spec) {
                 let used = amount::of(&namespace.status.used, resource);
                 let place =
                     Place { cluster: namespace.spec.cluster_name.clone(), resource: resource.clone() };
@@ -203,7 +202,7 @@ impl Holdings {
         holdings
     }
 
-    /// What a project has beside what its child projects have, and what its own namespaces use.
+    /// What a project has without what its child projects have, and what its own namespaces use.
     fn of_projects(projects: &[Project], namespaces: &[Namespace]) -> Self {
         let mut given: BTreeMap<HeldAt<'_>, Quantity> = BTreeMap::new();
         let mut used: BTreeMap<HeldAt<'_>, Quantity> = BTreeMap::new();

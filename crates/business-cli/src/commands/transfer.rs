@@ -1,6 +1,6 @@
 use crate::api::Api;
 use crate::connection::duration;
-use crate::dry_run::DryRunFlag;
+use crate::dry_run::{DryRunFlag, suffix};
 use crate::failure::{Failure, Outcome};
 use crate::objects;
 use crate::paths;
@@ -52,7 +52,7 @@ impl Move {
             uid: live.metadata.uid,
         };
         let path = format!("{}/{}", paths::namespace(&api.project, name), names::TRANSFER);
-        let path = if dry_run { paths::rehearsed(&path) } else { path };
+        let path = paths::rehearsed_if(path, dry_run);
         api.post(&path, &json!(asked)).await?;
         if self.wait {
             let what = format!("namespace {name} is of project {} in its cluster, too", self.to);
@@ -66,7 +66,7 @@ impl Move {
             })
             .await?;
         }
-        let would = if dry_run { " (dry run)" } else { "" };
+        let would = suffix(dry_run);
         print(format_args!(
             "namespace/{name} moved from project {} to project {}{would}\n",
             api.project, self.to

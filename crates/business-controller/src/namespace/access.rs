@@ -109,7 +109,7 @@ pub fn step(
 /// in the pass, and keeps nobody waiting meanwhile.
 pub fn limits(object: &NamespaceView, quota: &ClusterQuota) -> bool {
     let hard = &object.spec.hard;
-    let charged = object.status.cached_spec_hard.as_ref().unwrap_or(hard);
+    let charged = object.status.charged(&object.spec);
     !quota.scoped
         && hard.iter().all(|(resource, asked)| {
             let most = charged.get(resource).unwrap_or(asked);

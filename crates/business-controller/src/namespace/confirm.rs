@@ -75,7 +75,7 @@ pub fn may_take(quota: &ClusterQuota) -> ResourceList {
 /// What the cluster may let in, or has let in, beyond what the object is charged.
 pub fn excess(object: &NamespaceView, quota: &ClusterQuota, sealed: Option<&ResourceList>) -> ResourceList {
     let none = ResourceList::new();
-    let charged = object.status.cached_spec_hard.as_ref().unwrap_or(&object.spec.hard);
+    let charged = object.status.charged(&object.spec);
     let exposed = most([&may_take(quota), sealed.unwrap_or(&none)]);
     let beyond = exposed.into_iter().filter_map(|(resource, amount)| {
         // A difference out of range counts as everything.

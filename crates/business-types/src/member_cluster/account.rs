@@ -4,7 +4,8 @@ use meta::quantity::ResourceList;
 use quota::{Account, Grants, Limits, Undercut};
 use serde::Deserialize;
 
-/// What of a member cluster its account is made of: it grants the fleet what it has, in the domain of its name.
+/// The part of a member cluster that its account is computed from. It grants the fleet what it has, in the domain of
+/// its name.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct ChargedMemberCluster {
@@ -22,8 +23,8 @@ struct ChargedStatus {
 impl Charged for ChargedMemberCluster {
     fn account(self) -> Account {
         let spec = self.spec.unwrap_or_default();
-        // What tenants have of it may have been granted before anybody said how much there is. What follows from nodes
-        // goes with them, whatever was granted.
+        // Tenants may have been granted some of it before anybody said how much there is. What is derived falls with
+        // the nodes, whatever was granted.
         let undercut = if spec.derived.is_empty() { Undercut::WhereUnlimited } else { Undercut::Taken };
         let limits = Limits { undercut, ..Limits::new(spec.grantable(&self.status.capacity), true) };
         let domains = [(self.metadata.name.clone(), limits)].into();

@@ -9,7 +9,7 @@ const WHOLE: i128 = 1_000_000_000;
 /// Units of 10⁻⁹ in the smallest part of a core that is granted.
 const MILLI: i128 = 1_000_000;
 
-/// What may be granted of a member cluster as far as it follows from what its nodes have.
+/// What may be granted of a member cluster, where that is derived from what its nodes have.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct DerivedCapacity {
@@ -43,7 +43,7 @@ impl DerivedCapacity {
         self.resources.is_empty()
     }
 
-    /// What may be granted where nodes have this left, by resource of a quota.
+    /// What may be granted if nodes have this much available, by resource of a quota.
     pub fn of(&self, available: &ResourceList) -> ResourceList {
         let left = |resource: &String| available.get(resource).copied().unwrap_or(Quantity::ZERO);
         let amount = |key: &str, derived: &DerivedAmount| derived.of(key, left(&derived.resource));
@@ -52,8 +52,8 @@ impl DerivedCapacity {
 }
 
 impl DerivedAmount {
-    /// What may be granted, rounded down: to whole units, or to thousandths of what is written with a decimal suffix and
-    /// may be divided.
+    /// What may be granted, rounded down: to thousandths where the amount has a decimal suffix and the resource can be
+    /// divided, else to whole units.
     fn of(&self, key: &str, available: Quantity) -> Quantity {
         let (left, factor) = (available.nanos().max(0), self.factor.nanos().max(0));
         // Exact, without what could overflow: both are split into whole units and the rest.
@@ -68,8 +68,8 @@ impl DerivedAmount {
 }
 
 impl MemberClusterSpec {
-    /// What may be granted of the cluster in all: what is explicit, and what was derived. Of what is to be derived and was
-    /// not yet, nothing: it is limited, and by how much is not known.
+    /// What may be granted of the cluster in all: what is explicit, and what was derived. A resource that is to be derived
+    /// and has not been yet counts as 0: it is limited, but the limit is not known.
     pub fn grantable(&self, capacity: &ResourceList) -> ResourceList {
         let mut hard = self.hard.clone();
         for (key, derived) in &self.derived.resources {

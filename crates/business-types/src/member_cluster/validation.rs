@@ -118,7 +118,8 @@ fn endpoint(endpoint: &ClusterEndpoint, path: &Path) -> FieldErrors {
     errors
 }
 
-/// What is wrong with a written status. Whose name it is does not change: another cluster behind it is no answer.
+/// What is wrong with a written status. The name goes on standing for the same cluster: another cluster behind it is
+/// refused.
 pub fn member_cluster_status(old: &MemberClusterStatus, status: &MemberClusterStatus) -> FieldErrors {
     let mut errors = conditions(&status.conditions);
     if !old.uid.is_empty() && status.uid != old.uid {

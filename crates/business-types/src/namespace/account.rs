@@ -5,8 +5,8 @@ use quota::{Account, Claim, Scope};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// What of a namespace its account is made of: it costs its project the high-water mark of what it was ever granted, until
-/// the cluster has confirmed less.
+/// The part of a namespace that its account is computed from. It costs its project the high-water mark of its grants,
+/// until the cluster has confirmed less.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct ChargedNamespace {

@@ -1,21 +1,19 @@
 use crate::names::{GROUP, NAMESPACES, PULL_CREDENTIAL_REQUEST_KIND, VERSION};
-use meta::field::{FieldError, FieldErrors, Path};
+use crate::validation;
+use meta::field::{FieldErrors, Path};
 use meta::gvk::GroupVersionKind;
-use meta::name;
 use meta::object::Object;
 use meta::schema::{ListType, Schema};
-use meta::time;
+use meta::time::{self, DAY_SECONDS};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 
-/// Names that a credential may be bounded to.
-pub const NAMES_MAX: usize = 100;
 /// Days that a password is good for where nothing is said.
 pub const VALID_DAYS_DEFAULT: i64 = 30;
 /// Days that a password is good for at the most.
 pub const VALID_DAYS_MAX: i64 = 365;
 
-/// By which the pods of a namespace pull from the registry, and do nothing else there. Each namespace has one of its own.
+/// The credential with which the pods of a namespace pull from the registry, and do nothing else there. Each namespace has
+/// one of its own.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PullCredential {
@@ -43,7 +41,7 @@ pub struct PullPassword {
     pub expires_at: String,
 }
 
-/// Asks for a new password. What is asked for holds for the one that is kept, too.
+/// Asks for a new password. What the request says holds for the password that is kept, too.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PullCredentialRequest {
@@ -80,11 +78,11 @@ impl PullPassword {
     /// How many whole days it was good for when it was issued, one at the least.
     pub fn valid_days(&self) -> Option<i64> {
         let life = self.life()?;
-        Some(life.end.saturating_sub(life.start).checked_div(SECONDS_PER_DAY)?.max(1))
+        Some(life.end.saturating_sub(life.start).checked_div(DAY_SECONDS)?.max(1))
     }
 
-    /// When the next one is to be issued, in seconds since 1970: from half of its life on, and before two thirds of it. `spread`
-    /// says where between; each namespace has another one, so that they do not all come at once.
+    /// When the next one is to be issued, in seconds since 1970: from half of its life on, and before two thirds of it.
+    /// `spread` picks the moment between these; it differs by namespace, so that not all come at once.
     pub fn is_due_at(&self, spread: u64) -> i64 {
         let Some(life) = self.life() else { return 0 };
         let seconds = life.end.saturating_sub(life.start).max(0);
@@ -94,14 +92,12 @@ impl PullPassword {
     }
 }
 
-const SECONDS_PER_DAY: i64 = 86_400;
-
 /// The name that goes with the passwords of a namespace. No name of a registry credential has a slash.
 pub fn username(project: &str, name: &str) -> String {
     format!("{project}/{NAMESPACES}/{name}")
 }
 
-/// The namespace that a name to log in with belongs to, if it is one's.
+/// The namespace that a login name belongs to, if it belongs to one.
 pub fn namespace_of(username: &str) -> Option<NamespaceLogin<'_>> {
     let mut parts = username.splitn(3, '/');
     let (project, plural, name) = (parts.next()?, parts.next()?, parts.next()?);
@@ -204,42 +200,23 @@ impl PullCredentialRequest {
 
     /// What is wrong with it.
     pub fn validate(&self) -> FieldErrors {
-        let mut errors = check_names(&self.names, &Path::new("names"));
-        errors.extend(check_valid_days(self.valid_days, &Path::new("validDays")));
+        let mut errors = validation::registry_names(&self.names, &Path::new("names"));
+        errors.extend(validation::valid_days(self.valid_days, VALID_DAYS_MAX, &Path::new("validDays")));
         errors
     }
-}
-
-/// What is wrong with names of image namespaces and chart groups.
-pub(crate) fn check_names(names: &[String], path: &Path) -> FieldErrors {
-    let mut errors = FieldErrors::new();
-    if names.len() > NAMES_MAX {
-        errors.push(FieldError::too_many(path, names.len(), NAMES_MAX));
-    }
-    for (index, named) in names.iter().enumerate() {
-        let wrong = name::dns1123_subdomain(named);
-        errors.extend(wrong.iter().map(|text| FieldError::invalid(&path.index(index), &json!(named), text)));
-    }
-    errors
-}
-
-/// What is wrong with the life of a password.
-pub(crate) fn check_valid_days(days: Option<i64>, path: &Path) -> FieldErrors {
-    let wrong = days.filter(|days| !(1..=VALID_DAYS_MAX).contains(days));
-    let why = format!("a password is good for 1 to {VALID_DAYS_MAX} days");
-    wrong.map(|days| FieldError::invalid(path, &json!(days), &why)).into_iter().collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use serde_json::json;
 
     fn password(days: i64) -> PullPassword {
         PullPassword {
             hash: String::new(),
             issued_at: time::rfc3339(1_000_000),
-            expires_at: time::rfc3339(1_000_000 + days * SECONDS_PER_DAY),
+            expires_at: time::rfc3339(1_000_000 + days * DAY_SECONDS),
         }
     }
 
@@ -261,7 +238,8 @@ mod tests {
         };
         assert_eq!(fields(json!({"kind": "PullCredentialRequest", "names": ["a"], "validDays": 1})), [""; 0]);
         assert_eq!(fields(json!({"names": ["a/b"], "validDays": 0})), ["names[0]", "validDays"]);
-        let many: Vec<String> = (0..=NAMES_MAX).map(|number| format!("a{number}")).collect();
+        let many: Vec<String> =
+            (0..=validation::REGISTRY_NAMES_MAX).map(|number| format!("a{number}")).collect();
         assert_eq!(fields(json!({ "names": many })), ["names"]);
     }
 
@@ -275,7 +253,7 @@ mod tests {
     proptest! {
         #[test]
         fn the_next_comes_between_half_and_two_thirds_of_a_life(days in 1_i64..=365, spread: u64) {
-            let (password, life) = (password(days), days * SECONDS_PER_DAY);
+            let (password, life) = (password(days), days * DAY_SECONDS);
             let due = password.is_due_at(spread) - 1_000_000;
             prop_assert!((life / 2..=life * 2 / 3).contains(&due), "{due} of {life}");
         }

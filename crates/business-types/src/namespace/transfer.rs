@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// Bytes that a reason may have.
 pub const REASON_BYTES_MAX: usize = 1024;
 
-/// Where a namespace shall go.
+/// The project that a namespace is to go to.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NamespaceTransfer {
@@ -51,7 +51,7 @@ impl NamespaceTransfer {
         Self::deserialize(body.as_map())
     }
 
-    /// What is wrong with it for a namespace that lies in a project.
+    /// What is wrong with it, for a namespace that lies in the project `from`.
     pub fn validate(&self, from: &str) -> FieldErrors {
         let mut errors = FieldErrors::new();
         let project = Path::new("project");

@@ -121,9 +121,8 @@ fn check_order(item: &LimitRangeItem, at: &Path) -> FieldErrors {
             }
         }
     }
-    let one: Option<Quantity> = "1".parse().ok();
     for (resource, ratio) in &item.max_limit_request_ratio {
-        if one.is_some_and(|one| *ratio < one) {
+        if *ratio < Quantity::from_units(1) {
             let at = at.child("maxLimitRequestRatio").key(resource);
             errors.push(FieldError::invalid(&at, &json!(ratio), "ratio is less than 1"));
         }

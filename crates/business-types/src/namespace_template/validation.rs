@@ -5,7 +5,7 @@ use super::{
 use crate::names::OFFERED_ROLE_PREFIX;
 use crate::namespace::pull_credential;
 use crate::subject::check_subjects;
-use crate::validation::{DISPLAY_NAME_BYTES_MAX, conditions};
+use crate::validation::{self, DISPLAY_NAME_BYTES_MAX, conditions};
 use meta::field::{FieldError, FieldErrors, Path};
 use meta::name;
 use serde_json::json;
@@ -22,14 +22,15 @@ const ROLE_BINDINGS_MAX: usize = 32;
 const SUBJECTS_MAX: usize = 128;
 /// Bytes of the name of a policy or binding: with our prefix it is a name in the cluster.
 const NAME_BYTES_MAX: usize = 40;
-/// Service accounts whose pods pull by a pull secret.
+/// Service accounts whose pods pull with a pull secret.
 const SERVICE_ACCOUNTS_MAX: usize = 32;
 const BATCH_MAX: i64 = 1_000;
 
-/// What decides how strictly pods are looked at.
+/// Keys that set how strictly pods are checked begin with this.
 const POD_SECURITY: &str = "pod-security.kubernetes.io/";
 const POD_SECURITY_LEVELS: [&str; 3] = ["privileged", "baseline", "restricted"];
-/// Prefixes of keys by which we, Kubernetes or a tool know what is theirs. No key of a template begins with them.
+/// Prefixes of keys by which we, Kubernetes or a tool know their own objects. No key of a template begins with one of
+/// them.
 const OWNERS: [&str; 10] = [
     "business.tkestack.io/",
     "tkestack.io/",
@@ -43,7 +44,7 @@ const OWNERS: [&str; 10] = [
     "helm.toolkit.fluxcd.io/",
 ];
 
-/// Whether a label or annotation of this key says whose something is.
+/// Whether a label or annotation with this key says whose an object is.
 pub fn is_reserved(key: &str) -> bool {
     let key = key.to_lowercase();
     OWNERS.iter().any(|owner| key.starts_with(owner))
@@ -88,7 +89,7 @@ fn labels(spec: &NamespaceTemplateSpec, path: &Path) -> FieldErrors {
     let at = path.child("labelsFromProject");
     errors.extend(keys(&spec.labels_from_project, &at, name::qualified_name));
     errors.extend(from_project(&spec.labels_from_project, &spec.labels, &at));
-    // Whoever writes the project would choose for himself.
+    // Whoever writes the project could choose the value himself.
     let chosen = spec.labels_from_project.keys().filter(|key| key.starts_with(POD_SECURITY));
     let why = "the level of pod security is not the project's to choose";
     errors.extend(chosen.map(|key| FieldError::forbidden(&at.key(key), why)));
@@ -199,8 +200,9 @@ fn check_pull_secret(pull_secret: &PullSecretTemplate, path: &Path) -> FieldErro
             errors.push(FieldError::duplicate(&at.index(index), &json!(account)));
         }
     }
-    errors.extend(pull_credential::check_names(names, &path.child("names")));
-    errors.extend(pull_credential::check_valid_days(*valid_days, &path.child("validDays")));
+    errors.extend(validation::registry_names(names, &path.child("names")));
+    let days_max = pull_credential::VALID_DAYS_MAX;
+    errors.extend(validation::valid_days(*valid_days, days_max, &path.child("validDays")));
     errors
 }
 

@@ -7,8 +7,8 @@ use serde::Deserialize;
 /// The domain of the places that platforms claim. No cluster's name has a slash.
 const DOMAIN: &str = "tenant/platform";
 
-/// What of a platform its account is made of: it costs nothing, and has its tenant for itself, but for the one platform
-/// that may be there beside it.
+/// The part of a platform that its account is computed from. It costs nothing. It claims its tenant, so that a tenant
+/// has one platform; only the one of the name [`PLATFORM_DEFAULT`] claims none, and may be there beside it.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct ChargedPlatform {

@@ -13,14 +13,15 @@ pub struct AccessEntry {
     /// Who.
     #[serde(flatten)]
     pub subject: Subject,
-    /// The member cluster of a service account that is not the host cluster's. It is bound there alone, and is nobody here.
+    /// The member cluster of a service account, if it is not the host cluster's. Such an account is bound only there,
+    /// and has no role here.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub cluster: String,
     /// What.
     pub role: AccessRole,
 }
 
-/// What is wrong with a list of those.
+/// What is wrong with a list of entries.
 pub(crate) fn check_access(entries: &[AccessEntry], path: &Path) -> FieldErrors {
     let mut errors = FieldErrors::new();
     if entries.len() > USERS_MAX {

@@ -5,7 +5,8 @@ use meta::quantity::ResourceList;
 use quota::{Account, Amounts, Grants, Limits, Scope};
 use serde::Deserialize;
 
-/// What of a project its account is made of: it costs its parent, or its tenant, what it may give away itself.
+/// The part of a project that its account is computed from. It costs its parent, or its tenant, what it may give away
+/// itself.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct ChargedProject {
@@ -25,7 +26,8 @@ impl Charged for ChargedProject {
         let spec = self.spec.unwrap_or_default();
         let mut costs: Amounts =
             spec.clusters.into_iter().map(|(cluster, quota)| (cluster, quota.hard)).collect();
-        // Whoever does not name the registry is not limited there; what his parent limits there he has to name.
+        // A project that does not name the registry is not limited there; but it has to name what its parent limits
+        // there.
         costs.entry(REGISTRY_DOMAIN.to_owned()).or_default();
         let limits = |hard: &ResourceList| Limits::new(hard.clone(), true);
         let domains = costs.iter().map(|(cluster, hard)| (cluster.clone(), limits(hard))).collect();

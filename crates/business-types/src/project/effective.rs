@@ -3,7 +3,7 @@ use crate::access::AccessRole;
 use crate::subject::{Subject, SubjectKind};
 use std::collections::BTreeMap;
 
-/// Projects, one above the other, whose access is looked at: who is named further up is nobody.
+/// How many projects, one above the other, are looked at for access: people who are named further up have no role.
 pub const LEVELS_MAX: usize = 100;
 
 /// Somebody who has a role.
@@ -17,7 +17,7 @@ pub struct AccessHolder<'a> {
     pub namespace: &'a str,
     /// The member cluster of a service account that is not the host cluster's.
     pub cluster: &'a str,
-    /// Of users: whether only who names the tenant in his credential is meant.
+    /// Of a user: whether only one whose credential names the tenant is meant.
     pub of_tenant: bool,
 }
 
@@ -44,13 +44,13 @@ impl<'a> AccessHolder<'a> {
     }
 }
 
-/// Who may do what in a project: what it says itself and what those above it say. Everybody has the highest role that he is
-/// given anywhere.
+/// Who may do what in a project, by what it says itself and what those above it say. Everybody has the highest role
+/// that he is given in any of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EffectiveAccess<'a>(BTreeMap<AccessHolder<'a>, AccessRole>);
 
 impl<'a> EffectiveAccess<'a> {
-    /// Of a project and those above it, in any order.
+    /// Reads a project and those above it, in any order.
     pub fn of(projects: impl IntoIterator<Item = &'a ProjectSpec>) -> Self {
         let mut access = Self::default();
         for spec in projects {
@@ -59,7 +59,7 @@ impl<'a> EffectiveAccess<'a> {
         access
     }
 
-    /// What another project of the line says.
+    /// Adds what another project of the line says.
     pub fn add(&mut self, spec: &'a ProjectSpec) {
         for member in &spec.members {
             self.raise(AccessHolder::member(member), AccessRole::Edit);

@@ -7,7 +7,8 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
 
-/// What of an image namespace or chart group its account is made of: it counts one of its kind, and what it may keep.
+/// The part of an image namespace or chart group that its account is computed from. It costs one of its kind, and what
+/// it may keep.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, bound(deserialize = "K: Default"))]
 pub struct ChargedRegistryObject<K> {
@@ -17,7 +18,7 @@ pub struct ChargedRegistryObject<K> {
     kind: PhantomData<K>,
 }
 
-/// What an object counts in its project: one of its kind, and what it may keep.
+/// What an object costs its project: one of its kind, and what it may keep.
 pub fn costs<K: RegistryKind>(spec: &RegistrySpec) -> ResourceList {
     let mut costs: ResourceList =
         spec.storage().map(|bytes| (STORAGE.to_owned(), bytes)).into_iter().collect();
@@ -35,7 +36,7 @@ impl<K: RegistryKind> Charged for ChargedRegistryObject<K> {
         let deleting = self.metadata.is_deleting();
         let spec = self.spec.unwrap_or_default();
         let costs = costs::<K>(&spec);
-        // A limit on the number of either kind is carried by itself: nobody has to write it into an object.
+        // Each object carries the limits on the number of both kinds: nobody has to write them into it.
         let mut carried = vec![CHART_GROUPS.to_owned(), IMAGE_NAMESPACES.to_owned()];
         carried.extend(spec.storage().map(|_| STORAGE.to_owned()));
         let tenant_id = spec.tenant_id;

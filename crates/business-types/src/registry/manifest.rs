@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 /// How many manifests without a tag are remembered of an object.
 pub const UNTAGGED_MAX: usize = 256;
-/// What stands behind as many among what was pushed: there were more.
+/// Ends a list that was cut off: more was pushed than is listed.
 pub const AND_MORE: &str = "more";
 
 /// `REPOSITORY@DIGEST`: what it names never changes. Both are parts of paths.

@@ -12,7 +12,7 @@ use serde_json::json;
 /// Bytes that a tenant's ID may have as the first part of a repository's name. A registry takes names of 255 bytes.
 const TENANT_BYTES_MAX: usize = 128;
 
-/// What is wrong with a new image namespace or chart group, whatever others exist.
+/// What is wrong with a new image namespace or chart group, without regard to other objects.
 pub fn object(spec: &RegistrySpec) -> FieldErrors {
     let mut errors = tenant(&spec.tenant_id, &Path::new("spec").child("tenantID"));
     errors.extend(changeable(spec));

@@ -4,8 +4,8 @@ use crate::registry::REGISTRY_DOMAIN;
 use quota::{Account, Amounts, Grants, Limits, Scope, Undercut};
 use serde::Deserialize;
 
-/// What of a tenant its account is made of: its ceilings cost the fleet of member clusters what they grant to its root
-/// projects. The registry is no part of the fleet.
+/// The part of a tenant that its account is computed from. Its ceilings cost the fleet of member clusters what they
+/// grant to the root projects. The registry is no part of the fleet.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct ChargedTenant {
@@ -18,7 +18,7 @@ impl Charged for ChargedTenant {
         let name = self.metadata.name.clone();
         let clusters = self.spec.unwrap_or_default().clusters;
         let ceilings: Amounts = clusters.into_iter().map(|(cluster, quota)| (cluster, quota.hard)).collect();
-        // What its roots hold may have come to be before there was a ceiling.
+        // Its root projects may have got what they hold before there was a ceiling.
         let limits = |hard| Limits { undercut: Undercut::WhereUnlimited, ..Limits::new(hard, true) };
         let domains =
             ceilings.iter().map(|(cluster, hard)| (cluster.clone(), limits(hard.clone()))).collect();

@@ -80,8 +80,8 @@ fn defaults(spec: &TenantSpec, path: &Path) -> FieldErrors {
     errors
 }
 
-/// What is wrong with somebody who is named in a tenant: a user or group has a name of the tenant's. Service accounts are the
-/// clusters' own.
+/// What is wrong with somebody who is named in a tenant: the name of a user or group has to begin with one of the
+/// tenant's prefixes. Service accounts are the clusters' own.
 pub fn foreign_identity(spec: &TenantSpec, subject: &Subject, path: &Path) -> Option<FieldError> {
     let prefixes = &spec.identity_prefixes;
     let is_foreign = subject.kind != SubjectKind::ServiceAccount

@@ -43,11 +43,11 @@ fn write(to: &Path, entry: &Entry, is_directory: bool) -> std::io::Result<()> {
     std::fs::set_permissions(to, std::fs::Permissions::from_mode(entry.mode))
 }
 
-/// What somebody finds who runs the image.
+/// An image, as it looks to somebody who runs it.
 #[derive(Debug)]
 pub(crate) struct UnpackedImage {
     pub(crate) config: Value,
-    /// By path; those of directories end in a slash.
+    /// The entries by path; paths of directories end in a slash.
     pub(crate) files: BTreeMap<String, Entry>,
 }
 

@@ -1,5 +1,5 @@
 use crate::{markdown, tree, workspace};
-use anyhow::{Result, bail};
+use anyhow::{Result, ensure};
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -15,10 +15,8 @@ pub(super) fn check() -> Result<()> {
     let docs = root.join("docs");
     let mut wrong = unplaced(&docs)?;
     wrong.extend(runbooks(&docs, &std::fs::read_to_string(root.join(ALERTS))?)?);
-    if wrong.is_empty() {
-        return Ok(());
-    }
-    bail!("{}", wrong.join("\n"));
+    ensure!(wrong.is_empty(), "{}", wrong.join("\n"));
+    Ok(())
 }
 
 /// Pages that the summary does not name, or names twice.

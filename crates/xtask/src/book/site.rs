@@ -1,6 +1,6 @@
 use crate::markdown::{is_elsewhere, plain};
 use crate::{tree, workspace};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, ensure};
 use std::path::Path;
 
 /// Copies docs/ to where mdBook reads it. Links that lead out of it lead to `source`, or become text.
@@ -89,10 +89,8 @@ pub(super) fn check(site: &Path) -> Result<()> {
             }
         }
     }
-    if wrong.is_empty() {
-        return Ok(());
-    }
-    bail!("{}", wrong.join("\n"));
+    ensure!(wrong.is_empty(), "{}", wrong.join("\n"));
+    Ok(())
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ impl Programs {
     /// Acceptance, which adds nothing to what the platform depends on.
     pub(crate) const ACCEPT: Self =
         Self::of(&["business-api", "business-controller", "business-cli", "instance", "accept"]);
-    /// What writes the reference out of all programs.
+    /// The program that writes the reference, out of all programs.
     pub(crate) const REFERENCE: Self =
         Self::of(&["business-api", "business-controller", "business-cli", "instance", "reference"]);
     /// The failover of the platform.
@@ -36,13 +36,13 @@ impl Programs {
     /// that would be compiled once more.
     pub(crate) const CLIENTS: Self =
         Self::of(&["business-controller", "business-cli", "instance", "accept", "reflector", "differential"]);
-    /// What is measured.
+    /// The programs that are measured.
     pub(crate) const MEASURED: Self = Self::of(&["business-api", "business-controller"]).release();
-    /// What measures.
+    /// The program that measures.
     pub(crate) const BENCH: Self = Self::of(&["bench"]).release();
-    /// What makes what is shipped.
+    /// The program that makes what is shipped.
     pub(crate) const DIST: Self = Self::of(&["dist"]);
-    /// What fetches PostgreSQL.
+    /// The program that fetches PostgreSQL.
     pub(crate) const FETCH: Self = Self { features: &["fetch"], ..Self::of(&["fetch-postgresql"]) };
 
     /// The same, built as they are shipped.

@@ -3,7 +3,7 @@ use crate::import::finding::{ImportFinding, Rule};
 use business_types::config_map;
 use business_types::names::TENANT_LABEL;
 
-/// What a config map can be here; what is wrong with it all the same.
+/// Changes a config map into what it can be here. Returns what is still wrong.
 pub fn mend(candidate: &mut Candidate, _rules: &MendRules, findings: &mut Vec<ImportFinding>) -> Vec<String> {
     super::common(candidate, findings);
     let why = match candidate.tenant() {

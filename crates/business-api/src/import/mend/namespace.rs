@@ -8,7 +8,7 @@ use meta::field::Path;
 use meta::quantity::ResourceList;
 use serde_json::json;
 
-/// What a namespace can be here; what is wrong with it all the same.
+/// Changes a namespace into what it can be here. Returns what is still wrong.
 pub fn mend(candidate: &mut Candidate, rules: &MendRules, findings: &mut Vec<ImportFinding>) -> Vec<String> {
     super::common(candidate, findings);
     super::phase(candidate, &NamespacePhase::NAMES, "Pending", findings);

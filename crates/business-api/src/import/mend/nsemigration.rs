@@ -4,7 +4,8 @@ use crate::import::finding::ImportFinding;
 use business_types::{EmigrationPhase, NsEmigrationSpec};
 use serde_json::json;
 
-/// What an emigration can be here; what is wrong with it all the same. How it ends is found out among all.
+/// Changes an emigration into what it can be here. Returns what is still wrong. How it ends is decided when all objects
+/// are known.
 pub fn mend(candidate: &mut Candidate, _rules: &MendRules, findings: &mut Vec<ImportFinding>) -> Vec<String> {
     super::common(candidate, findings);
     let object = &mut candidate.object;

@@ -4,7 +4,7 @@ use business_types::{PlatformSpec, platform};
 
 const ADMINISTRATORS: &[&str] = &["spec", "administrators"];
 
-/// What a platform can be here; what is wrong with it all the same.
+/// Changes a platform into what it can be here. Returns what is still wrong.
 pub fn mend(candidate: &mut Candidate, _rules: &MendRules, findings: &mut Vec<ImportFinding>) -> Vec<String> {
     super::common(candidate, findings);
     super::drop_nameless(candidate, ADMINISTRATORS, findings);

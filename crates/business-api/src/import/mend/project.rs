@@ -6,12 +6,12 @@ use serde_json::json;
 const LOCKED: &[&str] = &["status", "locked"];
 const MEMBERS: &[&str] = &["spec", "members"];
 
-/// What a project can be here; what is wrong with it all the same.
+/// Changes a project into what it can be here. Returns what is still wrong.
 pub fn mend(candidate: &mut Candidate, _rules: &MendRules, findings: &mut Vec<ImportFinding>) -> Vec<String> {
     super::common(candidate, findings);
     super::phase(candidate, &ProjectPhase::NAMES, "Pending", findings);
     let Candidate { named, object, .. } = candidate;
-    // Nobody but TKE itself has locked it: it does so from the create until its controller has been there.
+    // TKE itself has locked it: it does so from the creation until its controller has seen the object.
     let is_locked = object.get(LOCKED).and_then(serde_json::Value::as_bool).unwrap_or_default();
     if is_locked && object.text(&["status", "phase"]) != "Active" {
         object.remove(LOCKED);

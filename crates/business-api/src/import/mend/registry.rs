@@ -6,7 +6,7 @@ use serde_json::json;
 const NAME: &[&str] = &["spec", "name"];
 const PHASE: &[&str] = &["status", "phase"];
 
-/// What an image namespace or chart group can be here; what is wrong with it all the same.
+/// Changes an image namespace or chart group into what it can be here. Returns what is still wrong.
 pub fn mend(candidate: &mut Candidate, _rules: &MendRules, findings: &mut Vec<ImportFinding>) -> Vec<String> {
     super::common(candidate, findings);
     super::phase(candidate, &RegistryPhase::NAMES, "Pending", findings);

@@ -76,7 +76,7 @@ async fn range(client: &Client, prefix: &str) -> Result<Vec<Read>> {
         if !page.more {
             return Ok(records);
         }
-        // The same state, whatever is written meanwhile.
+        // All pages are of the same state, whatever is written meanwhile.
         revision.get_or_insert(page.header.revision);
     }
 }

@@ -60,12 +60,12 @@ pub struct CertificateHandler {
 }
 
 impl CertificateHandler {
-    /// `roles` tell who rules a tenant by his group.
+    /// `roles` tell which callers rule a tenant by a group.
     pub fn new(certificates: Certificates, roles: Roles) -> Self {
         Self { shape: Shape { kind: gvk(), schema: schema() }, certificates, roles }
     }
 
-    /// What a caller, who sees the object and may have a certificate for it, wants.
+    /// The certificate that a caller wants. He sees the object, and may have a certificate for it.
     async fn wish(
         &self,
         cx: &mut WriteContext<'_>,
@@ -77,11 +77,12 @@ impl CertificateHandler {
         if object.is_deleting() {
             return Err(Status::conflict(&group_resource(), object.name(), "the namespace is being deleted"));
         }
-        let spec = NamespaceSpec::of(object).map_err(|error| unreadable(&error))?;
+        let spec = NamespaceSpec::of(object).map_err(unreadable)?;
         if cx.caller.name.starts_with(SERVICE_ACCOUNT) {
             return Err(Status::forbidden(&group_resource(), object.name(), "certificates are for people"));
         }
-        // Who is confined to no tenant is an operator: he acts for the administrators of whichever tenant it is.
+        // A caller who is confined to no tenant is an operator: he acts for the administrators of the namespace's
+        // tenant.
         let tenant = if cx.sees_everything() { "" } else { spec.tenant_id.as_str() };
         let named = cx.sees_everything() || cx.caller.tenant.is_some();
         let user = if named { access::user } else { access::host_user };
@@ -107,8 +108,8 @@ impl CertificateHandler {
         })
     }
 
-    /// By what the caller rules the tenant now. Authorization may have heard of it late, and a group in a certificate is never
-    /// taken back.
+    /// How the caller rules the tenant now. Authorization may hear of changes late, and a group in a certificate cannot
+    /// be taken back.
     async fn ruling(
         &self,
         cx: &WriteContext<'_>,
@@ -120,7 +121,7 @@ impl CertificateHandler {
         }
         let newest = view.unfiltered().latest();
         let found = newest.object(&Key::new(TENANT, "", tenant)).await?;
-        let spec = found.as_ref().map(TenantSpec::of).transpose().map_err(|error| unreadable(&error))?;
+        let spec = found.as_ref().map(TenantSpec::of).transpose().map_err(unreadable)?;
         let administrators = spec.unwrap_or_default().administrators;
         let platforms = newest.list(PLATFORM, None).await?;
         let platforms: Vec<Giving> = platforms
@@ -153,17 +154,17 @@ fn nameless(object: &Object, value: &str) -> Status {
     invalid(object, "user", value, why)
 }
 
-/// By what somebody rules a tenant.
+/// How somebody rules a tenant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Ruling {
-    /// The tenant names him, or these groups of his: bindings name them, too, until the tenant names them no more.
+    /// The tenant names him, or these groups of his. The bindings name them, too, as long as the tenant does.
     ByNames(Vec<String>),
-    /// Otherwise: he is in the group of its administrators as long as his certificate is valid.
+    /// Any other way: he is in the group of its administrators as long as his certificate is valid.
     ByGroup,
 }
 
 impl Ruling {
-    /// Of somebody whom the tenant and Platforms name, or no longer name.
+    /// How a caller rules a tenant, by what the tenant and the Platforms say now.
     fn of(
         roles: &Roles,
         caller: &Caller,
@@ -189,8 +190,8 @@ impl Ruling {
     }
 }
 
-/// The caller's groups that have a role in the namespace's project, by themselves or further up, as the cluster knows them.
-/// Neither he nor any of them may have one.
+/// The caller's groups that have a role in the namespace's project or in one above it, by the names that the cluster
+/// knows. The error is that neither he nor any of his groups has a role.
 async fn groups_with_a_role(
     cx: &mut WriteContext<'_>,
     view: View<'_>,
@@ -213,7 +214,7 @@ async fn groups_with_a_role(
         let why = "you have no role in its project, nor in one above";
         return Err(Status::forbidden(&group_resource(), object.name(), why));
     }
-    // Those of the highest roles first: a cluster takes so many.
+    // The groups with the highest roles come first, as a cluster takes only so many.
     roles.sort_by(|(one, first), (other, second)| other.cmp(one).then(first.cmp(second)));
     roles.dedup();
     let mut groups: Vec<String> =
@@ -254,7 +255,7 @@ impl SubresourceHandler for CertificateHandler {
             let wish = self.wish(cx, view, &action).await?;
             let outcome = self.certificates.issue(wish).await;
             let credential = outcome.map_err(|status| about(action.object, status))?;
-            let status = NamespaceStatus::of(action.object).map_err(|error| unreadable(&error))?;
+            let status = NamespaceStatus::of(action.object).map_err(unreadable)?;
             cx.warnings.extend(shortcomings(&status));
             let mut answer = action.object.clone();
             answer.set(CERTIFICATE, shown(&credential));

@@ -7,9 +7,9 @@ use business_types::project::LEVELS_MAX;
 use meta::status::Status;
 use std::collections::HashSet;
 
-/// What a project and those above it say, the nearest first; of at most [`LEVELS_MAX`] of them.
+/// The specs of a project and of those above it, the nearest first; at most [`LEVELS_MAX`].
 pub async fn of(view: View<'_>, project: &str) -> Result<Vec<ProjectSpec>, Status> {
-    // Whoever was taken off a moment ago gets nothing any more.
+    // The newest state: somebody who was removed a moment ago gets nothing any more.
     let view = view.unfiltered().latest();
     let mut line: Vec<ProjectSpec> = Vec::new();
     let mut passed = HashSet::new();
@@ -19,7 +19,7 @@ pub async fn of(view: View<'_>, project: &str) -> Result<Vec<ProjectSpec>, Statu
             break;
         }
         let Some(found) = view.object(&key).await? else { break };
-        let spec = ProjectSpec::of(&found).map_err(|error| unreadable(&error))?;
+        let spec = ProjectSpec::of(&found).map_err(unreadable)?;
         if line.first().is_some_and(|first| first.tenant_id != spec.tenant_id) {
             break;
         }

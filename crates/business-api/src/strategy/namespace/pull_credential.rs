@@ -1,4 +1,4 @@
-use super::super::unreadable;
+use super::super::{check_uid, unreadable};
 use crate::numbers::PROJECT;
 use crate::token_server::credentials::{hash, new_password};
 use apiserver::View;
@@ -13,12 +13,11 @@ use futures_util::future::BoxFuture;
 use meta::gvk::GroupVersionKind;
 use meta::object::Object;
 use meta::status::Status;
-use meta::time;
+use meta::time::{self, DAY_SECONDS};
 use serde_json::json;
 use store::Key;
 
-const SECONDS_PER_DAY: i64 = 86_400;
-/// What the subresource issues. A write of the status only takes it away.
+/// The field that the subresource issues. A write of the status can only remove it.
 pub const ISSUED: &[&str] = &["status", "pullCredential"];
 
 /// `POST namespaces/NAME/pullcredential`: a new password to pull from the registry, for the pods of the namespace. It is told in
@@ -56,11 +55,11 @@ impl PullIssuing {
         };
         let now = time::parse(cx.now).map_err(|error| Status::internal(error.to_string()))?;
         let days = wanted.valid_days.unwrap_or(VALID_DAYS_DEFAULT).min(self.days_max);
-        let ends = time::rfc3339(now.saturating_add(days.saturating_mul(SECONDS_PER_DAY)));
+        let ends = time::rfc3339(now.saturating_add(days.saturating_mul(DAY_SECONDS)));
         let password = new_password();
         let newest =
             PullPassword { hash: hash(&password), issued_at: cx.now.to_owned(), expires_at: ends.clone() };
-        let before = NamespaceStatus::of(live).map_err(|error| unreadable(&error))?.pull_credential;
+        let before = NamespaceStatus::of(live).map_err(unreadable)?.pull_credential;
         let is_kept =
             |old: &PullPassword| old.hash == wanted.keep && old.ends().is_some_and(|ends| ends > now);
         let kept = before.unwrap_or_default().passwords.into_iter().find(is_kept);
@@ -81,7 +80,7 @@ impl PullIssuing {
 }
 
 fn wanted(action: Action<'_>) -> Result<PullCredentialRequest, Status> {
-    let body = action.body.map(PullCredentialRequest::of).transpose().map_err(|error| unreadable(&error))?;
+    let body = action.body.map(PullCredentialRequest::of).transpose().map_err(unreadable)?;
     Ok(body.unwrap_or_default())
 }
 
@@ -94,21 +93,15 @@ fn check(cx: &WriteContext<'_>, live: &Object, wanted: &PullCredentialRequest) -
     if !errors.is_empty() {
         return Err(Status::invalid(&pull_credential::gvk(), live.name(), &errors));
     }
-    let conflict = |why: &str| Err(Status::conflict(&group_resource(), live.name(), why));
-    if !wanted.uid.is_empty() && wanted.uid != live.uid() {
-        return conflict(&format!(
-            "Precondition failed: UID in precondition: {}, UID in object meta: {}",
-            wanted.uid,
-            live.uid()
-        ));
-    }
+    check_uid(live, &wanted.uid, &group_resource())?;
     if live.is_deleting() {
-        return conflict("the namespace is being deleted: nothing is issued for it any more");
+        let why = "the namespace is being deleted: nothing is issued for it any more";
+        return Err(Status::conflict(&group_resource(), live.name(), why));
     }
     Ok(())
 }
 
-/// What a write of the status leaves of it: all, or nothing.
+/// A write of the status keeps all of it, or removes it.
 pub fn keep_or_take(old: &Object, object: &mut Object) {
     if object.get(ISSUED).is_some() {
         object.copy_from(old, ISSUED);

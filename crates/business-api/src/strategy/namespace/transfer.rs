@@ -1,4 +1,4 @@
-use super::super::{check_role, unreadable};
+use super::super::{check_role, check_uid, unreadable};
 use super::pull_credential;
 use crate::refusal::RefusedKind;
 use crate::roles::{Role, Roles};
@@ -34,7 +34,7 @@ pub struct Transfer {
 }
 
 impl Transfer {
-    /// `roles`: whoever moves a namespace may make one where it goes.
+    /// `roles`: a caller who moves a namespace has to have the right to make one in its new project.
     pub fn new(roles: Roles) -> Self {
         Self {
             body: Shape { kind: namespace::transfer::gvk(), schema: namespace::transfer::schema() },
@@ -82,7 +82,7 @@ impl SubresourceHandler for Transfer {
 }
 
 fn wanted(action: Action<'_>) -> Result<NamespaceTransfer, Status> {
-    let body = action.body.map(NamespaceTransfer::of).transpose().map_err(|error| unreadable(&error))?;
+    let body = action.body.map(NamespaceTransfer::of).transpose().map_err(unreadable)?;
     Ok(body.unwrap_or_default())
 }
 
@@ -94,14 +94,7 @@ fn moved(now: &str, action: Action<'_>) -> Result<Handled, Status> {
     if !errors.is_empty() {
         return Err(Status::invalid(&namespace::transfer::gvk(), live.name(), &errors));
     }
-    if !wanted.uid.is_empty() && wanted.uid != live.uid() {
-        let why = format!(
-            "Precondition failed: UID in precondition: {}, UID in object meta: {}",
-            wanted.uid,
-            live.uid()
-        );
-        return Err(Status::conflict(&group_resource(), live.name(), &why));
-    }
+    check_uid(live, &wanted.uid, &group_resource())?;
     let mut object = live.clone();
     object.set(&["metadata", "namespace"], json!(wanted.project));
     let annotation = ["metadata", "annotations", names::TRANSFER_REASON_ANNOTATION];
@@ -110,9 +103,9 @@ fn moved(now: &str, action: Action<'_>) -> Result<Handled, Status> {
     } else {
         object.set(&annotation, json!(wanted.reason));
     }
-    let mut status = NamespaceStatus::of(&object).map_err(|error| unreadable(&error))?;
+    let mut status = NamespaceStatus::of(&object).map_err(unreadable)?;
     let marks = condition::find(&status.conditions, TRANSFERRED).filter(|known| !known.is_true());
-    // Whose marks they are does not change when it goes on before they are rewritten.
+    // If it moves on before its marks are rewritten, they are still those of the first project.
     let message = marks.map_or_else(
         || {
             let cluster = object.text(&["spec", "clusterName"]);
@@ -123,7 +116,7 @@ fn moved(now: &str, action: Action<'_>) -> Result<Handled, Status> {
     let transferred = Condition::new(TRANSFERRED, FALSE, reason::FORMER_MARKS, message);
     condition::set(&mut status.conditions, transferred.at(live.generation().saturating_add(1)), now);
     object.set(&["status", "conditions"], json!(status.conditions));
-    // What opens the registry opens what is the former project's.
+    // Its credential opens the registry of the former project.
     object.remove(pull_credential::ISSUED);
     Ok(Handled { object: Some(object), answer: Object::default() })
 }

@@ -12,11 +12,10 @@ use futures_util::future::BoxFuture;
 use meta::gvk::GroupVersionKind;
 use meta::object::Object;
 use meta::status::Status;
-use meta::time;
+use meta::time::{self, DAY_SECONDS};
 use serde_json::json;
 use store::Key;
 
-const SECONDS_PER_DAY: i64 = 86_400;
 const STATUS: &[&str] = &["status"];
 
 /// `POST registrycredentials/NAME/token`: a new password, which ends the one before. It is told in the answer alone.
@@ -51,7 +50,7 @@ impl Issuing {
         };
         let days = spec.valid_days.unwrap_or(VALID_DAYS_DEFAULT).min(self.days_max);
         let now = time::parse(cx.now).map_err(|error| Status::internal(error.to_string()))?;
-        let ends = time::rfc3339(now.saturating_add(days.saturating_mul(SECONDS_PER_DAY)));
+        let ends = time::rfc3339(now.saturating_add(days.saturating_mul(DAY_SECONDS)));
         let password = new_password();
         let before = RegistryCredentialStatus::of(credential).unwrap_or_default();
         let status = RegistryCredentialStatus {

@@ -1,8 +1,8 @@
-//! What may stand next on a command line: a pure function of the commands and of what is typed already.
+//! The words that may come next on a command line: a pure function of the commands and of what is typed already.
 
 use clap::{Arg, Command};
 
-/// What the word that is being typed may become.
+/// What the word that is being typed can become.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Choices {
     /// These words, each with what it means.
@@ -17,7 +17,7 @@ pub(super) enum Choices {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Named {
     Projects,
-    /// Of the project that the line says.
+    /// The namespaces of the project that the line names.
     Namespaces,
     Clusters,
     Tenants,
@@ -41,7 +41,7 @@ struct Place<'a> {
     command: &'a Command,
     /// A flag that waits for its value.
     open: Option<&'a Arg>,
-    /// What stands for itself, behind the last command.
+    /// Arguments that are no flags, behind the last command.
     plain: Vec<&'a str>,
     /// Nothing is a flag any more.
     closed: bool,
@@ -128,7 +128,7 @@ impl<'a> Place<'a> {
         told.filter(|(name, _)| name.starts_with(typed)).collect()
     }
 
-    /// What an argument may be.
+    /// The values that an argument can have.
     fn values(&self, arg: &Arg, typed: &str, behind: &str) -> Choices {
         let possible = arg.get_possible_values();
         if !possible.is_empty() {

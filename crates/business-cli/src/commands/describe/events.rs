@@ -23,12 +23,12 @@ pub(super) struct Regarded<'a> {
     pub(super) uid: &'a str,
 }
 
-/// What the controller has told of an object lately.
+/// The events that the controller has recorded of an object lately.
 #[derive(Debug)]
 pub(super) enum Events {
     /// The last one first.
     Seen(Vec<SeenEvent>),
-    /// They may be there; why the caller does not see them.
+    /// The caller cannot see whether there are any, and why.
     Hidden(String),
 }
 

@@ -10,13 +10,13 @@ use meta::quantity::{Quantity, ResourceList};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// What a level has of a resource, and has given away.
+/// What a level has of a resource, and what it has given away.
 #[derive(Clone, Debug)]
 pub(super) struct LevelShare {
     pub(super) level: Level,
     pub(super) domain: String,
     pub(super) resource: String,
-    /// None where nothing limits it there.
+    /// `None` where nothing limits it.
     pub(super) hard: Option<Quantity>,
     pub(super) allocated: Quantity,
 }

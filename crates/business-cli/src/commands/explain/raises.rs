@@ -19,13 +19,13 @@ pub(super) struct Raise {
     pub(super) answer: RaiseAnswer,
 }
 
-/// One of them.
+/// A limit that would be raised.
 #[derive(Clone, Debug)]
 pub(super) struct RaisedLimit {
     pub(super) domain: String,
     pub(super) resource: String,
     pub(super) from: Quantity,
-    /// The smallest that lets it in.
+    /// The smallest amount that lets it in.
     pub(super) to: Quantity,
 }
 
@@ -87,7 +87,7 @@ impl Raise {
         json!({"spec": {"clusters": clusters}})
     }
 
-    /// What does it, for whoever may.
+    /// The command that does it, for a caller who may.
     pub(super) fn command(&self) -> String {
         let (plural, name) = match &self.level {
             Level::Project(name) => ("project", name),
@@ -115,8 +115,8 @@ impl Raise {
     }
 }
 
-/// What would have to be raised so that something fits, the lowest level first. The server is asked of each level by a
-/// rehearsal: when it accepts, nothing above has to change.
+/// What would have to be raised so that something fits, the lowest level first. The server is asked about each level by
+/// a rehearsal: if it accepts, nothing above has to change.
 pub(super) async fn needed(api: &Api, shortages: &[Shortage]) -> Result<Vec<Raise>, Failure> {
     let api = &api.silent();
     let (mut waiting, mut raises) = (VecDeque::from(Raise::of(shortages)), Vec::new());

@@ -7,6 +7,7 @@ use crate::level::{Level, LevelRow, LevelTable};
 use crate::refusal::{self, Shortage};
 use crate::screen::{Cell, Screen, Tone, harmless, left};
 use crate::wanted::{Wanted, WantedKind};
+use business_types::refusal::{BELOW_ALLOCATED, QUOTA_EXCEEDED};
 use meta::status::Status;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -144,7 +145,7 @@ fn told_shortage(one: &Shortage) -> Value {
     json!({
         "level": level.told(), "cluster": domain, "resource": resource, "requested": requested, "hard": hard,
         "allocated": allocated, "remaining": remaining, "fits": fits, "held": held,
-        "reason": if *is_below { "BelowAllocated" } else { "QuotaExceeded" },
+        "reason": if *is_below { BELOW_ALLOCATED } else { QUOTA_EXCEEDED },
     })
 }
 

@@ -1,12 +1,12 @@
 use crate::api::{Api, segment};
-use crate::commands::member::{CONTROLLER_NAMESPACE, text};
+use crate::commands::member::text;
 use crate::failure::Failure;
 use base64::Engine as _;
 use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD};
-use business_types::names::{CLUSTER_KUBECONFIG_KEY, CLUSTER_SIGNER_KEY};
+use business_types::names::{ACCOUNT_NAMESPACE, CLUSTER_KUBECONFIG_KEY, CLUSTER_SIGNER_KEY};
+use meta::time::DAY_SECONDS;
 use serde_json::{Map, Value, json};
 
-const DAY_SECONDS: i64 = 86_400;
 /// Letters of a line of PEM.
 const PEM_LINE: usize = 64;
 
@@ -29,7 +29,7 @@ impl Account {
     pub(crate) fn tokens(self, member: &Api) -> Tokens<'_> {
         Tokens {
             cluster: member,
-            namespace: CONTROLLER_NAMESPACE,
+            namespace: ACCOUNT_NAMESPACE,
             account: self.name,
             audience: None,
             label: (TOKEN_LABEL, self.name),
@@ -42,7 +42,7 @@ pub(crate) struct Tokens<'a> {
     pub(super) cluster: &'a Api,
     pub(super) namespace: &'a str,
     pub(super) account: &'static str,
-    /// Whom they are for; without one, the cluster itself.
+    /// The audience of the tokens; without one, the cluster itself.
     pub(super) audience: Option<&'static str>,
     /// Label of the Secrets that they are bound to.
     pub(super) label: (&'static str, &'a str),
@@ -119,7 +119,7 @@ impl Tokens<'_> {
         self.revoke(all.iter().filter(is_older)).await
     }
 
-    /// Ends all of them.
+    /// Ends all tokens of the account.
     pub(crate) async fn revoke_all(&self) -> Result<Vec<String>, Failure> {
         self.revoke(self.all().await?.iter()).await
     }

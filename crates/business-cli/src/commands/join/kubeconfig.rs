@@ -18,7 +18,7 @@ pub(crate) fn in_secret(secret: &Value, key: &str) -> Result<Option<String>, Fai
     Ok((!text.is_empty()).then_some(text))
 }
 
-/// What it says of how its current cluster is reached.
+/// A field of the kubeconfig that says how its current cluster is reached.
 pub(crate) fn of_cluster(kubeconfig: &str, field: &str) -> Result<Option<String>, Failure> {
     let kubeconfig = parsed(kubeconfig)?;
     let cluster = entry(&kubeconfig, "clusters", current(&kubeconfig, "cluster"));
@@ -55,7 +55,7 @@ fn parsed(kubeconfig: &str) -> Result<Value, Failure> {
     serde_yaml_ng::from_str(kubeconfig).map_err(|error| unusable(&error.to_string()))
 }
 
-/// It is nobody's own: no flag names another one.
+/// The kubeconfig in the Secret is not the caller's, so no flag can name another one.
 fn unusable(why: &str) -> Failure {
     Failure::Stopped(format!(
         "the kubeconfig kept in the Secret cannot be used: {why}; `kubectl business join` makes it anew"
@@ -68,7 +68,7 @@ fn entry<'a>(kubeconfig: &'a Value, list: &str, name: &str) -> Option<&'a Value>
     entries.iter().find(|entry| text(entry, "/name") == name)
 }
 
-/// What the current context names: its `user` or its `cluster`.
+/// The name of the current context's `user` or `cluster`.
 fn current<'a>(kubeconfig: &'a Value, what: &str) -> &'a str {
     entry(kubeconfig, "contexts", text(kubeconfig, "/current-context"))
         .map(|context| text(context, &format!("/context/{what}")))

@@ -71,7 +71,8 @@ pub(super) fn chosen(choice: Choice) -> Result<Vec<Value>, Failure> {
     Ok(objects)
 }
 
-/// Takes out the roles of people that are others there: what people may do in a cluster is up to whoever rules it. They are told.
+/// Leaves out the people's roles that the cluster has changed: its administrators decide what people may do in it. The
+/// roles are reported.
 pub(super) async fn leave_changed_roles(member: &Api, objects: &mut Vec<Value>) -> Result<(), Failure> {
     let mut changed = Vec::new();
     for ours in objects.iter().filter(|object| is_role_of_people(object)) {

@@ -29,7 +29,7 @@ struct NeededRight {
     group: &'static str,
     resource: &'static str,
     subresource: &'static str,
-    /// Of this one alone; empty for all.
+    /// The only object that it is for; empty for all.
     name: &'static str,
 }
 
@@ -134,7 +134,8 @@ fn taken(known: &[MemberCluster], name: &str, uid: &str) -> Option<Obstacle> {
     Some(Obstacle::new(what, next))
 }
 
-/// Whoever installs the platform makes this namespace, and may call it otherwise. Not every operator may look.
+/// The installation of the platform makes this namespace, and may give it another name. Not every operator may look at
+/// it.
 async fn missing(host: &Api, namespace: &str) -> Result<Option<Obstacle>, Failure> {
     let path = format!("/api/v1/namespaces/{}", segment(namespace));
     match host.find::<Value>(&path).await {
@@ -175,7 +176,7 @@ fn needed(objects: &[Value], terms: &Terms) -> Result<BTreeSet<NeededRight>, Fai
 
 /// To keep the credentials, and to make a token of the tunnel's agents.
 fn needed_in_host(tunnel: bool) -> Vec<NeededRight> {
-    // What is applied and not there is created.
+    // Applying an object that is not there creates it.
     let mut rights = Vec::from(["create", "patch"].map(|verb| NeededRight::core(verb, "secrets", "")));
     if tunnel {
         let token = NeededRight::core("create", "serviceaccounts", "token");

@@ -32,7 +32,7 @@ pub(super) struct Before {
 pub(super) enum Way {
     /// As it is reached from here, or at this address.
     Directly(Option<String>),
-    /// As it was, but for the authorities that vouch for it, which may be others by now.
+    /// As before, except for the authorities that vouch for it, which may have changed.
     AsBefore {
         server: String,
         tls_server_name: Option<String>,
@@ -52,7 +52,7 @@ pub(super) struct Terms {
     pub(super) annotations: Map<String, Value>,
     /// The authorities of an endpoint that stays, in base64.
     pub(super) endpoint_authority: Option<String>,
-    /// What this call does not say, as flags.
+    /// The terms that this call does not name, as flags.
     kept: Vec<String>,
     /// Whether it has joined before, and its Secret is gone.
     has_lost_secret: bool,
@@ -72,12 +72,13 @@ impl Before {
         Ok(before)
     }
 
-    /// One that nobody has joined may stand there, too: made by an operator beforehand.
+    /// The cluster's object, if it has joined. An operator may have made an object beforehand, of a cluster that has
+    /// not.
     fn registered(&self) -> Option<&MemberCluster> {
         self.cluster.as_ref().filter(|cluster| !cluster.status.uid.is_empty())
     }
 
-    /// What an annotation of its Secret says; where that is gone, what has become of it in the cluster's object.
+    /// What an annotation of its Secret says; if the Secret is gone, what the cluster's object has instead.
     fn said(&self, annotation: &str, spec: impl Fn(&MemberClusterSpec) -> Option<String>) -> Option<String> {
         match &self.secret {
             Some(secret) => {
@@ -150,7 +151,7 @@ impl Terms {
     }
 }
 
-/// Whether it is an address of whoever uses it, which is another machine for each.
+/// Whether it is an address of the machine that uses it, which differs for each user.
 fn is_loopback(server: &str) -> bool {
     let address: Option<http::Uri> = server.parse().ok();
     let Some(host) = address.as_ref().and_then(http::Uri::host) else { return false };

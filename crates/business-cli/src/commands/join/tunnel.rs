@@ -2,8 +2,8 @@ use super::credentials::{Credential, Reach, Tokens};
 use super::kubeconfig::{TUNNEL_SCHEME, in_secret};
 use super::{manifests, text};
 use crate::api::Api;
-use crate::commands::member::CONTROLLER_NAMESPACE;
 use crate::failure::Failure;
+use business_types::names::ACCOUNT_NAMESPACE;
 use serde_json::{Map, Value, json};
 use std::fmt;
 use std::str::FromStr;
@@ -11,7 +11,7 @@ use std::str::FromStr;
 const AGENT: &str = include_str!("../../../../../deploy/member-tunnel/agent.yaml");
 /// Account, audience, Deployment and Secret of the agents.
 pub(crate) const NAME: &str = "business-tunnel";
-/// What is said where tokens of agents were revoked: a server asks whose a token is when a connection begins, and not again.
+/// The note where tokens of agents were revoked: a server checks a token when a connection begins, and not again.
 pub(crate) const CONNECTIONS_LAST: &str = "connections that those tokens have let in last until the tunnel's servers begin anew: \
                                            where one may be a stranger's, kubectl -n tke-business rollout restart \
                                            deployment/business-controller";
@@ -117,7 +117,7 @@ pub(super) async fn found(member: &Api) -> Result<Option<Dialling>, Failure> {
     Dialling::of(&deployment, &secret)
 }
 
-/// What a member behind the tunnel gets beside the others, but for its Secret.
+/// The objects that a member behind the tunnel gets beside the usual ones, without its Secret.
 pub(super) async fn agent(member: &Api, cluster: &str, dialling: &Dialling) -> Result<Vec<Value>, Failure> {
     let service: Value = member.get("/api/v1/namespaces/default/services/kubernetes").await?;
     let Dialling { entrance, authority, image } = dialling;
@@ -166,19 +166,19 @@ pub(super) fn secret(token: &Credential, authority: Option<&str>) -> Value {
     data.extend(authority.map(|authority| (AUTHORITY_KEY.to_owned(), json!(authority))));
     json!({
         "apiVersion": "v1", "kind": "Secret", "type": "Opaque",
-        "metadata": {"name": NAME, "namespace": CONTROLLER_NAMESPACE},
+        "metadata": {"name": NAME, "namespace": ACCOUNT_NAMESPACE},
         "stringData": data,
     })
 }
 
 /// Where that Secret is.
 pub(crate) fn secret_path() -> String {
-    format!("/api/v1/namespaces/{CONTROLLER_NAMESPACE}/secrets/{NAME}")
+    format!("/api/v1/namespaces/{ACCOUNT_NAMESPACE}/secrets/{NAME}")
 }
 
 /// Where their Deployment is.
 pub(crate) fn deployment_path() -> String {
-    format!("/apis/apps/v1/namespaces/{CONTROLLER_NAMESPACE}/deployments/{NAME}")
+    format!("/apis/apps/v1/namespaces/{ACCOUNT_NAMESPACE}/deployments/{NAME}")
 }
 
 /// As its own pods reach it, through the tunnel.

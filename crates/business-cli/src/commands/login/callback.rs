@@ -13,7 +13,7 @@ const REQUEST_BYTES_MAX: usize = 16 << 10;
 const CONNECTIONS_MAX: usize = 16;
 const PATH: &str = "/callback";
 const DONE: &str = "You are logged in. This page can be closed.";
-/// What to do where nobody has come back.
+/// What to do if the browser did not come back.
 const NOBODY_CAME: &str = "call it again: the address above is of this call alone; give yourself longer with --timeout; where the \
                            provider's page refuses the address: --listen-port, the port that it knows";
 const NOT_DONE: &str = "The login did not work; the terminal says why. This page can be closed.";
@@ -24,7 +24,7 @@ pub(super) struct Callback {
     port: u16,
 }
 
-/// What the provider has sent the browser with.
+/// What the browser brings from the provider.
 enum Brought {
     Code(String),
     Refusal(String),
@@ -42,7 +42,7 @@ impl Callback {
         format!("http://127.0.0.1:{}{PATH}", self.port)
     }
 
-    /// Waits so long for the browser that comes from this login.
+    /// Waits this long for the browser that comes from this login.
     pub(super) async fn code(self, state: &str, after: Duration) -> Result<String, Failure> {
         let brought = tokio::time::timeout(after, self.brought(state)).await;
         match brought {
@@ -75,7 +75,7 @@ impl Callback {
     }
 }
 
-/// What a browser has brought, if it is the one.
+/// What a browser has brought, if it comes from this login.
 async fn served(mut stream: TcpStream, state: &str) -> Option<Brought> {
     let mut head = Vec::new();
     while !head.windows(4).any(|end| end == b"\r\n\r\n") {

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// A token that ends sooner is refreshed first.
 const MARGIN_SECONDS: i64 = 30;
-/// How long another program may be at a session: longer than a provider takes to refresh it.
+/// How long another program may hold a session's lock: longer than a provider takes to refresh it.
 const LOCK_WAIT: Duration = Duration::from_mins(1);
 const LOCK_PAUSE: Duration = Duration::from_millis(50);
 /// Its owner alone, as the session beside it.
@@ -37,7 +37,7 @@ pub(crate) struct Token {
     session: Option<String>,
 }
 
-/// A context of a kubeconfig whose tokens are this program's.
+/// A context of a kubeconfig that gets its tokens from this program.
 #[derive(Debug)]
 pub(crate) struct LoginContext {
     pub(crate) name: String,
@@ -56,7 +56,7 @@ impl LoginContext {
         Some(Self { name: name.to_owned(), token: Token::of_args(exec.args.as_deref()?)? })
     }
 
-    /// The other contexts whose session is this one.
+    /// The other contexts that share this session.
     pub(crate) fn sharing(&self, config: &Kubeconfig) -> Vec<String> {
         let others = config.contexts.iter().filter(|one| one.name != self.name);
         let others = others.filter_map(|one| Self::of(config, &one.name));
@@ -64,8 +64,9 @@ impl LoginContext {
     }
 }
 
-/// What the session of a context is called: as before, where the same client has logged in to it, and not in the kubeconfig that
-/// this one was copied from. Two kubeconfigs may have contexts of one name, in which somebody is not the same person.
+/// The name of a context's session. It stays as it is if the same client has logged in to the context in this
+/// kubeconfig, and not in one that this was copied from. Two kubeconfigs may have contexts of the same name for
+/// different people.
 pub(super) fn name_of(
     there: &Kubeconfig,
     context: &str,
@@ -92,7 +93,7 @@ pub(crate) struct SessionFile {
 }
 
 impl SessionFile {
-    /// The session of this name: whoever logs in as somebody else, into another context, does not end that of the first one.
+    /// The session of this name. A login as somebody else, into another context, does not end the first one's session.
     pub(crate) fn of(provider: &Provider, session: &str) -> Result<Self, Failure> {
         let key = Sha256::digest(format!("{}\n{}\n{session}", provider.issuer, provider.client_id));
         let name = base64::Engine::encode(&base64::prelude::BASE64_URL_SAFE_NO_PAD, key);
@@ -101,7 +102,7 @@ impl SessionFile {
 
     /// The session of a new login, in place of the one before.
     pub(crate) async fn replace(&self, session: &Session) -> Result<(), Failure> {
-        // Whoever refreshes the one before would write it over this one.
+        // A program that refreshes the old session would overwrite this one.
         let lock = self.locked().await?;
         self.keep(session)?;
         drop(lock);
@@ -147,7 +148,7 @@ impl SessionFile {
         }
     }
 
-    /// Ends the session: here whatever the provider says, and there as far as it lets one.
+    /// Ends the session: here in any case, and at the provider if that is possible.
     async fn end(&self, provider: &Provider) -> Result<(), Failure> {
         if !self.path.exists() {
             note("nobody was logged in: there is no session");

@@ -28,7 +28,7 @@ pub(super) struct Agents<'a> {
 }
 
 impl<'a> Agents<'a> {
-    /// Makes the token, beside the one that they have. `None` where `join` has made no agents.
+    /// Makes a token beside the one that the agents have. `None` if `join` has made no agents.
     pub(super) async fn with_new_token(
         member: &'a Api,
         tokens: Tokens<'a>,

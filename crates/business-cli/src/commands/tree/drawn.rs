@@ -7,13 +7,13 @@ use std::fmt::Write as _;
 /// Letters of a bar on a wide terminal, and on a narrow one.
 const BAR_MAX: usize = 24;
 const BAR_MIN: usize = 8;
-/// What is kept for phase and name for people.
+/// Columns that are kept for the phase and the name for people.
 const PEOPLE: usize = 32;
 const GAP: &str = "  ";
 
 /// One line, before it is known how wide the columns are.
 struct DrawnLine<'a> {
-    /// What stands before the name: lines that lead to it.
+    /// The lines before the name that lead to it.
     lead: String,
     /// The node, on its first line.
     node: Option<&'a Node>,
@@ -194,7 +194,7 @@ impl Widths {
             widths.hard = widths.hard.max(figures.hard.len());
         }
         let room = screen.width.saturating_sub(if wide { PEOPLE } else { 0 });
-        // Whoever wants everything, or reads it by a program, gets every column.
+        // Wide output, and output for programs, has every column.
         if screen.wraps && !wide {
             widths.leave_out(room);
         }
@@ -205,7 +205,8 @@ impl Widths {
         widths
     }
 
-    /// What says least goes first: who is given something stands below, and the bar says what the percentage says.
+    /// The columns that say least go first: the lines below show who is given something, and the bar says the same as
+    /// the percentage.
     fn leave_out(&mut self, room: usize) {
         if self.total() > room {
             self.allocated = 0;
@@ -218,7 +219,7 @@ impl Widths {
         }
     }
 
-    /// Of a line, with what stands between its columns.
+    /// The width of a line, with the gaps between its columns.
     fn total(self) -> usize {
         let Self { name, cluster, resource, bar, percent, used, allocated, hard } = self;
         let all = [name, cluster, resource, bar, percent, used, allocated, hard];

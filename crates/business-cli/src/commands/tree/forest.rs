@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 /// What a level has of one resource on one cluster.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub(crate) struct Share {
-    /// None where nothing limits it.
+    /// `None` where nothing limits it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) hard: Option<Quantity>,
     /// Given to those below; of a namespace, what it is charged.
@@ -44,7 +44,7 @@ pub(crate) struct Node {
     parent: Option<usize>,
 }
 
-/// All that the caller sees. Whatever is above another stands before it.
+/// Everything that the caller sees. A node comes before those below it.
 #[derive(Debug, Default)]
 pub(crate) struct Forest {
     pub(crate) nodes: Vec<Node>,
@@ -53,7 +53,7 @@ pub(crate) struct Forest {
     tenants: HashMap<String, usize>,
 }
 
-/// What of it is asked for.
+/// The part of the forest that is asked for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Selection<'a> {
     /// All where it is empty.
@@ -62,7 +62,7 @@ pub(crate) struct Selection<'a> {
     pub(crate) resources: &'a [String],
     pub(crate) namespaces: bool,
     pub(crate) depth: usize,
-    /// What is taken to so many percent at least.
+    /// Only limits of which at least this percentage is taken.
     pub(crate) percent: Option<i128>,
 }
 
@@ -218,7 +218,7 @@ impl Forest {
         at
     }
 
-    /// What is used goes up; so does what is allocated where nobody has counted it yet.
+    /// Adds what is used to the nodes above.
     fn sum_up(&mut self) {
         for at in (0..self.nodes.len()).rev() {
             let Some((before, rest)) = self.nodes.split_at_mut_checked(at) else { continue };
@@ -256,8 +256,8 @@ impl Forest {
         self.tenants.get(name).copied()
     }
 
-    /// What is shown of these trees. Where only some amounts are asked for: a node that has one of them, and what stands above
-    /// it.
+    /// The part of these trees that is shown. If only some amounts are asked for, that is the nodes that have one of
+    /// them, and the nodes above.
     pub(crate) fn shown(&self, roots: &[usize], selection: &Selection<'_>) -> Shown {
         let mut order = Vec::new();
         let mut waiting: Vec<Visit> =
@@ -343,7 +343,7 @@ fn of_project(project: Project) -> Node {
 
 fn of_namespace(namespace: Namespace) -> Node {
     let phase = if namespace.is_deleting() { "Terminating" } else { namespace.status.phase.as_str() };
-    let charged = namespace.status.cached_spec_hard.as_ref().unwrap_or(&namespace.spec.hard);
+    let charged = namespace.status.charged(&namespace.spec);
     let mut shares: BTreeMap<String, Share> = BTreeMap::new();
     for (resource, hard) in &namespace.spec.hard {
         shares.entry(resource.clone()).or_default().hard = Some(*hard);

@@ -1,0 +1,133 @@
+import { useNavigate, useParams, useSearchParams } from "@solidjs/router";
+import { For, Show, createEffect, createMemo, createSignal, untrack } from "solid-js";
+import { createStore } from "solid-js/store";
+import { GROUP } from "../api/client";
+import { projects } from "../api/collections";
+import { linkOf } from "../api/links";
+import { type ClusterLimits, emptyLimits, filledIn, offering, placed } from "../budget/offering";
+import { inOrder } from "../budget/shares";
+import { t } from "../i18n/messages";
+import { AskingForm, type Outgoing, checked } from "../ui/asking";
+import { FieldState, MADE } from "../ui/awaited";
+import { LimitsFields, clusterChoices, leftText } from "../ui/limits";
+import { Head } from "../ui/parts";
+
+type What = "project" | "namespace";
+
+interface Draft {
+  name: string;
+  displayName: string;
+  parent: string;
+  tenant: string;
+}
+
+function outgoing(what: What, draft: Draft, limits: readonly ClusterLimits[]): Outgoing | undefined {
+  const [first] = limits;
+  if (!draft.name || !first?.cluster) return undefined;
+  const apiVersion = "business.tkestack.io/v1";
+  if (what === "project") {
+    const spec = {
+      displayName: draft.displayName || draft.name,
+      ...(draft.parent ? { parentProjectName: draft.parent } : {}),
+      ...(draft.tenant ? { tenantID: draft.tenant } : {}),
+      clusters: Object.fromEntries(limits.map(({ cluster, amounts }) => [cluster, { hard: filledIn(amounts) }])),
+    };
+    return { method: "POST", path: `${GROUP}/projects`, body: { apiVersion, kind: "Project", metadata: { name: draft.name }, spec } };
+  }
+  if (!draft.parent) return undefined;
+  const metadata = { name: `${first.cluster}-${draft.name}`, namespace: draft.parent };
+  const spec = { clusterName: first.cluster, namespace: draft.name, hard: filledIn(first.amounts) };
+  const path = `${GROUP}/namespaces/${encodeURIComponent(draft.parent)}/namespaces`;
+  return { method: "POST", path, body: { apiVersion, kind: "Namespace", metadata, spec } };
+}
+
+/** Something new. The server says while one types whether it would take it. */
+export function Create() {
+  const params = useParams<{ what: What }>();
+  const [query] = useSearchParams<{ project?: string; parent?: string }>();
+  const [draft, change] = createStore<Draft>({ name: "", displayName: "", parent: query.project ?? query.parent ?? "", tenant: "" });
+  const [limits, setLimits] = createSignal<readonly ClusterLimits[]>([emptyLimits("")]);
+  const choices = clusterChoices(() => draft.parent, () => params.what === "project");
+  const all = projects();
+  const left = (cluster: string, resource: string) => leftText("form.left", all.objects().get(draft.parent), cluster, resource);
+  const navigate = useNavigate();
+  offerLimited(() => draft.parent, choices, limits, setLimits);
+  const sent = createMemo(() => outgoing(params.what, draft, limits()));
+  const verdict = checked(sent);
+  const done = () => {
+    navigate(params.what === "project" ? linkOf(draft.name) : linkOf(`${limits()[0]?.cluster}-${draft.name}`, draft.parent), MADE);
+  };
+  return (
+    <>
+      <Head title={t(params.what === "project" ? "form.project" : "form.namespace")} />
+      <AskingForm sent={sent()} verdict={verdict()} label={t("form.create")} incomplete={t("form.incomplete")} done={done}
+        cancel={draft.parent ? `/projects/${draft.parent}` : "/"}>
+        <label class="field">
+          <span>{t("form.name")}</span>
+          <input required maxlength="63" pattern="[a-z0-9]([\-a-z0-9]*[a-z0-9])?" value={draft.name} autocomplete="off"
+            onInput={(event) => change("name", event.currentTarget.value)} />
+          <small>{t("form.name.help")}</small>
+        </label>
+        <Show when={params.what === "project"}>
+          <label class="field">
+            <span>{t("form.display")}</span>
+            <input value={draft.displayName} onInput={(event) => change("displayName", event.currentTarget.value)} />
+          </label>
+        </Show>
+        <ParentField what={params.what} value={draft.parent} onChange={(value) => change("parent", value)} />
+        <Show when={params.what === "project" && !draft.parent}>
+          <label class="field">
+            <span>{t("form.tenant")}</span>
+            <input value={draft.tenant} onInput={(event) => change("tenant", event.currentTarget.value)} />
+          </label>
+        </Show>
+        <LimitsFields limits={limits()} choices={choices()} isSeveral={params.what === "project"} set={setLimits} left={left} />
+      </AskingForm>
+    </>
+  );
+}
+
+/** A cluster is chosen, and what is limited above is offered, as soon as the project above is known. */
+function offerLimited(
+  parent: () => string, choices: () => string[], limits: () => readonly ClusterLimits[], set: (limits: readonly ClusterLimits[]) => void,
+): void {
+  const all = projects();
+  /** What is offered of the clusters that are chosen now: whoever comes back to one is offered its own again. */
+  let offered: ReadonlySet<string> = new Set();
+  createEffect(() => {
+    const names = choices();
+    const above = all.objects().get(parent())?.spec?.clusters ?? {};
+    const wanted = limits();
+    untrack(() => {
+      const offers = new Set<string>();
+      const clusters = placed(wanted.map(({ cluster }) => cluster), names);
+      const next = wanted.flatMap((entry, index) => {
+        const cluster = clusters[index];
+        if (cluster === undefined) return [];
+        const limited = Object.keys(above[cluster]?.hard ?? {}).sort(inOrder);
+        const offer = [parent(), cluster, ...limited].join();
+        const amounts = offering(entry.amounts, limited, offered.has(offer));
+        offers.add(offer);
+        return [cluster === entry.cluster && amounts === entry.amounts ? entry : { cluster, amounts }];
+      });
+      offered = offers;
+      if (next.length !== wanted.length || next.some((entry, index) => entry !== wanted[index])) set(next);
+    });
+  });
+}
+
+function ParentField(props: { what: What; value: string; onChange: (value: string) => void }) {
+  const all = projects();
+  const names = () => [...all.objects().keys()].sort();
+  return (
+    <label class="field">
+      <span>{t("form.parent")}</span>
+      <select required={props.what === "namespace"} value={props.value} onChange={(event) => props.onChange(event.currentTarget.value)}>
+        <option value="">{props.what === "project" ? t("form.parent.none") : ""}</option>
+        <For each={names()}>{(name) => <option value={name} selected={name === props.value}>{name}</option>}</For>
+      </select>
+      <FieldState state={all.state()} />
+      <Show when={props.what === "namespace" && all.state().at === "live" && names().length === 0}><small>{t("projects.none.text")}</small></Show>
+    </label>
+  );
+}
