@@ -20,6 +20,7 @@ use crate::read::WatchItem;
 use crate::tail::load::Head;
 use crate::tail::sql;
 use crate::watch::frames::Frames;
+use runtime::Backoff;
 use shelf::{Asked, Found, Stretch};
 use sqlx::Row;
 use sqlx::postgres::PgRow;
@@ -72,6 +73,9 @@ pub(crate) async fn read(
 #[expect(clippy::infinite_loop, reason = "the task is cancelled at the end of the program")]
 pub(crate) async fn run(cache: Arc<CacheInner>) {
     let mut connection = Kept::default();
+    let mut backoff = Backoff::new(PAUSE, PAUSE_MAX);
+    // Looks in a row that have found nothing.
+    let mut vain: u32 = 0;
     loop {
         let generation = cache.read().generation;
         let Some(after) = cache.past.next(generation) else {
@@ -82,22 +86,31 @@ pub(crate) async fn run(cache: Arc<CacheInner>) {
             continue;
         };
         match tokio::time::timeout(STRETCH_DEADLINE, look(&cache, &mut connection, after)).await {
-            Ok(Ok(Outcome::Found(found))) => cache.past.answer(after, &found),
-            Ok(Ok(Outcome::Lost(generation))) => cache.past.lose(generation),
+            Ok(Ok(Outcome::Found(found))) => {
+                cache.past.answer(after, &found);
+                vain = 0;
+                backoff.reset();
+                continue;
+            }
+            Ok(Ok(Outcome::Lost(generation))) => {
+                cache.past.lose(generation);
+                continue;
+            }
             // The tail finds out what it is; the watches that wait are served then.
-            Ok(Ok(Outcome::NotKnown(why))) => {
+            Ok(Ok(Outcome::NotKnown(why))) if vain == 0 => {
                 tracing::warn!(
                     why,
                     "the past is not read: this server's history is not the one that is known"
                 );
-                tokio::time::sleep(PAUSE).await;
             }
-            Ok(Err(error)) => {
-                cache.past.fail(&error.to_string());
-                tokio::time::sleep(PAUSE).await;
-            }
+            Ok(Ok(Outcome::NotKnown(_))) => {}
+            // A connection that is lost says nothing of the server: the next one may be had at once.
+            Ok(Err(_)) if vain == 0 => {}
+            Ok(Err(error)) => cache.past.fail(&error.to_string()),
             Err(_) => cache.past.fail("no answer in time"),
         }
+        vain = vain.saturating_add(1);
+        backoff.wait().await;
     }
 }
 
