@@ -121,7 +121,7 @@ pub fn json_text(plan: &Plan, stage: Stage) -> String {
 }
 
 impl Plan {
-    /// Whether something comes otherwise than it was, or not at all.
+    /// Whether something is changed by the import, or left out.
     pub fn is_to_be_decided(&self) -> bool {
         self.findings.iter().any(|finding| finding.effect.is_to_be_decided())
     }

@@ -46,7 +46,8 @@ pub struct Marker {
 }
 
 impl Heard {
-    /// Something below the object's prefix has changed, by these pushes among others. Whether there is room for it.
+    /// Records that something below the object's prefix has changed, by these pushes among others. Returns whether
+    /// there was room.
     pub fn tell(&self, object: &Key, pushed: &BTreeSet<ManifestName>) -> bool {
         let mut objects = self.lock();
         let (count, known) = (objects.len(), objects.get(object));
@@ -96,7 +97,7 @@ impl Marker {
         Object::from_stored(&entry.body, entry.revision.0).is_ok_and(|object| are_kept(&object, pushed))
     }
 
-    /// Keeps what was pushed at its object. It is stored when this answers: nothing may lead to it by then.
+    /// Stores at the object what was pushed, before it returns: later nothing may lead to it.
     pub async fn pushed(&self, key: &Key, manifests: &BTreeSet<ManifestName>) -> Result<(), Error> {
         let access = Access::internal("events of the registry");
         for _try in 0..TRIES {
