@@ -15,17 +15,17 @@ pub struct Api {
     pub store: store::Store,
     /// The clock.
     pub clock: runtime::Clock,
-    /// Told when the server drains: watches end cleanly.
+    /// Cancelled when the server drains: watches then end cleanly.
     pub draining: tokio_util::sync::CancellationToken,
     /// Discovery and OpenAPI, computed once.
     pub documents: Arc<Documents>,
-    /// For what rules have to know that callers do not see.
+    /// For rules that have to read more than their callers see.
     pub(crate) internal: Access,
 }
 
 impl Api {
-    /// Puts an API together; discovery and OpenAPI documents are computed here. Two kinds at one URL are an error, and verbs
-    /// that nobody could answer.
+    /// Puts an API together, and computes its discovery and OpenAPI documents. Two kinds at one URL are an error, and
+    /// so are verbs that nobody could answer.
     pub fn new(
         resources: Vec<Arc<Resource>>,
         store: store::Store,

@@ -6,9 +6,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The header that names a request, from the client or from us.
+/// The header with the id of a request, from the client or from this server.
 pub(crate) const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
-/// A longer name is replaced by one of ours.
+/// A longer id is replaced by a new one.
 const ID_LIMIT: usize = 128;
 /// From here on a request is logged as slow.
 const SLOW: Duration = Duration::from_secs(1);
@@ -16,7 +16,7 @@ const SLOW: Duration = Duration::from_secs(1);
 /// What a write did, as its handler says it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AuditedChange {
-    /// Name of the object, where the URL does not have it.
+    /// Name of the object, if the URL does not have it.
     pub name: String,
     /// Its uid.
     pub uid: String,
@@ -26,11 +26,11 @@ pub struct AuditedChange {
     pub new: String,
     /// Nothing was stored.
     pub dry_run: bool,
-    /// What else somebody will want to know, such as a force or its reason.
+    /// Anything else worth knowing, such as a force or its reason.
     pub note: String,
 }
 
-/// The request's name: the client's, or a new one.
+/// The request's id: the client's, or a new one.
 pub(crate) fn id(headers: &HeaderMap) -> (Arc<str>, HeaderValue) {
     if let Some(value) = headers.get(&AUDIT_ID)
         && let Ok(text) = value.to_str()
@@ -39,14 +39,14 @@ pub(crate) fn id(headers: &HeaderMap) -> (Arc<str>, HeaderValue) {
         return (Arc::from(text), value.clone());
     }
     let mut buffer = uuid::Uuid::encode_buffer();
-    // Not the kernel's random numbers, as for an object's uid: that is a system call for each request.
+    // Not from the kernel's random numbers, unlike an object's uid: that would be a system call for each request.
     let id = uuid::Builder::from_random_bytes(rand::random()).into_uuid();
     let text: &str = id.hyphenated().encode_lower(&mut buffer);
     let value = HeaderValue::from_str(text).unwrap_or_else(|_| HeaderValue::from_static("invalid"));
     (Arc::from(text), value)
 }
 
-/// When a request had come so far, counted from its start. Zero is never.
+/// When a request reached each phase, counted from its start. Zero means never.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Phases {
     pub(crate) authenticated: Duration,
@@ -60,7 +60,7 @@ pub(crate) struct AuditRecord<'a> {
     pub(crate) peer: SocketAddr,
     /// Who was authenticated.
     pub(crate) caller: Option<&'a Caller>,
-    /// As whom he acted, where that is somebody else.
+    /// The caller as whom he acted, if that is somebody else.
     pub(crate) impersonated: Option<&'a Caller>,
     pub(crate) info: Option<&'a RequestInfo>,
     pub(crate) class: Class,
@@ -71,7 +71,7 @@ pub(crate) struct AuditRecord<'a> {
 }
 
 impl AuditRecord<'_> {
-    /// Writes are logged to the target `audit`, slow requests as warnings. Tells whether it was a write.
+    /// Logs writes to the target `audit`, and slow requests as warnings. Returns whether it was a write.
     pub(crate) fn log(&self) -> bool {
         let Some(info) = self.info else { return false };
         let is_write = self.class == Class::Write;
@@ -84,7 +84,7 @@ impl AuditRecord<'_> {
         is_write
     }
 
-    /// Says where the time went: a slow authenticator or authorizer is another's fault than a slow database.
+    /// Logs where the time went: a slow authenticator or authorizer has another cause than a slow database.
     fn warn_slow(&self, info: &RequestInfo) {
         let Phases { authenticated, authorized } = self.phases;
         let handled =

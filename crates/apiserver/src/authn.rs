@@ -11,15 +11,15 @@ use std::sync::Arc;
 pub mod trust;
 /// Identity headers of a front proxy.
 pub(crate) mod proxy;
-/// What a certificate is worth.
+/// The verdict on a certificate.
 pub(crate) mod verdict;
 /// Client certificates.
 pub(crate) mod x509;
-/// The file that tells the issuers of tokens.
+/// The file that configures the issuers of tokens.
 pub mod config;
-/// What CEL does in it.
+/// CEL expressions in that file.
 pub(crate) mod expression;
-/// Who the claims of a token make somebody.
+/// From the claims of a token to a caller.
 pub(crate) mod claims;
 /// The issuers as they are now.
 pub mod issuers;
@@ -43,7 +43,7 @@ use review::{TokenReviewFailure, TokenReviews};
 use trust::TrustStore;
 use verdict::ChainVerdict;
 
-/// How callers are told apart.
+/// How callers are identified.
 #[derive(Clone, Debug)]
 pub struct AuthnSettings {
     /// Extra keys that name a caller's tenant, in lower case.
@@ -70,8 +70,8 @@ impl Default for AuthnSettings {
     }
 }
 
-/// What one authenticator says. An error does not stop the next one; but if nobody knows the caller, it does
-/// not leave him anonymous either.
+/// The answer of one authenticator. After an error the next one is still asked; but if none knows the caller, he is
+/// not anonymous either.
 pub(crate) enum Opinion {
     /// The caller.
     Known(Arc<Caller>),
@@ -93,7 +93,7 @@ impl Opinion {
     }
 }
 
-/// Tells who asks, in the order of a Go API server: front proxy, client certificate, token, anonymous.
+/// Finds out who the caller is, in the order of a Go API server: front proxy, client certificate, token, anonymous.
 #[derive(Debug)]
 pub struct Authenticator {
     settings: AuthnSettings,
@@ -105,7 +105,7 @@ pub struct Authenticator {
     metrics: Arc<ServerMetrics>,
 }
 
-/// Nobody is known. The texts are for the log.
+/// Why no caller is known. The texts are for the log.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Unauthenticated {
     /// The credentials do not hold.
@@ -123,7 +123,7 @@ pub(crate) enum Unauthenticated {
 }
 
 impl Unauthenticated {
-    /// What several authenticators have said.
+    /// The answer of several authenticators.
     fn of(errors: &[Self]) -> Self {
         if errors.iter().any(|error| matches!(error, Self::Busy)) {
             return Self::Busy;
@@ -154,7 +154,7 @@ impl Tokens {
     }
 }
 
-/// Who asks, and by which tokens.
+/// The caller, and the tokens by which he is known.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Authenticated {
     pub(crate) caller: Arc<Caller>,
@@ -180,7 +180,7 @@ impl Authenticator {
         Self { settings, trust, issuers, reviews, anonymous: Arc::new(anonymous), clock, metrics }
     }
 
-    /// Whom a bearer token makes its bearer, exactly as if a request had brought it; the error is for the log.
+    /// The caller that a bearer token identifies, exactly as if a request had brought it. The error is for the log.
     pub async fn judge(&self, token: &str) -> Result<Arc<Caller>, String> {
         match self.by_token(token).await {
             Opinion::Known(caller) => Ok(caller),
@@ -189,12 +189,12 @@ impl Authenticator {
         }
     }
 
-    /// Where the keys of a configured issuer come from; `None` where it is none.
+    /// Where the keys of an issuer come from; `None` if it is not configured.
     pub fn key_source(&self, issuer: &str) -> Option<KeySource> {
         self.issuers.load_table().key_source(issuer)
     }
 
-    /// Who brings no credentials, or none that are looked at.
+    /// A caller without credentials, or whose credentials are not looked at.
     pub(crate) fn nobody(&self) -> Authenticated {
         Authenticated { caller: Arc::clone(&self.anonymous), tokens: Tokens::default() }
     }
@@ -204,8 +204,8 @@ impl Authenticator {
         self.clock.unix_seconds()
     }
 
-    /// The caller. Credentials are taken out of the headers, so that nothing behind can believe them again. A name and a
-    /// password count only where a dialect judges them.
+    /// The caller. Credentials are removed from the headers, so that nothing behind can use them again. A name and a
+    /// password count only if a dialect judges them.
     pub(crate) async fn authenticate(
         &self,
         peer: &Peer,
@@ -213,7 +213,7 @@ impl Authenticator {
         path: &str,
         dialect: Option<&dyn Dialect>,
     ) -> Result<Authenticated, Unauthenticated> {
-        // In this order: what is complete is then also what is looked at.
+        // In this order: if trust was complete, then the trust that is read next is, too.
         let complete = self.trust.is_complete();
         let trust = self.trust.load();
         let tokens = Tokens::take(headers);
@@ -256,7 +256,7 @@ impl Authenticator {
                     Err(why) => Err(Unauthenticated::Invalid(format!("front proxy: {why}"))),
                 };
             }
-            // Streams are served to nobody who comes so.
+            // Nobody who is known by a password is served a stream.
             Via::Password => return Err(nobody()),
             Via::Certificate => x509::verdict(peer, &trust, self.now()).ok_or_else(nobody)?.client(),
             Via::Jwt | Via::ClusterJwt | Via::TokenReview => {
@@ -374,12 +374,12 @@ impl Authenticator {
         }
     }
 
-    /// Who a caller becomes that acts as somebody else. Whether he may was asked before.
+    /// The caller that an impersonation makes of somebody. Whether he may was asked before.
     pub(crate) fn assume(&self, wanted: Impersonation) -> Result<Arc<Caller>, String> {
         self.finish(wanted.into_caller())
     }
 
-    /// Adds the group of everybody who is known, and the tenant.
+    /// Adds the group `system:authenticated`, and the tenant.
     fn finish(&self, mut caller: Caller) -> Result<Arc<Caller>, String> {
         if caller.name != self.anonymous.name
             && !caller.in_group(AUTHENTICATED)
@@ -400,7 +400,7 @@ fn tenant(keys: &[String], caller: &Caller) -> Result<Option<String>, String> {
     if tenants.any(|other| other != tenant) {
         return Err(format!("user {:?} has several tenants", caller.name));
     }
-    // Nothing that PostgreSQL keeps can hold it.
+    // PostgreSQL cannot store it in a text.
     if tenant.contains('\0') {
         return Err(format!("the tenant of user {:?} is no text", caller.name));
     }

@@ -13,10 +13,12 @@ use tokio::sync::watch;
 
 /// Reviews by kube-apiserver, remembered for a while.
 mod review;
-/// Who was an operator.
+/// Callers who were operators.
 mod operators;
-/// Who was no operator.
+/// Callers who were not operators.
 mod ordinary;
+/// Answers that both of them remember for a while.
+mod recent;
 
 use operators::KnownOperators;
 use ordinary::OrdinaryPeople;
@@ -25,12 +27,13 @@ use review::Reviews;
 
 /// The program's own rules, asked before any SubjectAccessReview, and the judge of what an allowed caller sees.
 pub trait Policy: Send + Sync + 'static {
-    /// What a caller may do and see, both of one moment. `operator` tells whether he holds the cross-tenant right
+    /// What a caller may do and see, both as of one moment. `operator` is whether he holds the cross-tenant right
     /// ([`Policy::operator_right`], or `system:masters`).
     fn judge(&self, caller: &Caller, request: &RequestInfo, operator: bool) -> Ruling;
 
-    /// What has to be waited for before a ruling counts, which is then asked for anew: the rules may look at something that is
-    /// a moment behind the store, and somebody who has just been let in is not to be told otherwise. It ends by itself.
+    /// Something to wait for before a ruling counts; the ruling is then asked for again. The rules may read something
+    /// that is a moment behind the store, and a caller who has just been let in must not be refused. The wait ends by
+    /// itself.
     fn catch_up<'a>(
         &'a self,
         _caller: &Caller,
@@ -43,9 +46,9 @@ pub trait Policy: Send + Sync + 'static {
     /// The cross-tenant right, on a resource at cluster scope.
     fn operator_right(&self) -> Right;
 
-    /// Tells when what this caller sees may have changed, beside the changes of his credential and his rights; `None`
-    /// where it never does. Open watches are asked anew then. It may tell too often, never too late: a visibility that
-    /// was given out and is no longer given must have been told.
+    /// Signals when what this caller sees may have changed for another reason than his credential and his rights;
+    /// `None` if it never does. Open watches then ask again. It may signal too often, but never too late: when a
+    /// visibility that was given is not given any more, the signal must have been sent.
     fn changes(&self, _caller: &Caller) -> Option<watch::Receiver<u64>> {
         None
     }
@@ -56,9 +59,9 @@ pub trait Policy: Send + Sync + 'static {
 pub struct Ruling {
     /// Whether it is allowed.
     pub verdict: AuthzVerdict,
-    /// What an allowed caller sees. [`Visibility::Nothing`] lets lists answer empty and collections delete nothing without
-    /// touching the database. Where it cannot be said yet, an error that asks for patience: a list that is short of
-    /// something is taken for the whole.
+    /// What an allowed caller sees. With [`Visibility::Nothing`] lists are empty and collections delete nothing,
+    /// without a look at the database. If it is not known yet, an error that asks the client to wait: an incomplete
+    /// list would be taken for the whole.
     pub sight: Result<Visibility, Box<Status>>,
 }
 
@@ -71,7 +74,7 @@ pub enum AuthzVerdict {
     Deny(String),
     /// Not for these rules to say.
     NoOpinion,
-    /// It cannot be said yet: the answer asks for patience.
+    /// It is not known yet: the answer asks the client to wait.
     Later(Box<Status>),
 }
 
@@ -86,7 +89,7 @@ pub struct Right {
     pub resource: &'static str,
 }
 
-/// Who is let in at a path that is no resource's.
+/// The callers who are let in at a path that is not of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Admits {
     /// Everybody, known or not.
@@ -95,15 +98,14 @@ pub enum Admits {
     Unasked,
     /// Everybody who is known, as `system:discovery` says, and whom [`Admits::Reviewed`] lets in.
     Authenticated,
-    /// Whom the policy or a SubjectAccessReview allows method and path.
+    /// Callers whom the policy or a SubjectAccessReview allows the method and path.
     Reviewed,
 }
 
-/// Decides whether a request may go on, and what it sees: masters, paths open to all, the program's own rules,
-/// documents open to everybody who is known, and SubjectAccessReview.
-#[derive(Debug)]
+/// Decides whether a request may go on, and what it sees. In this order: masters, paths open to all, the program's
+/// own rules, documents open to everybody who is known, and SubjectAccessReview.
 pub struct Authorization {
-    policy: PolicyBox,
+    policy: Arc<dyn Policy>,
     reviews: Option<Reviews>,
     operator: RequestInfo,
     ordinary: OrdinaryPeople,
@@ -131,12 +133,9 @@ pub struct Demand {
     pub sees: bool,
 }
 
-#[derive(Clone)]
-struct PolicyBox(Arc<dyn Policy>);
-
-impl std::fmt::Debug for PolicyBox {
+impl std::fmt::Debug for Authorization {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Policy")
+        f.debug_struct("Authorization").finish_non_exhaustive()
     }
 }
 
@@ -152,7 +151,7 @@ impl Authorization {
         };
         let reviews = kube.map(Reviews::new);
         Self {
-            policy: PolicyBox(policy),
+            policy,
             reviews,
             operator: operator.into(),
             ordinary: OrdinaryPeople::default(),
@@ -174,20 +173,20 @@ impl Authorization {
     }
 
     /// Whether a caller may act as somebody with this attribute. The program's own rules can refuse it but not grant
-    /// it: a rule that lets somebody do anything with this server's objects must not make him anybody he likes.
+    /// it: a rule that lets somebody do anything with this server's objects must not let him act as anybody.
     pub(crate) async fn may_impersonate(&self, attributes: &Attributes) -> Result<(), Status> {
         let Attributes { caller, .. } = attributes;
         if caller.in_group(MASTERS) {
             return Ok(());
         }
-        match self.policy.0.judge(caller, &attributes.info, false).verdict {
+        match self.policy.judge(caller, &attributes.info, false).verdict {
             AuthzVerdict::Deny(reason) => Err(forbidden(attributes, &reason)),
             AuthzVerdict::Later(status) => Err(*status),
             AuthzVerdict::Allow | AuthzVerdict::NoOpinion => self.reviewed(attributes).await,
         }
     }
 
-    /// How a caller stands before anybody is asked about him.
+    /// The rank of a caller before anybody is asked about him.
     pub(crate) fn rank(&self, caller: &Caller) -> Rank {
         if caller.in_group(MASTERS) {
             Rank::Master
@@ -200,7 +199,7 @@ impl Authorization {
 
     /// See [`Policy::changes`].
     pub(crate) fn changes(&self, caller: &Caller) -> Option<watch::Receiver<u64>> {
-        self.policy.0.changes(caller)
+        self.policy.changes(caller)
     }
 
     async fn check(&self, demand: &Demand, verdict: AuthzVerdict) -> Result<(), Status> {
@@ -224,8 +223,9 @@ impl Authorization {
         }
     }
 
-    /// Users of a token issuer, unless the cluster believes it, too, and who comes with a password of ours, are none of the
-    /// cluster's users, even if their names are the same: kube-apiserver is not asked about them.
+    /// Asks kube-apiserver for a review, but not about users who are not the cluster's, even if their names are the
+    /// same: those of a token issuer that the cluster does not believe, and those who are known by a password of this
+    /// server.
     async fn review(&self, attributes: &Attributes) -> Result<ReviewAnswer, Status> {
         match &self.reviews {
             Some(reviews) if !matches!(attributes.caller.via, Via::Jwt | Via::Password) => {
@@ -264,14 +264,14 @@ impl Authorizer for Authorization {
 
     async fn decide(&self, demand: &Demand) -> Result<(Arc<str>, Visibility), Status> {
         let Attributes { caller, info } = &demand.attributes;
-        let judge = |operator| self.policy.0.judge(caller, info, operator);
+        let judge = |operator| self.policy.judge(caller, info, operator);
         let mut ruling = judge(false);
-        if let Some(caught_up) = self.policy.0.catch_up(caller, info, &ruling) {
+        if let Some(caught_up) = self.policy.catch_up(caller, info, &ruling) {
             caught_up.await;
             ruling = judge(false);
         }
         let Ruling { mut verdict, sight } = ruling;
-        // That somebody operates is asked for once, and only where it matters.
+        // Whether the caller is an operator is asked once, and only if it matters.
         let mut operator = None;
         let is_open = matches!(demand.admits, Admits::Everybody | Admits::Unasked);
         if !caller.in_group(MASTERS) && !is_open {

@@ -5,8 +5,8 @@ use std::time::Duration;
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
-/// Answers by key, each for a while and never more than a bound: the oldest goes first. Whoever asks for what
-/// somebody else is already fetching waits for that answer instead of fetching it again.
+/// Answers by key. Each is kept for a while, and at most a bounded number: the oldest goes first. A caller who asks
+/// for something that another one is already fetching waits for that answer.
 #[derive(Debug)]
 pub(crate) struct AnswerCache<K, V> {
     capacity: usize,
@@ -47,7 +47,7 @@ impl<K: Eq + Hash + Clone, V: Clone> AnswerCache<K, V> {
         if let Some(answer) = cell.get() {
             return answer.value.clone();
         }
-        // Seldom needed, and much larger than what every request has to have room for.
+        // Boxed: it is seldom needed, and much larger than the room that every request should have for it.
         let fetched = Box::pin(cell.get_or_init(|| async {
             let (value, ttl) = fetch().await;
             CachedAnswer { value, until: Instant::now() + ttl }

@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-/// May do anything without being asked: kube-apiserver's own probes must not depend on a review.
+/// The group that may do anything without a review: kube-apiserver's own probes must not depend on one.
 pub(crate) const MASTERS: &str = "system:masters";
 /// The group of everybody who is known.
 pub(crate) const AUTHENTICATED: &str = "system:authenticated";
@@ -22,7 +22,7 @@ pub struct Caller {
     pub tenant: Option<String>,
     /// How the caller came.
     pub via: Via,
-    /// When his credential ends, in Unix seconds, where the credential itself says so.
+    /// When his credential ends, in Unix seconds, if the credential says so.
     pub expires: Option<i64>,
 }
 
@@ -38,13 +38,14 @@ pub enum Via {
     Certificate,
     /// A JSON web token of a configured issuer.
     Jwt,
-    /// The same of an issuer that kube-apiserver believes, too, under the same names: he is one of the cluster's users.
+    /// The same of an issuer that kube-apiserver also believes, with the same names: he is one of the cluster's
+    /// users.
     ClusterJwt,
     /// A token that kube-apiserver reviewed.
     TokenReview,
     /// A name and a password, at a route that takes them.
     Password,
-    /// Somebody who may act as this one.
+    /// By another caller, who may act as this one.
     Impersonation,
 }
 

@@ -21,14 +21,14 @@ pub struct ReadContext<'a> {
     pub now: &'a str,
 }
 
-/// A kind whose objects are made when somebody reads them, from what he sees and from what the program knows. It is read
-/// only, and cannot be watched. What it gives has `metadata.name`, and `metadata.namespace` where the kind has one; group,
-/// version and kind are put in.
+/// A kind whose objects are made when somebody reads them, from what he sees and from what the program knows. It is
+/// read only, and cannot be watched. Its objects have `metadata.name`, and `metadata.namespace` if the kind is
+/// namespaced; group, version and kind are filled in.
 pub trait Computed: Send + Sync + 'static {
     /// The objects that this caller sees. Selectors are applied to what comes back.
     fn list<'a>(&'a self, cx: ReadContext<'a>) -> BoxFuture<'a, Result<Vec<Object>, Status>>;
 
-    /// One of them; by default it is looked for in the list.
+    /// One of them. By default it is looked for in the list.
     fn get<'a>(
         &'a self,
         cx: ReadContext<'a>,
@@ -46,8 +46,8 @@ pub trait Computed: Send + Sync + 'static {
     fn cells(&self, object: &Object, now_unix_seconds: i64) -> Vec<Value>;
 }
 
-/// A computed kind of which every caller has one object, without a name: it is what GET of the collection answers, where
-/// other kinds have a list. Its one verb is list; selectors select nothing of it.
+/// A computed kind of which every caller has one object, without a name: a GET of the collection answers with it,
+/// instead of a list. Its one verb is list; selectors have no effect.
 pub trait Singleton: Send + Sync + 'static {
     /// The object that this caller sees. Unless he asks for a revision, the view is of what is in memory, with the writes
     /// that this replica has answered.

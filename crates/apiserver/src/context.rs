@@ -17,22 +17,22 @@ pub struct RequestContext {
     pub caller: Arc<Caller>,
     /// The proof that he may, and what he sees.
     pub access: Access,
-    /// Asked where a request turns out to need more than its verb's right; without one it has no more.
+    /// Asked if a request turns out to need more than its verb's right; without it, there is no further right.
     pub authorization: Option<Arc<Authorization>>,
-    /// Asked by a handler that comes to a credential by itself, such as a login.
+    /// Asked by a handler that obtains a credential by itself, such as a login.
     pub authenticator: Option<Arc<Authenticator>>,
     /// When an answer must be out; streams have their own.
     pub deadline: Instant,
     /// `Audit-ID` of the request.
     pub audit_id: Arc<str>,
-    /// What the answer rests on, where it is a stream.
+    /// What the answer depends on, if it is a stream.
     pub tenure: Option<Box<Tenure>>,
-    /// What a write did, for the audit log: the handler says it.
+    /// What a write did, for the audit log. The handler sets it.
     pub outcome: Option<AuditedChange>,
 }
 
 impl RequestContext {
-    /// A request that is no stream, and that nobody can be asked about any more.
+    /// A request that is not a stream, and has no authorizer or authenticator to ask.
     pub fn new(info: RequestInfo, caller: Arc<Caller>, access: Access, deadline: Instant) -> Self {
         Self {
             info,

@@ -20,7 +20,7 @@ const TRIES: u32 = 5;
 #[derive(Clone)]
 pub(crate) struct Delegate {
     pub(crate) client: kube::Client,
-    /// Reviews at once of what nobody is known to be behind.
+    /// Reviews at once for callers who are not known.
     pub(crate) strangers: usize,
     /// How long an answer holds.
     pub(crate) ttl: Duration,
@@ -33,8 +33,8 @@ impl Delegate {
     }
 }
 
-/// Posts a review to the core kube-apiserver, again after a failure that may pass.
-/// The error's text is for the log, not for clients.
+/// Posts a review to the core kube-apiserver, and again after a failure that may pass. The error's text is for the
+/// log, not for clients.
 pub(crate) async fn review<B, A>(
     client: &kube::Client,
     path: &str,

@@ -9,24 +9,24 @@ use futures_util::future::BoxFuture;
 use http::{HeaderValue, Response};
 use meta::status::Status;
 
-/// Longer headers are nobody's.
+/// Longer headers are not read.
 const HEADER_BYTES_MAX: usize = 32 * 1024;
 
 /// How the clients of a route say who they are, and how they are refused.
 pub trait Dialect: Send + Sync + 'static {
-    /// Whose name and password these are.
+    /// Judges a name and a password.
     fn judge<'a>(&'a self, basic: &'a Basic) -> BoxFuture<'a, Judgement>;
 
-    /// The answer to a request that does not come as far as the route's handler.
+    /// The answer to a request that does not reach the route's handler.
     fn refusal(&self, status: &Status) -> Response<Body>;
 }
 
-/// What is to be thought of a name and a password.
+/// The judgement on a name and a password.
 #[derive(Clone, Debug)]
 pub enum Judgement {
     /// They are this caller's, known by a password ([`crate::caller::Via::Password`]).
     Known(Box<Caller>),
-    /// They are nobody's; the text is for the log.
+    /// They are wrong; the text is for the log.
     Wrong(&'static str),
     /// The password may be a bearer token of this server, whatever the name is.
     Token,
@@ -48,7 +48,7 @@ impl std::fmt::Debug for Basic {
 }
 
 impl Basic {
-    /// Those of a header; `None` where its scheme is another one.
+    /// The name and password of a header; `None` if it has another scheme.
     pub(crate) fn read(header: &HeaderValue) -> Option<Result<Self, &'static str>> {
         let text = header.to_str().ok()?.trim();
         let (scheme, encoded) = text.split_once(' ')?;

@@ -18,7 +18,8 @@ use std::sync::Arc;
 
 const DISCOVERY_V2: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 const DISCOVERY_V2BETA1: &str = "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList";
-/// As kubectl and client-go ask for OpenAPI v2; the first name is no media type by the letter of the standard.
+/// The media types by which kubectl and client-go ask for OpenAPI v2. The first is not a valid media type by the
+/// standard.
 const OPENAPI_V2_PROTOBUF_ASKED: [&str; 2] =
     ["com.github.proto-openapi.spec.v2@v1.0+protobuf", "com.github.proto-openapi.spec.v2.v1.0+protobuf"];
 const OPENAPI_V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
@@ -63,7 +64,7 @@ fn answer(documents: &Documents, path: &str, request: &Request<Body>) -> Result<
 }
 
 fn legacy(json: &Bytes, headers: &HeaderMap, style: &Style) -> Result<Response<Body>, Status> {
-    // There is no other form of them, such as a table.
+    // They have no other form, such as a table.
     let acceptable = headers.get(ACCEPT).is_none_or(HeaderValue::is_empty)
         || clauses(headers).iter().any(|clause| {
             clause.parameter("as").is_none() && (clause.covers("json") || clause.covers("yaml"))
@@ -74,7 +75,7 @@ fn legacy(json: &Bytes, headers: &HeaderMap, style: &Style) -> Result<Response<B
     Ok(rendered(StatusCode::OK, BytesMut::from(&**json), style))
 }
 
-/// `/apis`: aggregated for who asks for it, legacy for all others.
+/// `/apis`: aggregated for clients that ask for it, legacy for all others.
 fn group_list(documents: &Documents, headers: &HeaderMap, style: &Style) -> Result<Response<Body>, Status> {
     if headers.get(ACCEPT).is_none_or(HeaderValue::is_empty) {
         return legacy(&documents.groups, headers, style);

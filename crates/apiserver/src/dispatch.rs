@@ -1,4 +1,4 @@
-//! Which handler answers: by the parsed request alone.
+//! Finds the handler of a request, from the parsed request alone.
 
 use crate::api::Api;
 use crate::context::RequestContext;
@@ -19,7 +19,7 @@ pub async fn dispatch(api: &Arc<Api>, cx: &mut RequestContext, request: Request<
         RequestInfo::Path(_) => Err(Status::no_such_path()),
     };
     match found {
-        // Boxed: a verb's future is large, and what wraps it moves it.
+        // Boxed: a verb's future is large, and its wrappers would move it.
         Ok((asked, endpoint)) => Box::pin(verbs::run(api, cx, asked, endpoint, request)).await,
         Err(status) => {
             response::failure(&status, &response::Style::of_error(request.headers(), request.uri()))

@@ -1,4 +1,4 @@
-//! Which resource a request is for, with the 404 and 405 of a Go API server.
+//! Finds the resource of a request, with the 404 and 405 of a Go API server.
 
 use crate::computed::{Computed, Singleton};
 use crate::part::Part;
@@ -18,9 +18,9 @@ pub(crate) struct Endpoint {
 pub(crate) enum Serves {
     /// Objects of the store, whole or a part of them.
     Objects { stored: Arc<StoredKind>, part: Part },
-    /// Something that is done to one of them.
+    /// An action on one of them.
     Handler { stored: Arc<StoredKind>, part: Part, handler: Arc<dyn SubresourceHandler> },
-    /// What is made when it is read.
+    /// Objects that are made when they are read.
     Computed(Arc<dyn Computed>),
     /// The one object that a caller has, made when he reads it.
     Singleton(Arc<dyn Singleton>),
@@ -93,7 +93,7 @@ impl Endpoint {
     }
 }
 
-/// Whether a list can be posted where no namespace is named.
+/// Whether a list can be posted without a namespace.
 fn are_created_together(resource: &Resource) -> bool {
     resource.stored().is_some_and(|stored| stored.strategy.are_created_together())
 }

@@ -1,7 +1,7 @@
 use std::fmt::Display;
 use std::path::PathBuf;
 
-/// Every way the server can fail to start or to take over new credentials. What a client did wrong is a
+/// Every way the server can fail to start or to take over new credentials. Errors of a client are a
 /// [`meta::status::Status`] instead.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {

@@ -5,7 +5,7 @@ use std::collections::hash_map::{Entry, RandomState};
 use std::hash::BuildHasher;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Among which requests one counts.
+/// The class of requests that a request counts in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
     /// Counts nowhere and is never refused for lack of room: health, metrics, documents.
@@ -37,21 +37,22 @@ impl Default for Limits {
     }
 }
 
-/// How a caller stands, as far as that is known when he comes.
+/// The rank of a caller, as far as it is known when he comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rank {
     /// Shares the places with everybody else.
     Ordinary,
-    /// Has the reserve beside them, which he shares with his like.
+    /// Has the reserve beside them, which he shares with the other operators.
     Operator,
     /// Is counted but never refused.
     Master,
 }
 
-/// A number of places. No tenant takes more than half of them. While half of them are taken, none takes more than an even
-/// share, counted for one tenant more than there are: who comes next finds his free. In the same way users share what their
-/// tenant may have, evenly while half of it is taken. Who has no tenant shares with nobody. Who has no place yet gets one up to
-/// a quarter beyond what there is. Operators have a quarter as many places of their own.
+/// A number of places. No tenant takes more than half of them. Once half of them are taken, no tenant takes more than
+/// an even share. The shares are counted for one tenant more than there are, so the next tenant finds his share free.
+/// The users of a tenant divide what it may have in the same way: evenly once half of it is taken. A user without a
+/// tenant counts as a tenant of his own. A tenant without any place gets one even when all are taken, up to a quarter
+/// more than there are. Operators have a quarter as many places of their own.
 #[derive(Debug)]
 pub(crate) struct Lane {
     limit: usize,
@@ -67,7 +68,7 @@ struct Rooms {
     reserve: Taken,
 }
 
-/// Where a place is.
+/// The part of the lane that a place is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Room {
     Common,
@@ -89,7 +90,7 @@ struct Share {
     users: usize,
 }
 
-/// Whose place it is.
+/// The tenant and user of a place.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LaneHolder {
     pub(crate) tenant: u64,
@@ -212,7 +213,7 @@ mod tests {
         Caller { name: name.to_owned(), tenant: tenant.map(str::to_owned), ..Caller::default() }
     }
 
-    /// Asks so many times; the places that were given.
+    /// Asks so many times. Returns the places that were given.
     fn enter(lane: &Arc<Lane>, caller: &Caller, times: usize) -> Vec<LanePlace> {
         (0..times).filter_map(|_| lane.enter(caller, Rank::Ordinary)).collect()
     }

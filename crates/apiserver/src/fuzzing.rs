@@ -1,4 +1,4 @@
-//! The parsers of this crate, for programs that feed them nonsense. No part of the library's interface.
+//! The parsers of this crate, for fuzzing. Not part of the library's interface.
 
 use crate::authn::config::validate::TenantNaming;
 use crate::authn::{expression, issuers, jwks, jwt};
@@ -10,7 +10,7 @@ use http::HeaderMap;
 use meta::status::Status;
 use serde_json::Value;
 
-/// What `Accept` and the like lead to, in words.
+/// The form of the answer that `Accept` and the like lead to, in words.
 pub fn style(headers: &HeaderMap, query: &str, watch: bool) -> Result<String, Status> {
     let offer = if watch { Offer::Events } else { Offer::Objects };
     let style = Style::of(headers, &Query::parse(Some(query)), offer)?;
@@ -48,7 +48,7 @@ pub fn issuer_of(token: &str) -> Option<String> {
     jwt::issuer_of(token)
 }
 
-/// Who the claims of tokens make somebody by the first issuer of a file of issuers, or what is wrong with the file.
+/// The callers that the first issuer of a file makes of the claims of tokens, or what is wrong with the file.
 pub fn claims(
     file: &[u8],
     tokens: &[serde_json::Map<String, Value>],

@@ -2,10 +2,10 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher as _, Hash, RandomState};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// Values that are gone stay in the table until it has twice as many.
+/// The table drops values that are gone when it has grown to twice its size, but not below this size.
 const ROOM: usize = 64;
 
-/// Equal values in one place, as long as somebody has them.
+/// Keeps equal values in one place, as long as somebody has them.
 #[derive(Debug)]
 pub(crate) struct Interner<T> {
     hasher: RandomState,
@@ -15,7 +15,7 @@ pub(crate) struct Interner<T> {
 #[derive(Debug)]
 struct InternerTable<T> {
     by_hash: HashMap<u64, Weak<T>>,
-    /// How large the table may become before it is looked through.
+    /// How large the table may become before values that are gone are dropped.
     room: usize,
 }
 
@@ -27,11 +27,11 @@ impl<T> Default for Interner<T> {
 }
 
 impl<T: Eq + Hash> Interner<T> {
-    /// The value that is there already, or this one.
+    /// The equal value that is there already, or this one.
     pub(crate) fn share(&self, value: T) -> Arc<T> {
         let hash = self.hasher.hash_one(&value);
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        // Two values of one hash do without each other.
+        // Of two values with one hash only the newer one is shared.
         if let Some(there) = held.by_hash.get(&hash).and_then(Weak::upgrade)
             && *there == value
         {

@@ -17,35 +17,35 @@ extern crate self as apiserver;
 pub mod server;
 /// TLS: serving certificates, client CAs, reloads.
 pub mod tls;
-/// Connections of which nobody is known yet.
+/// Places for connections, most of all for those without a known caller.
 mod places;
-/// Who asks.
+/// The caller.
 pub mod caller;
-/// What is asked: one parser for router, authorizer, metrics and audit.
+/// The parsed request: one parser for router, authorizer, metrics and audit.
 pub mod request;
-/// How callers are told apart.
+/// How callers are identified.
 pub mod authn;
 /// Whether there is room for one more request.
 pub mod flow;
-/// How slow a client may be that holds a place.
+/// How slow a client with a place may be.
 mod pace;
-/// Whether he may.
+/// Whether the caller may do it.
 pub mod authz;
 /// Equal values in one place.
 mod interner;
-/// How long he may, where the answer is a stream.
+/// How long the caller may, if the answer is a stream.
 pub mod tenure;
 /// An authorized request.
 pub mod context;
 /// Routes for clients of another protocol.
 pub mod dialect;
-/// What is served beside the resources.
+/// Routes beside the resources.
 pub mod routes;
 /// What all requests at resources share.
 pub mod api;
-/// Which resource is meant.
+/// Finds the resource of a request.
 mod endpoint;
-/// Which handler answers.
+/// Finds the handler of a request.
 pub mod dispatch;
 /// The endpoint that a write came through.
 pub mod part;
@@ -53,11 +53,11 @@ pub mod part;
 pub mod view;
 /// What differs by kind.
 pub mod strategy;
-/// Parts of objects with a URL of their own, and what is done to objects.
+/// Parts of objects with a URL of their own, and actions on objects.
 pub mod subresource;
 /// Kinds that are made when somebody reads them.
 pub mod computed;
-/// What a kind is: the description that discovery, OpenAPI and the verbs share.
+/// A kind: the description that discovery, OpenAPI and the verbs share.
 pub mod resource;
 /// One verb a module, in the order of a Go API server.
 pub mod verbs;
@@ -67,19 +67,19 @@ pub mod response;
 pub mod discovery;
 /// OpenAPI documents.
 pub mod openapi;
-/// What was asked, by whom, with which outcome.
+/// The audit log: who has asked for what, with which outcome.
 pub mod audit;
-/// The field's metrics.
+/// Metrics under the names of `k8s.io/apiserver`.
 pub mod metrics;
 /// Why a server cannot start.
 pub mod error;
-/// What the store could not do, in the words of the API.
-mod errors;
+/// The store's errors as statuses of the API.
+mod store_status;
 /// Answers remembered for a while.
 mod cache;
 /// Questions to the core kube-apiserver.
 mod delegate;
-/// The parsers, for those who try to break them.
+/// The parsers, for fuzzing.
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 

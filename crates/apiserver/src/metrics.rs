@@ -12,8 +12,8 @@ use std::time::Duration;
 type Histograms<L> = Family<L, Histogram, fn() -> Histogram>;
 type Label = (&'static str, &'static str);
 
-/// What the server counts, under the names of `k8s.io/apiserver`. Labels are closed sets: resources that are not
-/// served have none.
+/// The server's metrics, under the names of `k8s.io/apiserver`. Labels are closed sets: resources that are not served
+/// have none.
 #[derive(Debug)]
 pub(crate) struct ServerMetrics {
     subjects: Vec<Arc<MetricLabels>>,
@@ -53,7 +53,7 @@ pub(crate) struct RequestOutcome {
     pub(crate) size: Option<u64>,
     /// `fieldValidation` of a write with a body.
     pub(crate) validation: Option<&'static str>,
-    /// How long its answer takes says nothing.
+    /// The time that its answer takes says nothing.
     pub(crate) is_stream: bool,
 }
 
@@ -122,7 +122,7 @@ impl EncodeLabelSet for RequestLabels {
     }
 }
 
-/// What the events of a watch are of.
+/// The resource whose events a watch sends.
 #[derive(Clone, Debug)]
 struct WatchLabels(Arc<MetricLabels>);
 
@@ -178,7 +178,7 @@ impl ServerMetrics {
         let attempts = counters("authentication_attempts", "Authentications by result");
         let users =
             counters("authenticated_user_requests", "Requests of callers who are known; names are no labels");
-        // Nothing that the service level does not answer for is in these times: both names mean the same here.
+        // These times have no part that the service level excludes, so both names mean the same here.
         let durations: Histograms<DurationLabels> = Family::new_with_constructor(latencies);
         for name in ["apiserver_request_duration_seconds", "apiserver_request_sli_duration_seconds"] {
             metrics.register(name, "Time to the answer's head", durations.clone());
@@ -261,7 +261,7 @@ impl ServerMetrics {
         self.certificates.observe(left_seconds.max(0) as f64);
     }
 
-    /// What counts the events of a watch; `None` for what is no watch.
+    /// The counter for the events of a watch; `None` for other requests.
     pub(crate) fn watch_events(&self, info: &RequestInfo) -> Option<WatchEvents> {
         let asked = info.resource().filter(|asked| asked.verb == Verb::Watch)?;
         let labels = WatchLabels(Arc::clone(self.subject(asked).unwrap_or(&self.other)));
@@ -269,7 +269,7 @@ impl ServerMetrics {
         Some(WatchEvents { count, sizes: self.watch_sizes.get_or_create_owned(&labels) })
     }
 
-    /// A request that did not get its own answer, and why.
+    /// A request that was terminated instead of answered, and why.
     pub(crate) fn terminated(&self, reason: &'static str) {
         self.terminations.get_or_create(&[("reason", reason)]).inc();
     }

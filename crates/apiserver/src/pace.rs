@@ -1,9 +1,9 @@
 use std::time::Duration;
 
-/// Bytes a second that are waited for: whoever sends or takes fewer holds up others.
+/// The least rate in bytes a second: a client that sends or takes fewer holds up others.
 const LEAST_RATE: u64 = 256 * 1024;
 
-/// The time in which so many bytes have to have gone over.
+/// The time within which so many bytes must be sent or taken.
 pub(crate) fn time_for(bytes: u64, beside: Duration) -> Duration {
     beside + Duration::from_millis(bytes.saturating_mul(1000) / LEAST_RATE)
 }

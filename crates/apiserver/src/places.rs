@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use tokio_util::sync::CancellationToken;
 
-/// The places of open connections. There are never more than a number of those of which nobody is known yet, and of those
-/// of all who are: when all are taken, the longest there makes room; among the known it is one of the tenant, and of his
-/// the user, that holds most. So nobody keeps out others by holding connections. Front proxies, which come for
-/// everybody, and masters are not counted: they have the rest. A proxy's connection that has become a WebSocket is its
-/// user's alone, and counts as his.
+/// The places of open connections. The connections without a known caller have a limit, and so have those of all
+/// known callers. When all places of one sort are taken, the oldest connection makes room; among known callers it is
+/// the oldest of the user with the most, in the tenant with the most. So nobody keeps out others by holding
+/// connections. Front proxies, which come for everybody, and masters are not counted. A proxy's connection that has
+/// become a WebSocket is its user's alone, and counts as his.
 #[derive(Debug)]
 pub(crate) struct Places {
     strangers: usize,
@@ -31,7 +31,7 @@ struct Taken {
 }
 
 impl Places {
-    /// For so many connections, of these so many strangers.
+    /// For so many connections, so many of them without a known caller.
     pub(crate) fn new(connections: usize, strangers: usize) -> Arc<Self> {
         let known = connections.saturating_sub(strangers);
         Arc::new(Self {
@@ -102,19 +102,19 @@ pub(crate) struct Place {
     places: Arc<Places>,
     number: u64,
     displaced: CancellationToken,
-    /// Whose it is, once somebody is known; nobody's that is not counted.
+    /// Its holder, once the caller is known; none if the caller is not counted.
     holder: OnceLock<Option<LaneHolder>>,
-    /// Whose a front proxy's is, once it serves one user alone.
+    /// The user of a front proxy's connection, once it serves only him.
     user: OnceLock<LaneHolder>,
 }
 
 impl Place {
-    /// Cancelled when somebody else has the place.
+    /// Cancelled when somebody else gets the place.
     pub(crate) fn displaced(&self) -> CancellationToken {
         self.displaced.clone()
     }
 
-    /// Somebody at the other end is known: whoever is first.
+    /// Notes the caller at the other end; the first one counts.
     pub(crate) fn known(&self, caller: &Caller) {
         self.holder.get_or_init(|| {
             let mut taken = self.places.lock();
@@ -126,7 +126,7 @@ impl Place {
         });
     }
 
-    /// From now on nobody but this caller is served over the connection.
+    /// Notes that only this caller is served over the connection from now on.
     pub(crate) fn upgraded(&self, caller: &Caller) {
         let is_counted = !matches!(self.holder.get(), Some(None));
         if is_counted || caller.via != Via::FrontProxy || caller.in_group(MASTERS) {

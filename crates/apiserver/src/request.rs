@@ -13,8 +13,8 @@ mod verb;
 pub use parameters::Query;
 pub use verb::Verb;
 
-/// What a request asks for, parsed once from method and URL (`k8s.io/apiserver/pkg/endpoints/request`): router,
-/// authorizer, metrics and audit read this one value.
+/// What a request asks for, parsed once from method and URL (as by `k8s.io/apiserver/pkg/endpoints/request`). Router,
+/// authorizer, metrics and audit all read this one value.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum RequestInfo {
     /// Something below `/apis/GROUP/VERSION/`.
@@ -42,7 +42,7 @@ pub struct ResourceRequest {
     pub name: String,
     /// Subresource; empty for none. What follows it in the path belongs to it: `status/x`.
     pub subresource: String,
-    /// What a collection is narrowed to.
+    /// The selectors of a collection.
     pub selectors: Selectors,
 }
 
@@ -57,7 +57,7 @@ pub struct Selectors {
     pub labels: String,
 }
 
-/// A method on a path that is no resource's.
+/// A method on a path that is not of a resource.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PathRequest {
     /// Decoded path.
@@ -66,7 +66,7 @@ pub struct PathRequest {
     pub verb: Cow<'static, str>,
 }
 
-/// Longest path and query taken. kube-apiserver forwards no longer ones that a client of ours could mean.
+/// Longest path and query taken. kube-apiserver forwards no longer ones that a client could need.
 const URL_LIMIT: usize = 32 * 1024;
 
 /// Most pairs of a query.
@@ -85,7 +85,8 @@ impl From<ResourceRequest> for RequestInfo {
 }
 
 impl RequestInfo {
-    /// Reads method and URL. An error is a path that no router may serve; its Status is for whoever is let in.
+    /// Reads method and URL. An error means that no router may serve the path; its Status is for callers who are let
+    /// in.
     pub fn parse(method: &Method, uri: &Uri) -> Result<Self, Status> {
         if uri.path_and_query().is_some_and(|whole| whole.as_str().len() > URL_LIMIT) {
             return Err(Status::failure(
@@ -118,7 +119,7 @@ impl RequestInfo {
         Ok(Self::Path(Arc::new(request)))
     }
 
-    /// The resource that is meant, if one is.
+    /// The request for a resource, if it is one.
     pub fn resource(&self) -> Option<&ResourceRequest> {
         match self {
             Self::Resource(request) => Some(request),
@@ -126,7 +127,7 @@ impl RequestInfo {
         }
     }
 
-    /// Bytes of what the URL can make long.
+    /// Bytes of the parts that a URL can make long.
     pub(crate) fn bytes(&self) -> usize {
         match self {
             Self::Resource(asked) => {
@@ -144,7 +145,7 @@ impl RequestInfo {
         }
     }
 
-    /// Kubernetes' verb; the lower-case HTTP method where no resource is meant.
+    /// Kubernetes' verb; for a path that is not of a resource, the HTTP method in lower case.
     pub fn verb(&self) -> &str {
         match self {
             Self::Resource(request) => request.verb.as_str(),
@@ -154,7 +155,7 @@ impl RequestInfo {
 }
 
 impl ResourceRequest {
-    /// Among which requests it counts.
+    /// The class that it counts in.
     pub fn class(&self) -> Class {
         match self.verb {
             Verb::Watch => Class::Stream,
@@ -183,7 +184,7 @@ impl ResourceRequest {
         let mut request = Self { verb: verb(method), ..Self::default() };
         let parts = match rest {
             [verb, ..] if PATH_VERBS.contains(verb) => return Err(Status::no_such_path()),
-            // Another group's namespaces are not the core's: there is no object at `namespaces/p`.
+            // Namespaces belong to the core group: in another group there is no object at `namespaces/p`.
             ["namespaces", _] => return Err(Status::no_such_path()),
             ["namespaces", _, third, ..] if NAMESPACE_SUBRESOURCES.contains(third) => {
                 return Err(Status::no_such_path());
@@ -206,7 +207,7 @@ impl ResourceRequest {
         Ok(request)
     }
 
-    /// A collection's verbs, and what it is narrowed to.
+    /// Sets the verb and the selectors of a collection.
     fn apply_query(&mut self, method: &Method, query: &str) {
         if !self.name.is_empty() {
             return;

@@ -10,7 +10,7 @@ use serde_json::Value;
 use std::sync::Arc;
 use store::{Kind, KindId};
 
-/// All that can be done to a stored kind, sorted as discovery shows it.
+/// All verbs of a stored kind, sorted as discovery shows them.
 pub const ALL_VERBS: &[Verb] = &[
     Verb::Create,
     Verb::Delete,
@@ -21,9 +21,9 @@ pub const ALL_VERBS: &[Verb] = &[
     Verb::Update,
     Verb::Watch,
 ];
-/// All that can be done to a computed kind.
+/// All verbs of a computed kind.
 pub const READS: &[Verb] = &[Verb::Get, Verb::List];
-/// All that can be done to a kind of one object a caller.
+/// The verbs of a singleton: a kind with one object a caller.
 pub const READ_ONE: &[Verb] = &[Verb::List];
 
 /// A kind as the server knows it.
@@ -41,8 +41,8 @@ pub struct Resource {
     pub categories: &'static [&'static str],
     /// Whether objects live in a namespace (for us: a project).
     pub namespaced: bool,
-    /// What may be done, sorted as discovery shows it: some of [`ALL_VERBS`]; of [`READS`] for a computed
-    /// kind, and [`READ_ONE`] for one of one object a caller.
+    /// Its verbs, sorted as discovery shows them: some of [`ALL_VERBS`]; for a computed kind some of [`READS`], and
+    /// for a singleton [`READ_ONE`].
     pub verbs: &'static [Verb],
     /// Its shape: `apiVersion`, `kind`, `metadata`, and its own fields.
     pub schema: Arc<Schema>,
@@ -71,10 +71,10 @@ pub struct StoredKind {
     pub kind: Arc<dyn Kind>,
     /// Its subresources.
     pub subresources: Vec<Subresource>,
-    /// Fields that are the server's alone. The strategy sets them with every write; what a client sends is not looked at,
-    /// nobody owns them, and a change of them is no new generation.
+    /// Fields that belong to the server alone. The strategy sets them with every write. What a client sends for them
+    /// is ignored, nobody owns them, and a change of them makes no new generation.
     pub server_fields: &'static [FieldPath],
-    /// What differs.
+    /// The rules that differ by kind.
     pub strategy: Arc<dyn Strategy>,
 }
 
@@ -99,7 +99,7 @@ impl std::fmt::Debug for ResourceSource {
 
 impl std::fmt::Debug for StoredKind {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Stored")
+        f.debug_struct("StoredKind")
             .field("id", &self.id)
             .field("subresources", &self.subresources)
             .finish_non_exhaustive()
@@ -117,7 +117,7 @@ impl Resource {
         format!("{}List", self.gvk.kind)
     }
 
-    /// Its place in the store, if it has one.
+    /// The stored kind, if the store keeps it.
     pub fn stored(&self) -> Option<&Arc<StoredKind>> {
         match &self.source {
             ResourceSource::Stored(stored) => Some(stored),
@@ -144,7 +144,7 @@ impl Resource {
         }
     }
 
-    /// What no request could be answered by.
+    /// An error for a description by which requests could not be answered.
     pub(crate) fn check(&self) -> Result<(), Error> {
         let wrong = |why: String| Err(Error::Settings(format!("resource {}: {why}", self.plural)));
         let possible = match self.source {
@@ -179,7 +179,7 @@ pub struct Column {
     pub name: &'static str,
     /// `string`, `integer`, `number`, `boolean` or `date`.
     pub ty: &'static str,
-    /// What it shows.
+    /// Its description, for `kubectl explain` and the like.
     pub description: &'static str,
     /// 0 is always shown, more only with `-o wide`.
     pub priority: i32,

@@ -33,7 +33,7 @@ pub(crate) struct Style {
 }
 
 impl Style {
-    /// Reads it from the request; 406 where nothing offered is accepted.
+    /// Reads it from the request; 406 if nothing offered is accepted.
     pub(crate) fn of(headers: &HeaderMap, query: &Query, offer: Offer) -> Result<Self, Status> {
         let accepted = negotiate::negotiate(headers, offer)?;
         let pretty = match query.text("pretty") {
@@ -43,12 +43,12 @@ impl Style {
         Ok(Self { accepted, pretty, gzip: accepts_gzip(headers) })
     }
 
-    /// The one for errors; JSON where nothing offered is accepted.
+    /// The style of an error; JSON if nothing offered is accepted.
     pub(crate) fn of_error(headers: &HeaderMap, uri: &Uri) -> Self {
         Self::of(headers, &Query::parse(uri.query()), Offer::Failure).unwrap_or_default()
     }
 
-    /// The one for documents about the server, which look at their clauses themselves.
+    /// The style of a document about the server, which looks at the clauses of `Accept` itself.
     pub(crate) fn of_document(headers: &HeaderMap, uri: &Uri) -> Self {
         Self::of(headers, &Query::parse(uri.query()), Offer::Document).unwrap_or_default()
     }
@@ -111,7 +111,7 @@ pub(crate) fn document(code: StatusCode, value: &Value, style: &Style) -> Respon
     rendered(code, BytesMut::from(value.to_string().as_str()), style)
 }
 
-/// What was rendered: JSON is rewritten only for people and for YAML.
+/// An answer that was rendered as JSON, which is rewritten only for people and for YAML.
 pub(crate) fn rendered(code: StatusCode, bytes: BytesMut, style: &Style) -> Response<Body> {
     bytes_response(code, style.accepted.media.content_type(), finish(bytes, style))
 }

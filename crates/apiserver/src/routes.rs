@@ -1,4 +1,4 @@
-//! What is served beside the resources: documents, health, pages, downloads.
+//! Routes beside the resources: documents, health, pages, downloads.
 
 use crate::authz::Admits;
 use crate::context::RequestContext;
@@ -18,7 +18,7 @@ use std::sync::Arc;
 /// Reads.
 pub const GET: &[Method] = &[Method::GET, Method::HEAD];
 
-/// A path that is no resource's, who may ask for it, and who answers.
+/// A path that is not of a resource, who may ask for it, and the handler that answers.
 #[derive(Clone)]
 pub struct Route {
     /// Such as `/console`: without a slash at its end.
@@ -29,16 +29,16 @@ pub struct Route {
     pub methods: &'static [Method],
     /// Who is let in.
     pub admits: Admits,
-    /// Whether it answers from the store: `access` then shows what the caller sees, and nothing otherwise.
+    /// Whether it answers from the store: only then does `access` have what the caller sees.
     pub sees: bool,
-    /// Among which requests it counts. An answer that is a stream ([`Class::Stream`]) has no deadline; its handler ends
+    /// The class that it counts in. An answer that is a stream ([`Class::Stream`]) has no deadline; its handler ends
     /// it when [`crate::tenure::Tenure::lost`] says so.
     pub class: Class,
-    /// How its clients say who they are and are refused, where that is not Kubernetes' way; never of a stream.
+    /// How its clients authenticate and are refused, if not in Kubernetes' way; never for a stream.
     pub dialect: Option<Arc<dyn Dialect>>,
     /// The paths that the index at `/` shows.
     pub listed: Vec<String>,
-    /// Who answers.
+    /// The handler that answers.
     pub handler: Arc<dyn RouteHandler>,
 }
 
@@ -47,7 +47,7 @@ pub struct Route {
 pub enum Reach {
     /// The path alone.
     Path,
-    /// What lies below it, without itself.
+    /// The paths below it, without the path itself.
     Below,
     /// Both.
     Tree,
@@ -91,7 +91,7 @@ where
 }
 
 impl Route {
-    /// A document at one path: read, counted nowhere, made without the store.
+    /// A document at one path: it is read, counts in no class, and is made without the store.
     pub fn document(
         path: impl Into<String>,
         admits: Admits,
@@ -111,7 +111,7 @@ impl Route {
         }
     }
 
-    /// The same, so far.
+    /// The same with this reach.
     #[must_use]
     pub fn reaching(self, reach: Reach) -> Self {
         Self { reach, ..self }
@@ -178,15 +178,15 @@ impl Routes {
         self.routes.iter().find(|route| route.is_at(path))
     }
 
-    /// The protocol that is spoken at a path, where it is not Kubernetes'.
+    /// The protocol that is spoken at a path, if it is not Kubernetes'.
     pub(crate) fn dialect(&self, info: &RequestInfo) -> Option<Arc<dyn Dialect>> {
         let RequestInfo::Path(asked) = info else { return None };
         self.find(&asked.path)?.dialect.clone()
     }
 
-    /// Who is let in at a path: the index is for everybody who is known, and so are the paths of discovery, of which
-    /// clients take a 404 for an answer and a 403 for a failure. Of what else is not served only who may ask for it learns
-    /// that.
+    /// The callers who are let in at a path. The index is for everybody who is known, and so are the paths of
+    /// discovery, where clients take a 404 for an answer and a 403 for a failure. For any other path that is not
+    /// served, only a caller who may ask for it learns that.
     pub(crate) fn admits(&self, path: &str) -> Admits {
         match self.find(path) {
             Some(route) => route.admits,
@@ -215,7 +215,7 @@ impl Routes {
     }
 }
 
-/// As `system:discovery` names them.
+/// Whether it is a path that `system:discovery` names.
 fn is_discovery(path: &str) -> bool {
     let below =
         |root: &str| path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));

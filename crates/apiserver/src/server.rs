@@ -18,21 +18,21 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-/// What answers, behind all of this.
+/// The handler, behind all of this.
 mod handler;
-/// Further sockets, and what is passed there.
+/// Further sockets, and their gates.
 mod door;
 /// Sockets, TLS, HTTP, and how they end.
 mod connection;
-/// Answers that are ready together go out together.
+/// Sends answers together that are ready together.
 mod gathering;
 /// Health, version and metrics: the routes that every server has.
 mod endpoints;
-/// What is known of a request when it ends.
+/// What is recorded of a request when it ends.
 mod trail;
-/// Reads that are none.
+/// Reads that act as writes.
 mod acting_reads;
-/// What happens to a request between its parse and its handler.
+/// The steps of a request between its parse and its handler.
 mod pipeline;
 /// Bodies that hold something until they end.
 mod body;
@@ -55,27 +55,27 @@ pub struct ServerSettings {
     pub certificate_file: PathBuf,
     /// PEM file with its private key.
     pub key_file: PathBuf,
-    /// How callers are told apart.
+    /// How callers are identified.
     pub authentication: authn::AuthnSettings,
     /// Requests under way.
     pub limits: Limits,
     /// Open connections.
     pub connections: usize,
-    /// Of these, such on which nobody has shown who he is yet.
+    /// How many of them may be without a known caller.
     pub strangers: usize,
     /// How often credentials in files are looked at.
     pub reload_every: Duration,
     /// How long an answer of kube-apiserver about a token or a right holds.
     pub review_ttl: Duration,
-    /// About how often it is looked at whether an open stream may go on.
+    /// About how often an open stream is checked for whether it may go on.
     pub recheck_every: Duration,
     /// How long requests are still taken after `/readyz` has begun to fail.
     pub shutdown_delay: Duration,
     /// How long requests under way may then take.
     pub drain: Duration,
-    /// What `/version` says.
+    /// The answer at `/version`.
     pub version: Version,
-    /// Which requests are traced; by default none.
+    /// Traces some requests; by default none.
     pub tracer: Tracer,
 }
 
@@ -106,7 +106,7 @@ pub struct Parts<H> {
     pub handler: H,
     /// The kinds it serves, for the metrics' labels, and to know which reads do something.
     pub resources: Vec<Arc<Resource>>,
-    /// What is served beside them, the handler's own documents and the server's health, version and metrics.
+    /// Routes beside the resources, the handler's own documents and the server's health, version and metrics.
     pub routes: Vec<Route>,
     /// The program's own rules.
     pub policy: Arc<dyn Policy>,
@@ -132,7 +132,6 @@ impl<H> std::fmt::Debug for Parts<H> {
 }
 
 /// An API server that is ready to listen.
-#[derive(Debug)]
 pub struct Server<H> {
     shared: Arc<ServerShared<H>>,
     certificate: Arc<ServingCertificate>,
@@ -141,14 +140,12 @@ pub struct Server<H> {
     side: Option<(SideDoor, Arc<ServingCertificate>)>,
     trust: Arc<TrustStore>,
     issuers: Arc<TokenIssuers>,
-    kube: KubeBox,
+    kube: Option<kube::Client>,
 }
 
-struct KubeBox(Option<kube::Client>);
-
-impl std::fmt::Debug for KubeBox {
+impl<H> std::fmt::Debug for Server<H> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(if self.0.is_some() { "Client" } else { "None" })
+        f.debug_struct("Server").finish_non_exhaustive()
     }
 }
 
@@ -170,13 +167,13 @@ pub(crate) struct ServerShared<H> {
 
 impl<H> std::fmt::Debug for ServerShared<H> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shared").finish_non_exhaustive()
+        f.debug_struct("ServerShared").finish_non_exhaustive()
     }
 }
 
 impl<H: Handler> Server<H> {
-    /// Loads certificates, CAs and keys. What only a running kube-apiserver can give comes later; until then
-    /// `/readyz` fails.
+    /// Loads certificates, CAs and keys. The trust that only a running kube-apiserver can give comes later; until
+    /// then `/readyz` fails.
     pub async fn new(settings: ServerSettings, parts: Parts<H>) -> Result<Self, Error> {
         let end = CertificateEnd::register(
             &parts.metrics,
@@ -227,8 +224,8 @@ impl<H: Handler> Server<H> {
             draining: parts.draining,
             settings,
         };
-        let (shared, kube) = (Arc::new(shared), KubeBox(parts.kube));
-        Ok(Self { shared, certificate, routes, side: None, trust, issuers, kube })
+        let shared = Arc::new(shared);
+        Ok(Self { shared, certificate, routes, side: None, trust, issuers, kube: parts.kube })
     }
 
     /// The same, with another way in.
@@ -238,19 +235,19 @@ impl<H: Handler> Server<H> {
         Ok(Self { side: Some((door, Arc::new(certificate))), ..self })
     }
 
-    /// Who tells callers apart.
+    /// The authenticator of callers.
     pub fn authenticator(&self) -> &Authenticator {
         &self.shared.authenticator
     }
 
-    /// Serves until `tasks` is cancelled and what was under way has ended. What the handler needs must live as
-    /// long: start it in another set of tasks.
+    /// Serves until `tasks` is cancelled and the requests under way have ended. Tasks that the handler needs must
+    /// live as long: start them in another set.
     pub async fn run(self, listener: TcpListener, tasks: Tasks) -> Result<(), Error> {
         let every = self.shared.settings.reload_every;
         tasks.spawn("serving certificate", Arc::clone(&self.certificate).follow(every));
         tasks.spawn("trusted CAs", Arc::clone(&self.trust).follow_files(every));
         tasks.spawn("issuers of tokens", self.issuers.follow(every));
-        if let Some(client) = self.kube.0 {
+        if let Some(client) = self.kube {
             tasks.spawn("extension-apiserver-authentication", self.trust.follow_config_map(client));
         }
         let front = Socket {

@@ -10,7 +10,7 @@ use quota::{Account, HoldChange, Violation};
 use serde_json::Value;
 use store::{Key, Visibility};
 
-/// What a strategy may know of the write at hand.
+/// What a strategy may know about the write.
 #[derive(Debug)]
 pub struct WriteContext<'a> {
     /// Who writes.
@@ -25,18 +25,18 @@ pub struct WriteContext<'a> {
     pub versioned: bool,
     /// The time of the request, RFC 3339 in whole seconds.
     pub now: &'a str,
-    /// Texts for the `Warning` header of an accepted write. A refused one says nothing of them: they may tell of what its
-    /// caller does not see.
+    /// Texts for the `Warning` header of an accepted write. A refused write does not show them: they may be about
+    /// things that its caller does not see.
     pub warnings: Vec<String>,
 }
 
 impl<'a> WriteContext<'a> {
-    /// Whether he sees all tenants: he acts as an operator, confined to none.
+    /// Whether he sees all tenants: he acts as an operator, and is not confined to a tenant.
     pub fn sees_everything(&self) -> bool {
         *self.visibility == Visibility::Everything
     }
 
-    /// The tenant that he is confined to, when it is one.
+    /// The tenant that he is confined to, if it is exactly one.
     pub fn tenant(&self) -> Option<&'a str> {
         match self.visibility {
             Visibility::Tenants(sights) if sights.len() == 1 => sights.first().map(|sight| &*sight.tenant),
@@ -51,27 +51,28 @@ impl<'a> WriteContext<'a> {
 pub struct ExtraRight {
     /// The verb.
     pub verb: &'static str,
-    /// What needs it; ends the 403's message.
+    /// What needs the right; it ends the 403's message.
     pub why: String,
-    /// The domains in which the write may grow without the right, where the scope that it pays lists them. None: it is
-    /// refused.
+    /// The domains in which the write may grow without the right, if the scope that it pays lists them. `None`:
+    /// without the right it is refused.
     pub within: Option<Vec<String>>,
 }
 
-/// What differs by kind. All methods but [`Strategy::admit`] are pure but for the directories a strategy holds in
-/// memory.
+/// The rules that differ by kind. All methods but [`Strategy::admit`] are pure, except that they may read directories
+/// that a strategy holds in memory.
 ///
-/// The order of calls is decode → defaults → prepare → admit → validate → extra right → account → store. Generic rules
-/// (metadata, immutability of the parts a write does not own, generation, finalizers, managed fields) are the server's.
+/// The order of calls is decode → defaults → prepare → admit → validate → extra right → account → store. Generic
+/// rules (metadata, immutability of the parts a write does not own, generation, finalizers, managed fields) are the
+/// server's.
 pub trait Strategy: Send + Sync + 'static {
-    /// The object below which this one lies, or wants to: who does not see that one gets a 404 for it, before anything
-    /// else is looked at.
+    /// The object below which this one lies, or wants to lie. A caller who does not see it gets a 404 for it, before
+    /// anything else is looked at.
     fn parent(&self, _object: &Object) -> Option<Key> {
         None
     }
 
-    /// The answer about a parent that is not there for the caller, where it shall say more than that: the same whatever
-    /// that one is, and whatever else is true of the object.
+    /// The answer about a parent that does not exist for the caller, if it shall say more than a 404. It must be the
+    /// same whatever the parent is, and whatever else is true of the object.
     fn parent_missing(&self, _object: &Object, _parent: &Key) -> Option<Status> {
         None
     }
@@ -79,7 +80,7 @@ pub trait Strategy: Send + Sync + 'static {
     /// Finishes a new object before validation: forced and derived fields. Status is empty already.
     fn prepare_create(&self, cx: &mut WriteContext<'_>, object: &mut Object) -> Result<(), Status>;
 
-    /// Finishes a changed object. What the endpoint does not own was already taken from `old`.
+    /// Finishes a changed object. The fields that the endpoint does not own were already taken from `old`.
     fn prepare_update(
         &self,
         cx: &mut WriteContext<'_>,
@@ -88,8 +89,8 @@ pub trait Strategy: Send + Sync + 'static {
     ) -> Result<(), Status>;
 
     /// Rules and derived fields that need a look at other objects, between prepare and validation; `old` absent is a
-    /// create. It only reads, and what it has read may have changed when the object is stored: what must hold is the
-    /// ledger's to say. `None` where there is nothing to look up.
+    /// create. It only reads, and what it has read may have changed when the object is stored: rules that must hold
+    /// belong into the ledger. `None` if there is nothing to look up.
     fn admit<'a>(
         &'a self,
         _cx: &'a mut WriteContext<'_>,
@@ -120,18 +121,19 @@ pub trait Strategy: Send + Sync + 'static {
     /// Marks an object whose deletion begins: `metadata.deletionTimestamp` is set already.
     fn prepare_delete(&self, _cx: &mut WriteContext<'_>, _object: &mut Object) {}
 
-    /// What the deletion of an object that its caller sees can be refused for, beside his rights with the kind.
+    /// An error refuses the deletion of an object that its caller sees, for another reason than his rights with the
+    /// kind.
     fn check_delete(&self, _cx: &WriteContext<'_>, _object: &Object) -> Result<(), Status> {
         Ok(())
     }
 
-    /// Whether the object, beside `metadata.finalizers`, still waits for somebody before it can go.
-    /// The text is the answer to another DELETE (409).
+    /// What the object, beside `metadata.finalizers`, still waits for before it can go. The text is the answer to
+    /// another DELETE (409).
     fn waits_for(&self, _object: &Object) -> Option<String> {
         None
     }
 
-    /// What only the change itself can be refused for, after validation: an answer other than 422.
+    /// Refuses a change for what only the change itself shows, after validation, with an answer other than 422.
     fn check_update(&self, _cx: &WriteContext<'_>, _old: &Object, _new: &Object) -> Result<(), Status> {
         Ok(())
     }
@@ -144,7 +146,7 @@ pub trait Strategy: Send + Sync + 'static {
         None
     }
 
-    /// What to tell who has grown what an object costs or grants. Only asked once the write is accepted.
+    /// Warnings for a caller who has raised what an object costs or grants. Only asked for an accepted write.
     fn growth_warnings(&self, _before: Option<&Account>, _after: &Account) -> Vec<String> {
         Vec::new()
     }
@@ -152,8 +154,8 @@ pub trait Strategy: Send + Sync + 'static {
     /// The answer to a write that the quota rules refused.
     fn refusal(&self, cx: &WriteContext<'_>, object: &Object, violations: &[Violation]) -> Status;
 
-    /// Whether a list of such objects may be posted at the collection of all namespaces: all are created, or none. Only who sees
-    /// everything may do it.
+    /// Whether a list of such objects may be posted at the collection of all namespaces: all are created, or none.
+    /// Only a caller who sees everything may do it.
     fn are_created_together(&self) -> bool {
         false
     }
@@ -166,7 +168,7 @@ pub trait Strategy: Send + Sync + 'static {
         NameRule::Subdomain
     }
 
-    /// Whether a PUT without `metadata.resourceVersion` overwrites whatever is there.
+    /// Whether a PUT without `metadata.resourceVersion` overwrites the object at any revision.
     fn allows_unconditional_update(&self) -> bool {
         false
     }

@@ -13,22 +13,22 @@ use std::sync::Arc;
 /// A path of map keys in an object.
 pub type FieldPath = &'static [&'static str];
 
-/// A part of an object with a URL of its own, or something that is done to it.
+/// A part of an object with a URL of its own, or an action on it.
 #[derive(Clone, Debug)]
 pub struct Subresource {
     /// Its name in URLs.
     pub name: &'static str,
-    /// What may be done, sorted as discovery shows it. Where paths are written that is get, patch and update; a handler
-    /// can have create, get and update.
+    /// Its verbs, sorted as discovery shows them. A subresource that writes paths has get, patch and update; a
+    /// handler can have create, get and update.
     pub verbs: &'static [Verb],
-    /// What becomes of a request.
+    /// How it serves requests.
     pub kind: SubresourceKind,
 }
 
-/// What becomes of a request at a subresource.
+/// How a subresource serves requests.
 #[derive(Clone)]
 pub enum SubresourceKind {
-    /// The object itself is read and written, but a write changes only these paths; and no other write changes them.
+    /// The object itself is read and written, but a write changes only these paths, and no other write changes them.
     Writes(Writes),
     /// A handler answers, with bodies of its own.
     Handler(Arc<dyn SubresourceHandler>),
@@ -39,14 +39,14 @@ pub enum SubresourceKind {
 pub struct Writes {
     /// The paths.
     pub paths: &'static [FieldPath],
-    /// Whether a new object keeps what its maker has put there.
+    /// Whether a new object keeps the values that its creator has set there.
     pub kept_at_create: bool,
     /// Whether it may grow what the object costs or grants, as main writes may.
     pub may_grow: bool,
 }
 
 impl Subresource {
-    /// `status`: what is seen of the object. A new object has none but what its strategy gives it.
+    /// `status`: the observed state of the object. A new object has only what its strategy gives it.
     pub const STATUS: Self = Self::writing("status", &[&["status"]], false);
     /// `finalize`: who waits for the object's end, in `spec.finalizers`.
     pub const FINALIZE: Self = Self::writing("finalize", &[&["spec", "finalizers"]], true);
@@ -58,25 +58,25 @@ impl Subresource {
         Self { name, verbs, kind: SubresourceKind::Writes(writes) }
     }
 
-    /// One that owns paths of the object, and may grow by them what it costs or grants. Paths may lie below those of
-    /// another one, which then does not write them.
+    /// One that owns paths of the object, and may grow by them what it costs or grants. Its paths may lie below those
+    /// of another subresource, which then does not write them.
     pub const fn growing(name: &'static str, paths: &'static [FieldPath]) -> Self {
         let verbs = &[Verb::Get, Verb::Patch, Verb::Update];
         let writes = Writes { paths, kept_at_create: false, may_grow: true };
         Self { name, verbs, kind: SubresourceKind::Writes(writes) }
     }
 
-    /// One that does something of its own.
+    /// One with a handler.
     pub fn handled(name: &'static str, verbs: &'static [Verb], handler: impl SubresourceHandler) -> Self {
         Self { name, verbs, kind: SubresourceKind::Handler(Arc::new(handler)) }
     }
 
-    /// Writes through it, as strategies see them.
+    /// The endpoint of writes through it, as strategies see it.
     pub const fn part(&self) -> Part {
         Part::Sub(self.name)
     }
 
-    /// Whether writes through it may grow what the object costs or grants, by what they write.
+    /// Whether writes to its paths may grow what the object costs or grants.
     pub(crate) fn may_grow(&self) -> bool {
         matches!(&self.kind, SubresourceKind::Writes(writes) if writes.may_grow)
     }
@@ -99,7 +99,7 @@ impl std::fmt::Debug for SubresourceKind {
     }
 }
 
-/// A kind of bodies: what decoding, OpenAPI and `kubectl explain` know of it.
+/// A kind of bodies, as decoding, OpenAPI and `kubectl explain` know it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Shape {
     /// Its full name.
@@ -108,17 +108,17 @@ pub struct Shape {
     pub schema: Schema,
 }
 
-/// Does something to one object, in one transaction: it is given the object as it is, says what shall become of it and
-/// what is answered, and is asked again when somebody was faster. The write is one as any other: the strategy prepares,
-/// admits and validates it, field owners are kept, the ledger decides.
+/// Acts on one object, in one transaction. It gets the object as it is, and returns the new object and the answer. It
+/// is asked again if another write was faster. The write is like any other: the strategy prepares, admits and
+/// validates it, field owners are tracked, and the ledger decides.
 pub trait SubresourceHandler: Send + Sync + 'static {
-    /// What it takes; `None` where it reads no body. GET never has one.
+    /// The shape of its body; `None` if it reads none. A GET never has one.
     fn body(&self) -> Option<&Shape>;
 
-    /// What it answers with.
+    /// The shape of its answer.
     fn answer(&self) -> &Shape;
 
-    /// Answers, and says what becomes of the object. It only reads; nothing is stored but what it gives back.
+    /// Returns the answer, and what becomes of the object. It only reads: nothing is stored but what it returns.
     fn handle<'a>(
         &'a self,
         cx: &'a mut WriteContext<'_>,
@@ -126,17 +126,17 @@ pub trait SubresourceHandler: Send + Sync + 'static {
         action: Action<'a>,
     ) -> BoxFuture<'a, Result<Handled, Status>>;
 
-    /// What it reads in the query beside what every request may have there: for OpenAPI.
+    /// Its own query parameters, beside those of every request, for OpenAPI.
     fn parameters(&self) -> &'static [OpenApiParameter] {
         &[]
     }
 
-    /// Whether even GET does something: then it counts among the writes and goes into the audit log.
+    /// Whether even a GET acts: then it counts among the writes, and goes into the audit log.
     fn acts_on_get(&self) -> bool {
         false
     }
 
-    /// Another form of an answer, where the request asks for one.
+    /// Another form of the answer, if the request asks for one.
     fn text(&self, _query: &Query, _answer: &Object) -> Option<Text> {
         None
     }
@@ -146,20 +146,20 @@ pub trait SubresourceHandler: Send + Sync + 'static {
         false
     }
 
-    /// Whether it moves the object: what it gives back lies in another namespace. Its caller then needs the right to create
-    /// there, too; the object keeps its uid, gets a new generation, and is the answer as it was stored. No other
-    /// handler changes where an object lies.
+    /// Whether it moves the object: the object that it returns lies in another namespace. Its caller then also needs
+    /// the right to create there. The object keeps its uid, gets a new generation, and is itself the answer, as it
+    /// was stored. No other handler changes the namespace of an object.
     fn moves(&self) -> bool {
         false
     }
 
-    /// What the audit log says of an action that was done.
+    /// The note of the audit log about an action that was done.
     fn note(&self, _action: Action<'_>) -> String {
         String::new()
     }
 }
 
-/// An answer that is no object.
+/// An answer that is not an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Text {
     /// Such as `application/yaml`.
@@ -168,7 +168,7 @@ pub struct Text {
     pub body: String,
 }
 
-/// What a handler is to do.
+/// The request that a handler gets.
 #[derive(Clone, Copy, Debug)]
 pub struct Action<'a> {
     /// Create, get or update.
@@ -181,11 +181,11 @@ pub struct Action<'a> {
     pub query: &'a Query,
 }
 
-/// What a handler has done.
+/// The result of a handler.
 #[derive(Clone, Debug)]
 pub struct Handled {
-    /// The object as it shall be; `None` leaves it alone. Not looked at where the verb is get.
+    /// The new state of the object; `None` leaves it alone. Ignored for a get.
     pub object: Option<Object>,
-    /// The answer; `apiVersion` and `kind` are put in. Not looked at where the object moves.
+    /// The answer; `apiVersion` and `kind` are filled in. Ignored if the object moves.
     pub answer: Object,
 }

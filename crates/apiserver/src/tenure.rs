@@ -10,28 +10,28 @@ use store::Visibility;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
-/// What an open stream rests on: a credential, a right, and what its caller sees. All three may end before it does.
+/// What an open stream depends on: a credential, a right, and what its caller sees. All three may end before it does.
 #[derive(Debug)]
 pub struct Tenure {
     pub(crate) authenticator: Arc<Authenticator>,
     pub(crate) authorization: Arc<Authorization>,
     pub(crate) peer: Arc<Peer>,
-    /// One for all streams that ask the same with the same credential.
+    /// Shared by all streams that ask the same with the same credential.
     pub(crate) grounds: Arc<Grounds>,
     /// What was seen when the stream began.
     pub(crate) visibility: Visibility,
-    /// About how often it is looked at. Reviews are remembered, so that many streams of one caller are one question.
+    /// About how often it is checked. Reviews are remembered, so many streams of one caller cost one review.
     pub(crate) every: Duration,
     /// Subscribed to before the visibility was asked for.
     pub(crate) changes: Option<watch::Receiver<u64>>,
 }
 
-/// Who asks for what, and by what right.
+/// The caller, his request, and the rights by which he makes it.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Grounds {
     /// Who was authenticated.
     pub(crate) authenticated: Authenticated,
-    /// The rights by which he acts as the caller of the demand; none where he is that caller.
+    /// The rights by which he acts as the caller of the demand; none if he is that caller.
     pub(crate) impersonation: Vec<RequestInfo>,
     pub(crate) demand: Demand,
 }
@@ -39,7 +39,7 @@ pub(crate) struct Grounds {
 /// Why a stream may not go on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Lost {
-    /// The credential has ended: who comes back with a new one goes on where he was.
+    /// The credential has ended: a client that comes back with a new one goes on where it was.
     Credential,
     /// The request would be refused now, with this answer.
     Refused(Box<Status>),
@@ -48,8 +48,8 @@ pub enum Lost {
 }
 
 impl Tenure {
-    /// Waits until the stream may not go on. While nobody can say, it may. A stream that has to go on meanwhile keeps this
-    /// future: one that is given up and made anew each time would never come to an end under load.
+    /// Waits until the stream may not go on. While nobody can tell, it may. A stream keeps polling this one future:
+    /// one that is dropped and made anew for each event would never complete under load.
     pub async fn lost(mut self: Box<Self>) -> Lost {
         let ends = self.ends();
         loop {
@@ -61,7 +61,7 @@ impl Tenure {
             if ends.is_some_and(|ends| ends <= Instant::now()) {
                 return Lost::Credential;
             }
-            // Seldom under way, and much larger than what every stream has to have room for.
+            // Boxed: it seldom runs, and is much larger than the room that every stream should have for it.
             if let Err(lost) = Box::pin(self.check()).await {
                 return lost;
             }

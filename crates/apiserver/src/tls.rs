@@ -10,7 +10,7 @@ use rustls::pki_types::pem::PemObject;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// Certificates of clients: proof of possession in the handshake, trust when somebody asks.
+/// Certificates of clients: the handshake proves possession, and trust is checked when an authenticator asks.
 pub mod client;
 /// The serving certificate, read again when its files change.
 pub mod serving;
@@ -18,12 +18,12 @@ pub mod serving;
 pub use client::Authority;
 pub use serving::{ServingCertificate, end_of_pem};
 
-/// The one implementation of cryptography, whatever the process's default is.
+/// The implementation of cryptography, whatever the process's default is.
 pub(crate) fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }
 
-/// What a handshake says of them.
+/// How a handshake treats client certificates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ClientCertificates {
     /// Asked for, not demanded.
@@ -54,11 +54,11 @@ pub(crate) fn server_config(
 /// The other end of a connection.
 #[derive(Debug)]
 pub struct Peer {
-    /// Where it is.
+    /// Its address.
     pub address: SocketAddr,
     /// The chain it presented and whose first key it holds; not yet trusted.
     pub certificates: Vec<CertificateDer<'static>>,
-    /// What the authenticators made of the chain.
+    /// The authenticators' verdict on the chain.
     pub(crate) verdict: ArcSwapOption<ChainVerdict>,
     place: Option<Place>,
 }
@@ -69,19 +69,19 @@ impl Peer {
         Self { address, certificates, verdict: ArcSwapOption::empty(), place: None }
     }
 
-    /// Gives its connection's place to it.
+    /// Adds the place of its connection.
     pub(crate) fn at(self, place: Place) -> Self {
         Self { place: Some(place), ..self }
     }
 
-    /// Somebody at the other end is known.
+    /// Notes the caller at the other end.
     pub(crate) fn known(&self, caller: &Caller) {
         if let Some(place) = &self.place {
             place.known(caller);
         }
     }
 
-    /// The connection goes on as a caller's own.
+    /// Notes that the connection goes on as one caller's own.
     pub(crate) fn upgraded(&self, caller: &Caller) {
         if let Some(place) = &self.place {
             place.upgraded(caller);
@@ -89,7 +89,7 @@ impl Peer {
     }
 }
 
-/// The certificates of a PEM bundle, DER; none in it is an error.
+/// The certificates of a PEM bundle, as DER. A bundle without any is an error.
 pub fn certificates(pem: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
     let found: Result<Vec<_>, _> =
         CertificateDer::pem_slice_iter(pem).map(|one| one.map(|one| one.to_vec())).collect();

@@ -46,7 +46,7 @@ use store::read::At;
 use store::{Entry, Key, Revision, Visibility};
 use tokio::time::Instant;
 
-/// How long a write may take, its tries after conflicts included.
+/// How long a write may take, including its tries after conflicts.
 const WRITE_DEADLINE: Duration = Duration::from_secs(34);
 
 /// One request at one resource, on its way through a verb.
@@ -151,7 +151,7 @@ impl Call<'_> {
         self.check_form()
     }
 
-    /// A list cannot be shown as one object's metadata, nor an object as a list.
+    /// Refuses a list in the form of one object's metadata, and an object in that of a list.
     fn check_form(&self) -> Result<(), Status> {
         let is_list =
             matches!(self.asked.verb, Verb::List | Verb::DeleteCollection) && !self.resource.is_singleton();
@@ -184,17 +184,17 @@ impl Call<'_> {
         meta::time::rfc3339(self.api.clock.unix_seconds())
     }
 
-    /// Whether this caller sees nothing at all: lists are empty without anybody being asked.
+    /// Whether this caller sees nothing at all: then lists are empty, and nobody is asked.
     pub(crate) fn sees_nothing(&self) -> bool {
         matches!(self.cx.access.visibility(), Visibility::Nothing)
     }
 
-    /// Asks for the right to create: an apply may turn out to be one.
+    /// Asks for the right to create: an apply may turn out to be a create.
     pub(crate) async fn may_create(&self) -> Result<(), Status> {
         self.authorize(Verb::Create).await
     }
 
-    /// How far a write may grow: asks for the right beyond that of the request's own verb that it needs.
+    /// How far a write may grow. Asks for the right that it needs beyond the one of the request's verb.
     pub(crate) async fn growth(&self, right: Option<ExtraRight>, name: &str) -> Result<Growth, Status> {
         let Some(ExtraRight { verb, why, within }) = right else { return Ok(Growth::Free) };
         match (self.authorize(Verb::from(verb)).await, within) {
@@ -212,7 +212,7 @@ impl Call<'_> {
         self.has_right(right).await
     }
 
-    /// Asks whether the caller has a right, on whatever resource.
+    /// An error if the caller does not have a right, on any resource.
     pub(crate) async fn has_right(&self, right: ResourceRequest) -> Result<(), Status> {
         let Some(authorization) = &self.cx.authorization else {
             let why = format!("nobody can be asked for the verb {:?}", right.verb.as_str());
@@ -222,7 +222,7 @@ impl Call<'_> {
         authorization.authorize(&attributes).await.map(|_access| ())
     }
 
-    /// Remembers what a write did. `old` is the revision before, where there was one.
+    /// Notes what a write did, for the audit log. `old` is the revision before, if there was one.
     pub(crate) fn audit(&mut self, old: Option<Revision>, entry: &Entry, dry_run: bool, note: String) {
         self.cx.outcome = Some(audit::AuditedChange {
             name: entry.key.name.to_string(),
@@ -234,7 +234,7 @@ impl Call<'_> {
         });
     }
 
-    /// Remembers how many objects a collection's deletion has touched.
+    /// Notes how many objects of a collection were written, for the audit log.
     pub(crate) fn audit_collection(&mut self, objects: usize, dry_run: bool) {
         self.cx.outcome = Some(audit::AuditedChange {
             dry_run,
@@ -243,7 +243,7 @@ impl Call<'_> {
         });
     }
 
-    /// What writes the objects of this request's answer.
+    /// The renderer of the objects in this request's answer.
     pub(crate) fn renderer(&self) -> Result<Renderer, Status> {
         let (media, form) = (self.style.accepted.media, self.style.accepted.form);
         let include = match form {

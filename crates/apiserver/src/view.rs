@@ -1,4 +1,4 @@
-use crate::errors::status_of;
+use crate::store_status::status_of;
 use meta::gvk::GroupResource;
 use meta::object::Object;
 use meta::selector::{FieldSelector, LabelSelector};
@@ -28,13 +28,14 @@ impl<'a> View<'a> {
         Self { access: self.internal, ..self }
     }
 
-    /// The newest state, at the cost of asking the database for its revision: for a rule that refuses because of what it reads.
+    /// The newest state, at the cost of asking the database for its revision. For a rule that refuses because of what
+    /// it reads.
     #[must_use]
     pub fn latest(self) -> Self {
         Self { at: At::Latest, ..self }
     }
 
-    /// An object, as it was a moment ago; one that is not there is looked for in the newest state.
+    /// An object, as it was a moment ago. If it is absent, it is looked for in the newest state.
     pub async fn get(&self, key: &Key) -> Result<Option<Arc<Entry>>, Status> {
         let again = (self.at != At::Latest).then_some(At::Latest);
         for at in std::iter::once(self.at).chain(again) {
@@ -69,7 +70,7 @@ impl<'a> View<'a> {
         Ok(page.items)
     }
 
-    /// How far the store has been read on this replica.
+    /// The revision up to which this replica has read the store.
     pub fn revision(&self) -> Revision {
         self.store.revision()
     }

@@ -156,6 +156,10 @@ pub struct Config {
     /// Time between two audits of the member clusters: every namespace of each is listed.
     #[arg(long, default_value = "5m", value_parser = period)]
     pub audit_period: Duration,
+    /// Time within which member clusters count again what their quotas limit: the --resource-quota-sync-period of their
+    /// kube-controller-managers, and a minute. What was in use when a limit was lowered stays charged for so long.
+    #[arg(long, default_value = "6m", value_parser = period)]
+    pub quota_recount: Duration,
     /// Memory that what is seen of all member clusters may take, such as 256Mi: about half of the container's limit.
     /// Beyond it the cluster of which most is seen is let go of, and is unreachable.
     #[arg(long, default_value = "256Mi", value_parser = byte_count)]
@@ -354,6 +358,7 @@ pub async fn client(kubeconfig: Option<&Path>) -> Result<kube::Client, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::member::counting::RECOUNT;
 
     #[test]
     fn the_command_line_has_sound_defaults() {
@@ -365,6 +370,7 @@ mod tests {
         assert!(config.times().is_ok());
         assert_eq!((config.audit_period, config.shards), (Duration::from_mins(5), 16));
         assert_eq!(config.seen_max, 256 << 20);
+        assert_eq!(config.quota_recount, RECOUNT);
         assert!(Cli::try_parse_from(["x", "run", "--seen-max", "0"]).is_err());
         assert!(Cli::try_parse_from(["x", "run", "--shards", "0"]).is_err());
         assert!(Cli::try_parse_from(["x", "run", "--identity", "Pod_1"]).is_err());

@@ -7,9 +7,7 @@ use serde::Serialize;
 
 /// The SHA-256 of what is given, in hexadecimal digits.
 pub fn sha256(content: &(impl AsRef<[u8]> + ?Sized)) -> String {
-    let digit = |nibble: u8| char::from_digit(u32::from(nibble), 16).unwrap_or_default();
-    let bytes = digest(&SHA256, content.as_ref());
-    bytes.as_ref().iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
+    hex::encode(digest(&SHA256, content.as_ref()))
 }
 
 /// The digest of a value, of its JSON.

@@ -363,7 +363,8 @@ impl Directory {
                 cx.members.remove(name);
             }
             if let (Some(uid), Some(share), Some(_)) = (&cluster.uid, share, tenure) {
-                let member = Member::new(name, uid, cluster.client.clone(), cx.shares.post(share));
+                let member =
+                    Member::new(name, uid, cluster.client.clone(), cx.shares.post(share), cx.members.recount);
                 cx.members.insert(Arc::clone(&member));
                 let session = self.sessions.spawn(session::run(Arc::clone(&cx), Arc::clone(&member)));
                 cluster.followed = Some(Followed { member, session });

@@ -4,7 +4,7 @@ use crate::error::Error;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
@@ -49,12 +49,42 @@ impl Times {
     }
 }
 
+/// A moment by both clocks of this machine. The one that only goes forward may stand still while the machine is suspended or
+/// stunned; the other may be set.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moment {
+    steady: Instant,
+    wall: SystemTime,
+}
+
+impl Moment {
+    pub(crate) fn now() -> Self {
+        Self { steady: Instant::now(), wall: SystemTime::now() }
+    }
+
+    /// By the clock that only goes forward alone: in tests it is another one than the machine's.
+    #[cfg(test)]
+    pub(crate) fn at(steady: Instant) -> Self {
+        Self { steady, wall: SystemTime::now() + Duration::from_hours(1) }
+    }
+
+    pub(crate) fn steady(self) -> Instant {
+        self.steady
+    }
+
+    /// Whether less than that has passed since, by both clocks. A wall clock that was set back says nothing; one that was set forward
+    /// says too much, which the next renewal mends.
+    fn is_within(self, time: Duration) -> bool {
+        self.steady.elapsed() < time && self.wall.elapsed().unwrap_or_default() < time
+    }
+}
+
 /// What the holder of the lease may do at this moment.
 #[derive(Debug)]
 pub struct Fence {
     times: Times,
     /// When the last renewal that succeeded was sent; none while the lease is not ours.
-    renewed: watch::Sender<Option<Instant>>,
+    renewed: watch::Sender<Option<Moment>>,
     /// Somebody waits for a renewal.
     wanted: Notify,
     /// Before this, a former holder's write may still arrive somewhere.
@@ -86,8 +116,8 @@ impl Fence {
     /// Leave to begin a write that ends before the lease does, whatever happens.
     pub fn permit(&self) -> Result<(), Error> {
         let Some(renewed) = *self.renewed.borrow() else { return Err(Error::NotLeading) };
-        let last_start = renewed + self.times.lease_duration.saturating_sub(self.times.write_deadline);
-        if Instant::now() < last_start { Ok(()) } else { Err(Error::NotLeading) }
+        let starts_within = self.times.lease_duration.saturating_sub(self.times.write_deadline);
+        if renewed.is_within(starts_within) { Ok(()) } else { Err(Error::NotLeading) }
     }
 
     /// The writes to a cluster.
@@ -130,7 +160,7 @@ impl Fence {
         let mut renewed = self.renewed.subscribe();
         self.wanted.notify_one();
         // The sender lives as long as the fence.
-        drop(renewed.wait_for(|sent| sent.is_some_and(|sent| sent >= begun)).await);
+        drop(renewed.wait_for(|sent| sent.is_some_and(|sent| sent.steady >= begun)).await);
     }
 
     /// Whether the next holder may rely on all of our writes having ended.
@@ -147,14 +177,14 @@ impl Fence {
         self.writes.none_is_open().then(ended)
     }
 
-    pub(crate) fn acquired(&self, sent: Instant, clean: bool) {
+    pub(crate) fn acquired(&self, sent: Moment, clean: bool) {
         let margin = self.times.lease_duration + self.times.write_deadline;
         let confirm_after = (!clean).then(|| Instant::now() + margin);
         *self.confirm_after.lock().unwrap_or_else(PoisonError::into_inner) = confirm_after;
         self.renewed(sent);
     }
 
-    pub(crate) fn renewed(&self, sent: Instant) {
+    pub(crate) fn renewed(&self, sent: Moment) {
         self.renewed.send_replace(Some(sent));
     }
 
@@ -328,31 +358,46 @@ mod tests {
     fn a_write_is_begun_only_if_it_ends_within_the_lease() {
         let fence = Fence::new(times());
         assert!(fence.permit().is_err(), "nothing was acquired");
-        fence.acquired(Instant::now(), true);
+        fence.acquired(Moment::now(), true);
         assert!(fence.permit().is_ok());
-        fence.renewed(seconds_ago(9));
+        fence.renewed(Moment::at(seconds_ago(9)));
         assert!(fence.permit().is_ok());
-        fence.renewed(seconds_ago(10));
+        fence.renewed(Moment::at(seconds_ago(10)));
         assert!(fence.permit().is_err(), "a paused leader that wakes writes nothing");
+    }
+
+    #[test]
+    fn a_machine_whose_steady_clock_stood_still_writes_nothing_when_it_wakes() {
+        let fence = Fence::new(times());
+        let now = SystemTime::now();
+        let renewed = |wall| fence.renewed(Moment { steady: Instant::now(), wall });
+        renewed(now - Duration::from_secs(5));
+        assert!(fence.permit().is_ok());
+        renewed(now - Duration::from_secs(10));
+        assert!(fence.permit().is_err(), "it was suspended or stunned");
+        renewed(now + Duration::from_hours(1));
+        assert!(fence.permit().is_ok(), "its clock was set back");
+        fence.renewed(Moment { steady: seconds_ago(10), wall: now });
+        assert!(fence.permit().is_err());
     }
 
     #[test]
     fn a_new_holder_confirms_nothing_until_the_former_ones_writes_have_ended() {
         let (fence, member) = (Fence::new(times()), OpenWrites::default());
-        fence.acquired(Instant::now(), false);
+        fence.acquired(Moment::now(), false);
         let wait = fence.may_confirm(&member).unwrap_err();
         assert!(wait > Duration::from_secs(19) && wait <= Duration::from_secs(20), "{wait:?}");
         assert!(
             fence.clean_from().unwrap() > Instant::now() + Duration::from_secs(19) && !fence.may_release()
         );
-        fence.acquired(Instant::now(), true);
+        fence.acquired(Moment::now(), true);
         assert_eq!(fence.may_confirm(&member), Ok(()), "the lease was given back cleanly");
     }
 
     #[test]
     fn a_write_that_is_given_up_may_still_happen_until_its_deadline() {
         let (fence, member, other) = (Fence::new(times()), OpenWrites::default(), OpenWrites::default());
-        fence.acquired(Instant::now(), true);
+        fence.acquired(Moment::now(), true);
         fence.begin_write(&member).unwrap().answered();
         assert!(fence.may_confirm(&member).is_ok() && fence.may_release());
         let open = fence.begin_write(&member).unwrap();
@@ -370,7 +415,7 @@ mod tests {
     #[test]
     fn nothing_is_confirmed_of_a_namespace_to_which_a_write_is_under_way() {
         let (fence, member) = (Fence::new(times()), OpenWrites::default());
-        fence.acquired(Instant::now(), true);
+        fence.acquired(Moment::now(), true);
         let (one, other) =
             (fence.begin_write(&member).unwrap().to("web"), fence.begin_write(&member).unwrap().to("web"));
         assert_eq!(fence.may_confirm_at(&member, "web"), Err(ANSWER_PERIOD));
@@ -384,7 +429,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_write_that_is_given_up_keeps_its_own_namespace_waiting_and_no_other() {
         let (fence, member) = (Fence::new(times()), OpenWrites::default());
-        fence.acquired(Instant::now(), true);
+        fence.acquired(Moment::now(), true);
         let (one, other) =
             (fence.begin_write(&member).unwrap().to("web"), fence.begin_write(&member).unwrap().to("web"));
         drop(one);
@@ -407,7 +452,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_was_given_up_is_forgotten_when_it_can_happen_no_more() {
         let (fence, member) = (Fence::new(times()), OpenWrites::default());
-        fence.acquired(Instant::now(), true);
+        fence.acquired(Moment::now(), true);
         for number in 0..9 {
             drop(fence.begin_write(&member).unwrap().to(&number.to_string()));
         }

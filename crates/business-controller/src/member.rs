@@ -41,6 +41,7 @@ use crate::shares::Post;
 use kube::Client;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+use std::time::Duration;
 use tokio::sync::Notify;
 
 /// Whether a member cluster answers.
@@ -86,14 +87,14 @@ pub struct Member {
 }
 
 impl Member {
-    /// A member cluster that was not asked yet.
-    pub fn new(name: &str, uid: &str, client: Client, post: &Post) -> Arc<Self> {
+    /// A member cluster that was not asked yet, and counts use again within a time.
+    pub fn new(name: &str, uid: &str, client: Client, post: &Post, recount: Duration) -> Arc<Self> {
         Arc::new(Self {
             name: name.to_owned(),
             uid: uid.to_owned(),
             tenure: post.tenure(),
             api: MemberApi::new(client, uid, &post.fence),
-            observed: Observed::default(),
+            observed: Observed::new(recount),
             reach: RwLock::new(Reach::Connecting),
             set_aside: AtomicBool::new(false),
             inventory: OnceLock::new(),

@@ -8,6 +8,7 @@ use crate::shares::Share;
 use business_types::ClusterIdentity;
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::Duration;
 use tokio::sync::{Notify, SetOnce};
 
 /// The member clusters by name.
@@ -20,6 +21,8 @@ pub struct Members {
     pub doubted: Notify,
     /// How much is kept of all of them.
     pub bound: Bound,
+    /// Within this time each of them has counted again what its quotas limit.
+    pub recount: Duration,
 }
 
 #[derive(Debug, Default)]
@@ -48,8 +51,8 @@ pub fn identity_of(cx: &Context, cluster: &str) -> ClusterIdentity {
 
 impl Members {
     /// None yet.
-    pub fn new(bound: Bound) -> Self {
-        Self { accepted: RwLock::default(), read: SetOnce::new(), doubted: Notify::new(), bound }
+    pub fn new(bound: Bound, recount: Duration) -> Self {
+        Self { accepted: RwLock::default(), read: SetOnce::new(), doubted: Notify::new(), bound, recount }
     }
 
     /// A member in this tenure of the share that its name belongs to.

@@ -61,8 +61,8 @@ use template::state::{TemplateState, Undone};
 use template::{Labels, TemplateStage};
 use validate::WantedNamespace;
 use verdict::{
-    InPlace, Marking, NamespaceFinding, NamespaceRefusal, NamespaceStep, NamespaceVerdict, PlaceOwner, Plan,
-    Situation, record_of,
+    Enforcement, InPlace, Marking, NamespaceFinding, NamespaceRefusal, NamespaceStep, NamespaceVerdict,
+    PlaceOwner, Plan, Situation, record_of,
 };
 use wake::{wake_namespace, wake_templates_of};
 
@@ -525,7 +525,6 @@ async fn settle(
     let seal = quota.marks.seal.as_deref();
     let sealed = seal.and_then(|seal| site.open(&object.spec.namespace, &namespace_uid, seal));
     let sealed = sealed.map(|opened| opened.sealed).filter(|sealed| sealed.namespace_uid.is_some());
-    let enforced = confirm::is_enforced(object, &quota, sealed.as_ref());
     let is_replaced = plan.origin == Origin::Replaced;
     let counted = site.member.observed.counted(&object.spec.namespace, &quota);
     let charge = confirm::charge(object, &quota, sealed.as_ref(), &counted).filter(|_| !is_replaced);
@@ -545,8 +544,12 @@ async fn settle(
         undeleted.is_some() || !is_replaced && (access.is_to_be_retried() || template.is_to_be_retried());
     let others = site.member.observed.others_at(&object.spec.namespace, &object.uid);
     let (marked, revokes_pull) = (wait.is_none(), pull.revokes);
-    let counting = recount.is_some();
-    let in_place = InPlace { quota, enforced, charge, counting, marked, others, template, revokes_pull };
+    let enforced = match recount {
+        Some(_) => Enforcement::Counting,
+        None if confirm::is_enforced(object, &quota, sealed.as_ref()) => Enforcement::Enforced,
+        None => Enforcement::Pending,
+    };
+    let in_place = InPlace { quota, enforced, charge, marked, others, template, revokes_pull };
     let situation = if is_replaced {
         let message = report::replaced(object, &namespace_uid, undeleted.as_deref());
         Situation::Replaced { message, quota: in_place }

@@ -39,8 +39,13 @@ const GROUP: &str = "";
 const FAILING: Topic = Topic::warning("RolloutFailing", "RollOut");
 /// Failures that an event names.
 const TOLD_MAX: usize = 10;
-/// A wave may have to wait so long for the next.
-const COUNTED_TOGETHER: Duration = Duration::from_millis(50);
+/// What changes within this time is counted together; a wave may have to wait so long for the next. The more there is to be counted the
+/// longer, so that it takes a small part of the time.
+const COUNTED_TOGETHER: Pace = Pace {
+    floor: Duration::from_millis(50),
+    each: Duration::from_micros(2),
+    ceiling: Duration::from_secs(10),
+};
 /// How often the figures of a template are written.
 const PACE: Pace = Pace {
     floor: Duration::from_millis(500),
@@ -207,8 +212,14 @@ async fn write(
 
 /// Looks at a template again. What many namespaces say in one moment is counted once.
 pub fn wake_template(cx: &Context, key: &RootKey, lane: Lane) {
-    let delay = if lane == Lane::Later { COUNTED_TOGETHER } else { Duration::ZERO };
+    let delay = if lane == Lane::Later { counted_together(cx, key) } else { Duration::ZERO };
     cx.wake(&NamespaceTemplate::queued(key.clone()), GROUP, lane, delay);
+}
+
+/// What is counted is about as much as the last time.
+fn counted_together(cx: &Context, key: &RootKey) -> Duration {
+    let known = cx.objects.namespace_templates.get(key).map_or(0, |template| template.status.namespaces);
+    COUNTED_TOGETHER.period(usize::try_from(known).unwrap_or_default())
 }
 
 /// Looks at all templates again: there are few.

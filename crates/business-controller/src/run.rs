@@ -182,7 +182,7 @@ impl Replica<'_> {
         let cx = Arc::new(Context {
             business: Business::new(client),
             objects: Objects::default(),
-            members: Members::new(Bound::new(seen_max)),
+            members: Members::new(Bound::new(seen_max), config.quota_recount),
             queue: Queue::new(GROUP_RUNNING_MAX),
             shares,
             events: recorder,

@@ -149,8 +149,9 @@ pub const TRANSFER_REASON_ANNOTATION: &str = "business.tkestack.io/transfer-reas
 pub const REGISTRY_CHANGED_ANNOTATION: &str = "business.tkestack.io/registry-changed";
 
 /// Annotation of an image namespace or chart group: manifests that were pushed since its content was last measured, as
-/// `REPOSITORY@DIGEST` with spaces between, and `more` where there were more. No list of the registry shows a manifest
-/// without a tag, and another push may have taken its tag.
+/// `REPOSITORY@DIGEST` with spaces between, and `more` where there were more. A value of [`REGISTRY_CHANGED_ANNOTATION`]
+/// may stand among them: what stands before it was told by then, and goes when a measurement has followed that value or a
+/// later one. No list of the registry shows a manifest without a tag, and another push may have taken its tag.
 pub const REGISTRY_PUSHED_ANNOTATION: &str = "business.tkestack.io/registry-pushed";
 
 /// The namespace of all our events in the host cluster: it need not have one that is named like the project.

@@ -327,6 +327,7 @@ mod tests {
         assert_eq!(of(STORAGE, "t/n@sha256:12 more", "1"), Offer::Shrink);
         assert_eq!(of(STORAGE, "t/n@sha256:12 more", "2"), Offer::Write, "it was measured");
         assert_eq!(of(STORAGE, "t/n@sha256:12", "1"), Offer::Write);
+        assert_eq!(of(STORAGE, "t/n@sha256:12 1 t/n@sha256:34", "1"), Offer::Write, "a mark is no more");
         assert_eq!(of("other", "more", "1"), Offer::Write, "it may keep what it likes");
     }
 }

@@ -94,8 +94,7 @@ pub(crate) fn gzip(bytes: &[u8]) -> Result<Vec<u8>> {
 
 /// `sha256:…` without the beginning.
 pub(crate) fn sha256(bytes: &[u8]) -> String {
-    let digit = |nibble: u8| char::from_digit(u32::from(nibble), 16).unwrap_or_default();
-    Sha256::digest(bytes).iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
+    hex::encode(Sha256::digest(bytes))
 }
 
 /// A layer as registries keep it.

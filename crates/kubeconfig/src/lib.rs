@@ -15,6 +15,7 @@ use kube::config::{AuthInfo, Cluster, Context, ExecAuthCluster, Kubeconfig, Kube
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::{self, PemObject as _};
 use std::io;
+use std::path::PathBuf;
 
 /// Where authorities stand that are in no file.
 const AUTHORITY_DATA: &str = "certificate-authority-data";
@@ -33,6 +34,8 @@ pub async fn config(file: &Kubeconfig, context: Option<&str>) -> Result<Config, 
         config.default_namespace.clone_from(namespace);
     }
     config.root_cert = authorities(cluster).await.map_err(KubeconfigError::LoadCertificateAuthority)?;
+    // A program may outlive them: kube reads this file anew once a minute.
+    config.root_cert_file = authorities_file(cluster).map(PathBuf::from);
     config.accept_invalid_certs = cluster.insecure_skip_tls_verify.unwrap_or_default();
     config.disable_compression = cluster.disable_compression.unwrap_or_default();
     config.tls_server_name.clone_from(&cluster.tls_server_name);
@@ -51,6 +54,12 @@ fn user(file: &Kubeconfig, context: &Context, cluster: &Cluster) -> Result<AuthI
         exec.cluster = Some(ExecAuthCluster::try_from(cluster)?);
     }
     Ok(user)
+}
+
+/// Where they stand, unless the kubeconfig itself has them.
+fn authorities_file(cluster: &Cluster) -> Option<&str> {
+    let is_read = cluster.certificate_authority_data.is_none();
+    cluster.certificate_authority.as_deref().filter(|_| is_read)
 }
 
 /// DER.
@@ -118,6 +127,23 @@ current-context: east
             theirs.proxy_url.clone_from(&ours.proxy_url);
             assert_eq!(format!("{ours:?}"), format!("{theirs:?}"));
         }
+    }
+
+    #[tokio::test]
+    async fn authorities_in_a_file_are_read_there_again() {
+        let path = std::env::temp_dir().join(format!("kubeconfig-authority-{}", std::process::id()));
+        std::fs::write(&path, AUTHORITY).unwrap();
+        let named = format!("certificate-authority: {}", path.display());
+        let data = BASE64_STANDARD.encode(AUTHORITY);
+        for (cluster, kept) in [
+            (format!("{{server: 'https://c', {named}}}"), Some(path.clone())),
+            (format!("{{server: 'https://c', {named}, certificate-authority-data: {data}}}"), None),
+        ] {
+            let read = config(&file(&cluster), None).await.unwrap();
+            assert_eq!(read.root_cert, Some(vec![b"a".to_vec()]));
+            assert_eq!(read.root_cert_file, kept, "{cluster}");
+        }
+        std::fs::remove_file(&path).unwrap();
     }
 
     #[tokio::test]

@@ -1,13 +1,10 @@
 //! JSON and YAML bodies to objects: strictness, pruning, defaults.
 //!
-//! Reading is `value`, the schema's form is `shape`, defaults are `defaults`.
+//! `value` reads the text, `shape` brings it into the schema's form, and `defaults` fills in defaults.
 
 mod defaults;
 mod shape;
 mod value;
-
-use crate::object::Object;
-use crate::schema::Schema;
 
 pub use defaults::apply_defaults;
 pub(crate) use shape::is_line_break;
@@ -23,25 +20,16 @@ pub enum Media {
     Yaml,
 }
 
-/// What happens to fields that the schema does not know, or that stand twice.
+/// What happens to fields that the schema does not know, and to fields that are given twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum FieldValidation {
     /// They are dropped.
     Ignore,
-    /// They are dropped, and reported in [`Decoded::strict_errors`].
+    /// They are dropped, and the client is warned.
     #[default]
     Warn,
     /// They are an error.
     Strict,
-}
-
-/// A body that was read.
-#[derive(Clone, Debug, PartialEq, Default)]
-pub struct Decoded {
-    /// The object, pruned and normalised, without defaults.
-    pub object: Object,
-    /// `unknown field "spec.a"`, `duplicate field "spec.b"`; empty with [`FieldValidation::Ignore`].
-    pub strict_errors: Vec<String>,
 }
 
 /// A body that cannot be read. The text is what a Go server says behind `cannot be handled as a Project: `.
@@ -80,24 +68,6 @@ pub const STRICT_ERRORS_MAX: usize = 100;
 
 fn go_place(field: &str) -> String {
     if field.is_empty() { "value".to_owned() } else { format!("struct field {field}") }
-}
-
-/// Reads a body as an object of this schema.
-pub fn decode_body(
-    body: &[u8],
-    media: Media,
-    schema: &Schema,
-    validation: FieldValidation,
-) -> Result<Decoded, DecodeError> {
-    let (mut value, mut strict_errors) = decode_value(body, media)?;
-    strict_errors.extend(prune_and_check(&mut value, schema)?);
-    strict_errors.truncate(STRICT_ERRORS_MAX);
-    let object = Object::new(value).map_err(|other| shape::not_an_object(&other, schema))?;
-    match validation {
-        FieldValidation::Strict if !strict_errors.is_empty() => Err(DecodeError::Strict(strict_errors)),
-        FieldValidation::Ignore => Ok(Decoded { object, strict_errors: Vec::new() }),
-        _ => Ok(Decoded { object, strict_errors }),
-    }
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use std::fmt;
 
-/// Field errors that a Status shows. Who collects them need not go on when there are more.
+/// Most field errors that a Status shows. Nobody need collect more.
 pub const FIELD_ERRORS_MAX: usize = 100;
 /// Bytes of a value that an error shows.
 const SHOWN_BYTES_MAX: usize = 1024;
@@ -165,12 +165,12 @@ impl fmt::Display for FieldError {
     }
 }
 
-/// Texts as Go quotes them, everything else as JSON; of what is long, the beginning.
+/// Texts as Go quotes them, everything else as JSON; only the beginning of a long value.
 fn shown(value: &Value) -> String {
     shortened(&value.as_str().map_or_else(|| value.to_string(), quoted), SHOWN_BYTES_MAX)
 }
 
-/// Of what is long, the beginning.
+/// A text, or the beginning of a long one.
 pub fn shortened(text: &str, bytes_max: usize) -> String {
     match text.get(..text.floor_char_boundary(bytes_max)) {
         Some(begin) if begin.len() < text.len() => format!("{begin}…"),
@@ -213,7 +213,7 @@ pub type FieldErrors = Vec<FieldError>;
 
 /// Whether a character shows: letters, marks, numbers, punctuation, symbols, and the plain space.
 pub(crate) fn is_printable(character: char) -> bool {
-    // What Rust would escape when it prints a string for debugging is what does not show.
+    // Rust escapes the other characters when it prints a string for debugging.
     character == ' ' || (!character.is_whitespace() && character.escape_debug().len() <= 2)
 }
 

@@ -33,7 +33,7 @@ pub use fieldset::FieldSet;
 const MANAGED_FIELDS: [&str; 2] = ["metadata", "managedFields"];
 /// Owner of what an object held before its first apply, if nobody was tracked.
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
-/// Nobody owns these: they are the object's identity, or the server's.
+/// Nobody owns these: they are the object's identity, or belong to the server.
 const NEVER_OWNED: [&[&str]; 12] = [
     &["apiVersion"],
     &["kind"],
@@ -59,7 +59,7 @@ pub struct Tracker<'a> {
     /// The kind and version of the endpoint.
     pub kind: &'a GroupVersionKind,
     /// Subtrees that this endpoint does not write, such as `["status"]` for the main resource and `["spec"]`,
-    /// `["metadata"]` for `status`: nobody comes to own them through it.
+    /// `["metadata"]` for `status`. Nobody becomes their owner through it.
     pub reset: &'a [&'a [&'a str]],
 }
 
@@ -155,11 +155,11 @@ impl Tracker<'_> {
         new
     }
 
-    /// Server-side apply: merges a configuration into the live object (none: it is created) and gives the result with
-    /// its `managedFields`, in the schema's form but still without defaults.
+    /// Server-side apply: merges a configuration into the live object, or into none if it is created. Returns the
+    /// result with its `managedFields`, in the schema's form but still without defaults.
     ///
-    /// `applied` is the request's body as it was sent: unpruned, with its nulls. Checking its name, uid and
-    /// resourceVersion is the caller's. When nothing changes but times, the result equals `live`.
+    /// `applied` is the request's body as it was sent: unpruned, with its nulls. The caller checks its name, uid and
+    /// resourceVersion. When nothing changes but times, the result equals `live`.
     pub fn apply(
         &self,
         live: Option<&Object>,
@@ -183,18 +183,6 @@ impl Tracker<'_> {
             last_applied::refresh(&mut result, &config);
         }
         self.finish(live, result, managers)
-    }
-
-    /// What a manager set by its last apply: the configuration that would leave its fields as they are.
-    /// `None` if it never applied.
-    pub fn extract(&self, object: &Object, manager: &str, subresource: &str) -> Option<Object> {
-        let managers = Managers::decode(object.get(&MANAGED_FIELDS)).ok()?;
-        let identity = ManagerIdentity::new(manager, true, "", subresource);
-        let fields = managers.get(&identity)?.fields.leaves();
-        let mut map = contents::only(object.as_map(), self.schema, &fields).ok()?;
-        map.insert("apiVersion".to_owned(), Value::String(self.kind.api_version()));
-        map.insert("kind".to_owned(), Value::String(self.kind.kind.clone()));
-        Object::new(Value::Object(map)).ok()
     }
 
     /// An object of the kind that holds nothing.
@@ -264,7 +252,7 @@ impl Tracker<'_> {
         Ok(())
     }
 
-    /// Merges; kubectl also takes over what its client-side apply set and nobody changed since.
+    /// Merges a configuration. kubectl also takes over what its client-side apply set and nobody has changed since.
     fn apply_to(
         &self,
         before: &Map<String, Value>,
@@ -379,7 +367,8 @@ fn refused(refusal: OwnershipRefusal) -> ApplyError {
     }
 }
 
-/// The managers that a write starts from: those in its own body, if it has some and may; else the live object's.
+/// The managers that a write starts from: those in its own body, if it has some and may set them; else the live
+/// object's.
 fn known_managers(live: Option<&Object>, new: &Object, subresource: &str) -> Managers {
     let live_managers =
         || Managers::decode(live.and_then(|live| live.get(&MANAGED_FIELDS))).unwrap_or_default();

@@ -1,12 +1,12 @@
 //! Names, labels, annotations: the characters and lengths that Kubernetes allows.
 //!
-//! Each rule gives the list of what is wrong with a value, empty when nothing is, in Go's words.
+//! Each rule returns what is wrong with a value, in Go's words; the list is empty for a valid one.
 
 /// Characters of a generated name that come from its base; the rest is random.
 pub const GENERATED_BASE_BYTES_MAX: usize = 58;
 /// Random characters at the end of a generated name.
 pub const GENERATED_SUFFIX_CHARS: usize = 5;
-/// What those characters are taken from: no vowels and nothing that looks like another.
+/// The characters that they are taken from: no vowels, and none that looks like another.
 pub const GENERATED_ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
 const LABEL_BYTES_MAX: usize = 63;
@@ -102,18 +102,6 @@ pub fn label_value(value: &str) -> Vec<String> {
     wrong
 }
 
-/// A name that can stand in a URL's path.
-pub fn path_segment(value: &str) -> Vec<String> {
-    if matches!(value, "." | "..") {
-        return vec![format!("may not be '{value}'")];
-    }
-    ["/", "%"]
-        .into_iter()
-        .filter(|text| value.contains(text))
-        .map(|text| format!("may not contain '{text}'"))
-        .collect()
-}
-
 /// A name from `generateName` and random characters of [`GENERATED_ALPHABET`].
 pub fn generated(base: &str, random: &str) -> String {
     let end = base.floor_char_boundary(GENERATED_BASE_BYTES_MAX);
@@ -201,13 +189,6 @@ mod tests {
         assert!(label_value("").is_empty() && label_value("a.B_c-1").is_empty());
         assert_eq!(label_value("a/b"), [LABEL_VALUE]);
         assert_eq!(label_value(&"a".repeat(64)), ["must be no more than 63 bytes"]);
-    }
-
-    #[test]
-    fn path_segments_cannot_leave_their_place() {
-        assert!(path_segment("a:b").is_empty());
-        assert_eq!(path_segment(".."), ["may not be '..'"]);
-        assert_eq!(path_segment("a/%"), ["may not contain '/'", "may not contain '%'"]);
     }
 
     #[test]

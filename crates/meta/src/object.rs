@@ -1,7 +1,7 @@
 //! An API object as a JSON tree.
 //!
-//! Keys are kept sorted, so that equal objects have equal bytes, and most kinds have nothing before `apiVersion`, `kind` and
-//! `metadata`: `resourceVersion` can be spliced into stored bytes (see `Object::to_stored`).
+//! Keys are kept sorted, so that equal objects have equal bytes. Most kinds have nothing before `apiVersion`, `kind`
+//! and `metadata`, so `resourceVersion` can be spliced into stored bytes (see `Object::to_stored`).
 
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -77,7 +77,7 @@ impl Object {
         map.remove(*last)
     }
 
-    /// Copies the value at a path from another object, where it is another one; removes it here when it is absent there.
+    /// Copies the value at a path from another object, if it differs; removes it here if it is absent there.
     pub fn copy_from(&mut self, other: &Self, path: &[&str]) {
         match other.get(path) {
             Some(value) if self.get(path) == Some(value) => {}

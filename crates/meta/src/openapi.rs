@@ -24,7 +24,7 @@ pub struct OpenApiResource<'a> {
     pub singular: &'a str,
     /// Whether it lives in namespaces.
     pub namespaced: bool,
-    /// Whether what stands at the collection's path is one object, and no list.
+    /// Whether the collection's path is that of one object, and not of a list.
     pub singleton: bool,
     /// Its shape; a [`crate::schema::Type::Struct`] with a `definition` name.
     pub schema: &'a Schema,
@@ -45,14 +45,14 @@ pub struct OpenApiSubresource<'a> {
     pub own: Option<OpenApiBodies<'a>>,
 }
 
-/// What is sent and answered where that is not the object.
+/// The bodies of a subresource whose bodies are not the object.
 #[derive(Clone, Copy, Debug)]
 pub struct OpenApiBodies<'a> {
     /// What is sent; `None` for nothing.
     pub body: Option<OpenApiShape<'a>>,
     /// What is answered.
     pub answer: OpenApiShape<'a>,
-    /// What is read in the query beside what every request may have there.
+    /// Its own query parameters, beside those that every request may have.
     pub parameters: &'a [OpenApiParameter],
 }
 
@@ -87,8 +87,8 @@ pub struct OpenApiInfo<'a> {
     pub title: &'a str,
     /// `info.version`
     pub version: &'a str,
-    /// Content types of PATCH bodies; exactly what the server really does. Strategic merge is not told of a kind with a
-    /// map of structures: clients cannot compute such patches for it.
+    /// Content types of PATCH bodies: exactly those that the server accepts. Strategic merge is left out for a kind
+    /// with a map of structures: clients cannot compute such patches for it.
     pub patch_types: &'a [&'a str],
 }
 

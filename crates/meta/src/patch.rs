@@ -15,7 +15,7 @@ pub use strategic::strategic_merge_patch;
 pub const JSON_PATCH_OPERATIONS_MAX: usize = 10_000;
 /// Bytes by which the copy operations of a JSON patch may make a document grow.
 pub const JSON_PATCH_COPY_BYTES_MAX: usize = 3 * 1024 * 1024;
-/// Items of lists, and parts of values put into a document, that the operations of a JSON patch may touch together.
+/// Items of lists, and parts of values put into a document, that all operations of a JSON patch together may touch.
 pub const JSON_PATCH_WORK_MAX: usize = 20_000_000;
 
 /// A patched document.
@@ -80,7 +80,7 @@ fn merge(target: &mut Value, patch: Value) {
     }
 }
 
-/// What a Go server makes of a list: its objects lose what is null in them, although RFC 7386 would keep it.
+/// A list as a Go server takes it over: its objects lose their nulls, although RFC 7386 would keep them.
 fn without_nulls(value: Value) -> Value {
     match value {
         Value::Array(items) => items.into_iter().map(without_nulls).collect(),

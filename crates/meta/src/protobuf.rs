@@ -15,7 +15,7 @@ pub use read::{WireError, decode, decode_event};
 use crate::status::{Details, ListMeta, Status, StatusCause};
 use bytes::BytesMut;
 
-/// What a body begins with.
+/// The beginning of a body.
 const MAGIC: &[u8] = b"k8s\0";
 /// The end of a `runtime.Unknown`: no content encoding, no content type.
 const END: &[u8] = b"\x1a\0\x22\0";

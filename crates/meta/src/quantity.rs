@@ -187,7 +187,7 @@ fn split_where(text: &str, end: impl Fn(char) -> bool) -> (&str, &str) {
     text.split_at_checked(at).unwrap_or((text, ""))
 }
 
-/// What a suffix multiplies by: a power of two, a power of ten; and its family.
+/// The factor of a suffix, as a power of two and a power of ten, and its family.
 fn suffix_meaning(suffix: &str) -> Result<(u64, i64, Format), QuantityError> {
     if let Some((_, exponent)) = DECIMAL_SUFFIXES.iter().find(|(text, _)| *text == suffix) {
         return Ok((1, i64::from(*exponent), Format::DecimalSi));

@@ -172,4 +172,55 @@ impl Schema {
     pub fn always(self) -> Field {
         Field { schema: self, required: false, always: true }
     }
+
+    /// A list of strings.
+    pub fn strings(description: &'static str, list: ListType) -> Self {
+        Self::list(description, list, Self::string(""))
+    }
+
+    /// A 32-bit integer.
+    pub fn int32(description: &'static str) -> Self {
+        Self::new(description, Type::Integer { narrow: true })
+    }
+
+    /// One of a fixed set of strings.
+    pub fn one_of(description: &'static str, values: &'static [&'static str]) -> Self {
+        Self::new(description, Type::String(StringFormat::Enum(values)))
+    }
+
+    /// Any JSON.
+    pub fn any(description: &'static str) -> Self {
+        Self::new(description, Type::Any)
+    }
+
+    /// The same struct or map, owned as one value by server-side apply.
+    #[must_use]
+    pub fn into_atomic(mut self) -> Self {
+        if let Type::Struct { atomic, .. } | Type::Map { atomic, .. } = &mut self.ty {
+            *atomic = true;
+        }
+        self
+    }
+
+    /// A field that OpenAPI lists as required and that is written even when empty.
+    pub fn required_always(self) -> Field {
+        Field { schema: self, required: true, always: true }
+    }
+
+    /// The shape of a struct's field or a map's value.
+    pub fn field(&self, name: &str) -> Option<&Self> {
+        match &self.ty {
+            Type::Struct { fields, .. } => fields.get(name).map(|field| &field.schema),
+            Type::Map { values, .. } => Some(values),
+            _ => None,
+        }
+    }
+
+    /// The shape of a list's items.
+    pub fn items(&self) -> Option<&Self> {
+        match &self.ty {
+            Type::List { items, .. } => Some(items),
+            _ => None,
+        }
+    }
 }

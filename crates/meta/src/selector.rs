@@ -52,7 +52,7 @@ pub struct Requirement {
     pub key: String,
     /// What is asked.
     pub operator: Operator,
-    /// Against what; sorted, each once.
+    /// The values that it is asked against; sorted, each once.
     pub values: Vec<String>,
 }
 

@@ -28,7 +28,7 @@ pub const FIELD_MANAGER_BYTES_MAX: usize = 128;
 const SUBRESOURCE_BYTES_MAX: usize = 256;
 const ORPHAN: &str = "orphan";
 const FOREGROUND_DELETION: &str = "foregroundDeletion";
-/// What stays as it was created.
+/// Fields that cannot be changed.
 const IMMUTABLE: [&str; 6] =
     ["name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"];
 const DUPLICATE_OWNERS: &str = ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and \
@@ -37,7 +37,7 @@ const DUPLICATE_OWNERS: &str = ".metadata.ownerReferences contains duplicate ent
 impl NameRule {
     /// What is wrong with a name.
     pub fn check(self, value: &str) -> Vec<String> {
-        // What these allow is always a segment of a path, too.
+        // A name that these allow is also a valid segment of a path.
         match self {
             Self::Label => name::dns1123_label(value),
             Self::Subdomain => name::dns1123_subdomain(value),
@@ -189,7 +189,7 @@ fn manager_name(manager: &str, path: &Path, errors: &mut FieldErrors) {
     }
 }
 
-/// Whether there are more errors than anybody is told.
+/// Whether there are more errors than are shown.
 fn is_full(errors: &FieldErrors) -> bool {
     errors.len() > FIELD_ERRORS_MAX
 }

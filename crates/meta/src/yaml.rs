@@ -7,12 +7,12 @@ use serde::Serialize;
 use serde::ser::Error as _;
 use serde_json::Value;
 
-/// What is a boolean, or merges maps, in YAML 1.1 only.
+/// Words that are booleans, or merge maps, in YAML 1.1 only.
 const WORDS: [&str; 17] =
     ["y", "Y", "yes", "Yes", "YES", "on", "On", "ON", "n", "N", "no", "No", "NO", "off", "Off", "OFF", "<<"];
 /// Put before a text, it makes the serialiser write it in double quotes.
 const MARK: char = '\u{1}';
-/// As the serialiser writes it.
+/// The mark as the serialiser writes it.
 const WRITTEN_MARK: &str = "\\x01";
 
 /// Writes YAML that says the same in 1.1 and in 1.2.
@@ -23,13 +23,13 @@ pub fn text(value: &impl Serialize) -> Result<String, serde_yaml_ng::Error> {
         return Ok(text);
     }
     if text.contains(WRITTEN_MARK) {
-        // The mark could not be told from what stands there. JSON is YAML, too.
+        // A text already has the mark. JSON is YAML, too.
         return serde_json::to_string_pretty(value).map_err(serde_yaml_ng::Error::custom);
     }
     Ok(serde_yaml_ng::to_string(&tree)?.replace(&format!("\"{WRITTEN_MARK}"), "\""))
 }
 
-/// Marks the texts and keys that have to be quoted; whether there are any.
+/// Marks the texts and keys that have to be quoted. Returns whether there are any.
 fn mark(value: &mut Value) -> bool {
     match value {
         Value::String(text) => mark_text(text),

@@ -2,14 +2,14 @@ use meta::quantity::ResourceList;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// What sort of thing a scope is. The program gives the numbers.
+/// The kind of a scope. The program gives the numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ScopeKind(pub i16);
 
-/// Whose limits something counts against.
+/// A scope: something counts against its limits.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Scope {
-    /// What sort of thing it is.
+    /// Its kind.
     pub kind: ScopeKind,
     /// Its name, unique within its kind.
     pub name: String,
@@ -39,13 +39,14 @@ pub type Keys = BTreeMap<String, Vec<String>>;
 pub struct Account {
     /// The tenant that owns the object; empty for nobody's. An object and the scope it pays agree in it.
     pub tenant: String,
-    /// It is being deleted: it takes nothing new and grows no more.
+    /// It is being deleted: as a scope it accepts nothing new, and it cannot grow.
     pub deleting: bool,
-    /// An operator has locked it: it takes nothing new.
+    /// An operator has locked it: as a scope it accepts nothing new.
     pub locked: bool,
-    /// The scope that carries it; `None` for what costs nobody anything.
+    /// The scope that it pays; `None` if it costs nobody anything.
     pub pays: Option<Scope>,
-    /// What counts in that scope. For what a cluster may still have granted, this is the high-water mark.
+    /// The amounts that count in that scope. Where a cluster may still have granted more, this is the high-water
+    /// mark.
     pub costs: Amounts,
     /// The keys that the object names, by domain: a mandatory domain of the scope demands each of its limited keys here.
     pub carries: Keys,
@@ -60,7 +61,8 @@ pub struct Account {
 pub struct Grants {
     /// The scope.
     pub scope: Scope,
-    /// By domain. What is not named here is no domain of the scope; several objects may name different domains.
+    /// By domain. A domain that is not named here is not one of the scope's; several objects may name different
+    /// domains.
     pub domains: BTreeMap<String, Limits>,
 }
 
@@ -91,22 +93,22 @@ impl Grants {
 pub struct Limits {
     /// Amounts by key; a key that is not named is unlimited.
     pub hard: ResourceList,
-    /// Whether whatever pays the scope in this domain must carry each limited key.
+    /// Whether an object that pays the scope in this domain must carry each limited key.
     pub mandatory: bool,
     /// What becomes of a limit below what is allocated already.
     pub undercut: Undercut,
 }
 
-/// What becomes of a limit below what is allocated already. Where it is taken, growth is refused until less is allocated, and
-/// what lies above it counts in the scope that is paid, too.
+/// What becomes of a limit below what is allocated already. If it is accepted, growth is refused until less is
+/// allocated, and the excess also counts in the scope that is paid.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Undercut {
     /// It is refused.
     #[default]
     Refused,
-    /// It is taken where there was no limit: what exists came to be without one.
+    /// It is accepted where there was no limit: what exists came to be without one.
     WhereUnlimited,
-    /// It is taken: it follows from what nobody decides here.
+    /// It is accepted: it follows from something that is not decided here.
     Taken,
 }
 
@@ -127,7 +129,7 @@ pub struct Claim {
 }
 
 impl Account {
-    /// What both sides of a write have in common but for flags and owner: nothing of the ledger changes.
+    /// Whether both sides of a write are the same but for flags and owner: then nothing in the ledger changes.
     pub fn weighs_as(&self, other: &Self) -> bool {
         self.pays == other.pays
             && self.costs == other.costs

@@ -5,7 +5,7 @@ pub enum HoldState {
     Abandoned,
     /// The audit has found it without an object.
     Orphaned,
-    /// What was adopted was given back, and is still in use.
+    /// Its object was adopted and given back, and is still in use.
     Released,
 }
 
@@ -13,7 +13,7 @@ impl HoldState {
     /// All states.
     pub const ALL: [Self; 3] = [Self::Abandoned, Self::Orphaned, Self::Released];
 
-    /// As it is stored and shown.
+    /// Its name, as it is stored and shown.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Abandoned => "abandoned",
@@ -33,6 +33,6 @@ impl HoldState {
 pub struct HoldChange {
     /// Why it goes on counting.
     pub state: HoldState,
-    /// For a person.
+    /// The reason in words, for a person.
     pub reason: String,
 }

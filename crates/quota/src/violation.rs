@@ -2,7 +2,7 @@ use crate::account::{Claim, Scope};
 use meta::quantity::Quantity;
 use uuid::Uuid;
 
-/// Why the ledger refused a write. All violations of one write are told together.
+/// Why the ledger refused a write. All violations of one write are returned together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Violation {
     /// The amount does not fit into the scope.
@@ -50,7 +50,7 @@ pub enum Violation {
         /// The scope.
         scope: Scope,
     },
-    /// The scope is another tenant's; told to the client as missing.
+    /// The scope is another tenant's; to the client it is missing.
     ScopeForeign {
         /// The scope.
         scope: Scope,
@@ -98,7 +98,7 @@ pub enum Violation {
     ClaimTaken {
         /// The place.
         claim: Claim,
-        /// Who has it. Never shown to another tenant.
+        /// The object that has it. Never shown to another tenant.
         holder: Uuid,
     },
 }

@@ -4,25 +4,26 @@ use prometheus_client::metrics::gauge::Gauge;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Between two looks at a file.
+/// Time between two looks at a file.
 const PERIOD: Duration = Duration::from_mins(1);
 
-/// When a certificate ends, in seconds since 1970, for whoever has to see to it in time. Nothing is told until it is known.
+/// When a certificate ends, in seconds since 1970, for whoever has to renew it in time. The metric has no value until
+/// the end is known.
 #[derive(Clone, Debug, Default)]
 pub struct CertificateEnd(Family<[(&'static str, &'static str); 0], Gauge>);
 
 impl CertificateEnd {
-    /// Under a name of its own.
+    /// Registers the metric under this name.
     pub fn register(metrics: &Metrics, name: &str, help: &str) -> Self {
         Self(metrics.register(name, help, Family::default()))
     }
 
-    /// It is known.
+    /// Sets the end.
     pub fn set(&self, seconds: i64) {
         self.0.get_or_create(&[]).set(seconds);
     }
 
-    /// Looks for ever at a file that somebody else renews, whose end `end_of` reads from its bytes.
+    /// Follows a file that somebody else renews, for ever; `end_of` reads the end from its bytes.
     #[expect(clippy::infinite_loop, reason = "the task is cancelled at the end of the program")]
     pub async fn follow(self, file: PathBuf, end_of: fn(&[u8]) -> Option<i64>) {
         loop {
@@ -31,7 +32,7 @@ impl CertificateEnd {
         }
     }
 
-    /// Of a file that cannot be read the last end stays, which is the one of what may be in use.
+    /// If the file cannot be read, the last end stays: that certificate may be in use.
     async fn look(&self, file: &Path, end_of: fn(&[u8]) -> Option<i64>) {
         match tokio::fs::read(file).await.map(|bytes| end_of(&bytes)) {
             Ok(Some(end)) => self.set(end),

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 type Check = Box<dyn Fn() -> Result<(), String> + Send + Sync>;
 
-/// A check, and what the log was told of it last.
+/// A check, and the answer that was last logged.
 struct NamedCheck {
     name: &'static str,
     check: Check,
@@ -12,7 +12,7 @@ struct NamedCheck {
 }
 
 impl NamedCheck {
-    /// Runs it. The log is told when its answer is another one than before.
+    /// Runs the check. An answer that differs from the last one is logged.
     fn ask(&self) -> Result<(), String> {
         let answer = (self.check)();
         let before = {
@@ -23,7 +23,7 @@ impl NamedCheck {
         match (&before, &answer) {
             (Some(before), now) if before == now => {}
             (None, Ok(())) => {}
-            // Until a program has begun to work there is nothing wrong with it.
+            // Nothing is wrong with a program that has not begun to work yet.
             (None, Err(reason)) => tracing::info!(check = name, reason, "health check does not pass yet"),
             (Some(_), Err(reason)) => tracing::warn!(check = name, reason, "health check failed"),
             (Some(_), Ok(())) => tracing::info!(check = name, "health check passes"),
@@ -43,7 +43,7 @@ impl std::fmt::Debug for Health {
     }
 }
 
-/// What an endpoint answers: `ok`, and the text.
+/// The answer of an endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HealthReport {
     /// Whether every check that was asked passed.
@@ -58,7 +58,7 @@ impl Health {
         Self::default()
     }
 
-    /// Adds or replaces a check. It must answer at once: it looks at a flag, it does not go and ask.
+    /// Adds or replaces a check. It must answer at once: it may look at a flag, but not ask anybody.
     pub fn add(&self, name: &'static str, check: impl Fn() -> Result<(), String> + Send + Sync + 'static) {
         let check = NamedCheck { name, check: Box::new(check), told: Mutex::default() };
         self.0.write().unwrap_or_else(PoisonError::into_inner).insert(name, Arc::new(check));

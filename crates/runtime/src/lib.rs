@@ -1,7 +1,7 @@
-//! What both programs stand on: named supervised tasks, shutdown, backoff, telemetry, metrics and an
-//! admin port. It knows nothing of Kubernetes or PostgreSQL.
+//! What both programs are built on: named supervised tasks, shutdown, backoff, telemetry, metrics and an admin port.
+//! It knows nothing of Kubernetes or PostgreSQL.
 
-/// Named tasks whose end somebody learns of.
+/// Named tasks whose end is noticed.
 pub mod tasks;
 /// From a signal to an orderly end.
 pub mod shutdown;
@@ -13,7 +13,7 @@ pub mod backoff;
 pub mod telemetry;
 /// Traces over OTLP.
 pub mod trace;
-/// What a process takes.
+/// The resources of the process, as metrics.
 mod process;
 /// The metrics registry.
 pub mod metrics;

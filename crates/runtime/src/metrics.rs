@@ -18,14 +18,14 @@ struct Registered {
     described: Vec<MetricDescription>,
 }
 
-/// A metric as its registration says it, whether or not anything has been counted yet.
+/// A metric as it was registered, whether or not anything has been counted yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MetricDescription {
     /// Its name as it is printed.
     pub name: String,
     /// `counter`, `gauge`, `histogram` …
     pub kind: String,
-    /// What it tells.
+    /// Its help text.
     pub help: String,
 }
 
@@ -35,7 +35,7 @@ impl Metrics {
         Self::default()
     }
 
-    /// With what the kernel tells of this process.
+    /// A registry with what the kernel tells about this process.
     pub fn of_process() -> Self {
         let metrics = Self::default();
         metrics.collect(ProcessCollector);
@@ -45,7 +45,7 @@ impl Metrics {
     /// Registers a metric and hands it back. Counters get the suffix `_total` when they are printed.
     pub fn register<M: Metric + Clone>(&self, name: &str, help: &str, metric: M) -> M {
         let kind = metric.metric_type().as_str().to_owned();
-        // As OpenMetrics has it.
+        // The name in OpenMetrics.
         let printed = if kind == "counter" { format!("{name}_total") } else { name.to_owned() };
         let mut registered = self.registered();
         registered.described.push(MetricDescription { name: printed, kind, help: help.to_owned() });
@@ -53,12 +53,13 @@ impl Metrics {
         metric
     }
 
-    /// Registers what is looked at whenever the metrics are read.
+    /// Registers a collector, which is asked whenever the metrics are read.
     pub fn collect(&self, collector: impl Collector) {
         self.registered().registry.register_collector(Box::new(collector));
     }
 
-    /// What [`Self::register`] was told, in the order of the names. What is collected describes itself when it is encoded.
+    /// The metrics that [`Self::register`] was given, sorted by name. Collectors describe theirs when they are
+    /// encoded.
     pub fn described(&self) -> Vec<MetricDescription> {
         let mut described = self.registered().described.clone();
         described.sort_by(|one, other| one.name.cmp(&other.name));
@@ -80,7 +81,7 @@ impl Metrics {
     }
 }
 
-/// Health checks as Kubernetes' components show them: 1 for one that passes, else 0.
+/// Health checks as Kubernetes' components show them: 1 for a check that passes, else 0.
 #[derive(Debug)]
 pub(crate) struct Healthchecks {
     /// By the endpoint that answers them.

@@ -1,4 +1,4 @@
-//! What the kernel and the async runtime say of this process, under the names that Prometheus clients use everywhere.
+//! What the kernel and the async runtime tell about this process, under the names that all Prometheus clients use.
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
@@ -8,12 +8,12 @@ use prometheus_client::registry::Unit;
 use std::fmt;
 use std::fs::read_to_string;
 
-/// Clock ticks a second in `/proc`: the kernel shows every architecture of ours the same.
+/// Clock ticks a second in `/proc`: the same on all architectures that we build for.
 const TICKS: f64 = 100.0;
-/// What `/proc/self/status` counts memory in.
+/// The unit of memory in `/proc/self/status`.
 const KIBIBYTE: u64 = 1024;
 
-/// Reads `/proc` whenever metrics are asked for; what is not told is left out.
+/// Reads `/proc` whenever metrics are asked for. Values that it does not tell are left out.
 #[derive(Debug)]
 pub(crate) struct ProcessCollector;
 

@@ -7,8 +7,8 @@ use tokio_util::sync::CancellationToken;
 
 /// A set of named tasks with one cancellation token.
 ///
-/// A task that ends before it was told to, by returning or by panicking, ends the whole set: nothing goes
-/// on half alive. Dropping the set aborts what is left.
+/// A task that ends before it was told to, by returning or by panicking, ends the whole set: no program goes on half
+/// alive. Dropping the set aborts what is left.
 #[derive(Clone, Debug, Default)]
 pub struct Tasks {
     token: CancellationToken,
@@ -55,8 +55,8 @@ impl Tasks {
         });
     }
 
-    /// Runs a task like [`Tasks::spawn_draining`], on a thread of its own: it is never kept waiting by tasks that
-    /// take the others' threads.
+    /// Runs a task like [`Tasks::spawn_draining`], on a thread of its own: tasks that occupy the runtime's threads
+    /// never keep it waiting.
     pub fn spawn_thread<F>(&self, name: &'static str, task: F)
     where
         F: Future<Output = ()> + Send + 'static,
@@ -71,7 +71,7 @@ impl Tasks {
                 }
             });
             match thread {
-                // Told or dropped: both are the end.
+                // The thread drops `running` when it ends; nothing is ever sent.
                 Ok(_detached) => drop(ended.await),
                 Err(error) => tracing::error!(%error, name, "a thread could not be started"),
             }

@@ -1,7 +1,7 @@
 //! Traces: which part of a request took how long, sent to a collector over OTLP.
 //!
-//! A request that is traced carries its `Root` in a task-local value; `span` then times a part of it from
-//! anywhere below, without knowing who asked. Where nothing is traced, that is one look at the task-local value.
+//! A request that is traced carries its `Root` in a task-local value; `span` then times a part of it from anywhere
+//! below, without knowing who asked. If nothing is traced, that costs one look at the task-local value.
 
 use crate::{Metrics, Tasks};
 use export::Exporter;
@@ -28,8 +28,8 @@ const SPANS_MAX: usize = 128;
 pub struct TraceSettings {
     /// Base URL of an OTLP collector over HTTP, such as `http://collector:4318`.
     pub endpoint: String,
-    /// The part of all requests that is traced, from 0 to 1. A request that comes with a sampled trace of somebody
-    /// trusted is traced in any case.
+    /// The part of all requests that is traced, from 0 to 1. A request of somebody trusted that comes with a sampled
+    /// trace is traced in any case.
     pub ratio: f64,
     /// `service.name`.
     pub service: &'static str,
@@ -59,8 +59,7 @@ impl Tracer {
         Ok(Self(Some(Arc::new(Sampler { threshold: threshold(settings.ratio), exporter }))))
     }
 
-    /// Begins the trace of a request, or goes on with the one that its `traceparent` names. `None` where it is not
-    /// traced.
+    /// Begins the trace of a request, or continues the one that its `traceparent` names. `None` if it is not traced.
     pub fn begin(&self, parent: impl FnOnce() -> Option<Parent>) -> Option<Root> {
         let sampler = self.0.as_ref()?;
         let parent = parent();
@@ -74,8 +73,9 @@ impl Tracer {
         }
         let (above, state) = parent.map_or((0, String::new()), |parent| (parent.span, parent.state));
         let trace = Arc::new(Trace { id, state, spans: Mutex::default() });
+        let sending = Sending { trace: Arc::clone(&trace), kept: chosen, sampler: Arc::clone(sampler) };
         let span = Span::begin(Current { trace, above }, String::new(), SpanKind::Server);
-        Some(Root { span: Some(span), kept: chosen, sampler: Arc::clone(sampler) })
+        Some(Root { span, sending })
     }
 }
 
@@ -99,7 +99,7 @@ struct Trace {
     spans: Mutex<Vec<SpanRecord>>,
 }
 
-/// Where in a trace this task is.
+/// The place of this task in a trace.
 #[derive(Clone, Debug)]
 struct Current {
     trace: Arc<Trace>,
@@ -183,70 +183,66 @@ enum SpanKind {
 /// The root of a request's trace. Its end sends the trace, or forgets it.
 #[derive(Debug)]
 pub struct Root {
-    span: Option<Span>,
+    /// Before `sending`: a field is dropped before those below it, and the trace is sent with its root.
+    span: Span,
+    sending: Sending,
+}
+
+/// Sends a trace, or forgets it, when it is dropped.
+#[derive(Debug)]
+struct Sending {
+    trace: Arc<Trace>,
     kept: bool,
     sampler: Arc<Sampler>,
 }
 
 impl Root {
-    /// Where the request's own future belongs.
+    /// The place in the trace where the request's own future runs.
     pub fn at(&self) -> At {
-        At(self.span.as_ref().map(Span::current))
+        At(self.span.current())
     }
 
-    /// Says that who asks may decide what is traced: a trace that was only asked for is kept.
+    /// Notes that the caller may decide what is traced: a trace that was only asked for is kept.
     pub fn trust(&mut self) {
-        self.kept = true;
+        self.sending.kept = true;
     }
 
     /// Names the span.
     pub fn name(&mut self, name: String) {
-        if let Some(span) = &mut self.span {
-            span.record.name = name;
-        }
+        self.span.record.name = name;
     }
 
-    /// Adds what is known of it.
+    /// Adds an attribute.
     pub fn set(&mut self, key: &'static str, value: impl Into<Value>) {
-        if let Some(span) = &mut self.span {
-            span.record.attributes.push((key, value.into()));
-        }
+        self.span.record.attributes.push((key, value.into()));
     }
 
-    /// Says that it failed.
+    /// Notes that the request failed.
     pub fn failed(&mut self) {
-        if let Some(span) = &mut self.span {
-            span.record.failed = true;
-        }
+        self.span.record.failed = true;
     }
 
     /// The trace's id as 32 hexadecimal digits.
     pub fn trace_id(&self) -> String {
-        self.span.as_ref().map(|span| format!("{:032x}", span.trace.id)).unwrap_or_default()
+        format!("{:032x}", self.span.trace.id)
     }
 }
 
 /// A place in a trace.
 #[derive(Clone, Debug)]
-pub struct At(Option<Current>);
+pub struct At(Current);
 
 impl At {
-    /// Runs a future there: its parts are found by [`span`].
+    /// Runs a future there; [`span`] times its parts.
     pub async fn run<F: Future>(self, future: F) -> F::Output {
-        match self.0 {
-            Some(current) => CURRENT.scope(current, future).await,
-            None => future.await,
-        }
+        CURRENT.scope(self.0, future).await
     }
 }
 
-impl Drop for Root {
+impl Drop for Sending {
     fn drop(&mut self) {
-        let Some(span) = self.span.take() else { return };
-        let trace = Arc::clone(&span.trace);
-        drop(span);
         if self.kept {
-            let spans = std::mem::take(&mut *trace.spans.lock().unwrap_or_else(PoisonError::into_inner));
+            let spans = std::mem::take(&mut *self.trace.spans.lock().unwrap_or_else(PoisonError::into_inner));
             self.sampler.exporter.send(spans);
         }
     }

@@ -24,8 +24,8 @@ SET enable_seqscan = off
 AS $$
 #variable_conflict use_variable
 DECLARE
-    amount_max CONSTANT numeric := 9223372036854775807000000000;
-    ancestors_max CONSTANT int := 100;
+    amount_max CONSTANT numeric := {amount_max};
+    ancestors_max CONSTANT int := {ancestors_max};
     q_entry int[]; q_own int[]; q_scope int[]; q_fresh boolean[]; q_grows boolean[]; q_keyed boolean[]; q_raises boolean[];
     q_hold text[]; q_why text[]; q_term int[]; q_limit int[]; q_place int[];
     t_row int[]; t_own numeric[]; t_delta numeric[]; t_child int[]; t_carried boolean[]; t_lists boolean[];

@@ -8,12 +8,12 @@ pub struct Access {
     visibility: Visibility,
 }
 
-/// What of the store a caller may see. Everything else does not exist for him.
+/// The part of the store that a caller may see. The rest does not exist for him.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Visibility {
     /// All tenants.
     Everything,
-    /// Of these tenants what is said; never empty, one entry a tenant, in the order of their names. Made by
+    /// These tenants, each as far as its entry says. Never empty; one entry a tenant, sorted by name. Made by
     /// [`Visibility::tenants`].
     Tenants(Arc<[TenantSight]>),
     /// Nothing.
@@ -25,17 +25,17 @@ pub enum Visibility {
 pub struct TenantSight {
     /// The tenant.
     pub tenant: Arc<str>,
-    /// What of it, beside that which all its callers see.
+    /// The part that he sees, beside what all callers of the tenant see.
     pub sight: Sight,
 }
 
-/// What of a tenant is seen.
+/// The part of a tenant that is seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sight {
     /// All of it.
     Whole,
-    /// These namespaces (for us: projects), as they were when the request came: what lies in them, and the cluster-scoped
-    /// objects that they are called after. Those that share one list are equal without a look at it.
+    /// These namespaces (for us: projects), as of the request: the objects in them, and the cluster-scoped objects of
+    /// the same names. Two values that share one list are equal without a look at it.
     Namespaces(Arc<BTreeSet<String>>),
 }
 

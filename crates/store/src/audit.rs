@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use uuid::Uuid;
 
-/// Reads bodies for the audit. Whoever knows the kinds supplies it.
+/// Reads bodies for the audit. The program that knows the kinds supplies it.
 pub trait Accounts: Send + Sync {
     /// What a body says; `None` for a kind that this program does not know. The error says what is wrong with the body.
     fn account(&self, kind: KindId, body: &[u8]) -> Result<Option<Account>, String>;
@@ -48,7 +48,7 @@ pub enum Difference {
         /// What is wrong.
         reason: String,
     },
-    /// Scopes that pay each other in turn: nobody grants what they give away, and what they are charged cannot be known.
+    /// Scopes that pay each other in a circle: nobody grants what they give away, and their charges cannot be known.
     Circle {
         /// Each pays the next, the last one the first.
         scopes: Vec<Scope>,
@@ -99,8 +99,8 @@ pub struct AuditReport {
     pub objects: u64,
     /// Everything that is not as it should be; empty is good.
     pub differences: Vec<Difference>,
-    /// Objects of kinds that this program does not know, by number of the kind: a later release writes, too. Of the
-    /// scopes that they pay nothing is said, and nothing is repaired.
+    /// Objects of kinds that this program does not know, by the number of the kind: a later release writes, too. The
+    /// scopes that they pay are neither judged nor repaired.
     pub unknown: BTreeMap<KindId, u64>,
 }
 
@@ -155,13 +155,13 @@ impl Store {
                 connection.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await?;
             let survey = Survey::take(&mut snapshot, accounts, self.standings()).await?;
             snapshot.rollback().await?;
-            Ok(survey)
+            Ok::<_, sqlx::Error>(survey)
         };
-        taking.await.map_err(|error: sqlx::Error| unavailable(&error))
+        taking.await.map_err(unavailable)
     }
 }
 
-/// What concerns all tenants is for those who see all.
+/// Only a caller who sees everything may do what concerns all tenants.
 pub(crate) fn operator(access: &Access) -> Result<(), Error> {
     if *access.visibility() == Visibility::Everything { Ok(()) } else { Err(Error::NotFound) }
 }
@@ -176,10 +176,10 @@ pub(crate) struct Survey {
     pub(crate) expected: Rows,
     pub(crate) parents: Parents,
     pub(crate) claims: BTreeMap<Claim, Uuid>,
-    /// What these are charged is not known, nor so what is above them: an object of theirs is of an unknown kind or
-    /// cannot be read, or they are in a circle.
+    /// Scopes whose charges are not known: an object that pays them is of an unknown kind or cannot be read, or they
+    /// are in a circle. The scopes above them are among these.
     pub(crate) unjudged: BTreeSet<Scope>,
-    /// Those objects.
+    /// The objects of unknown kinds, and those that cannot be read.
     strangers: BTreeSet<Uuid>,
 }
 
@@ -206,7 +206,7 @@ impl Survey {
         ledger::add_holds(&mut survey.expected, snapshot).await?;
         survey.cut_circles();
         ledger::add_excess(&mut survey.expected, &survey.parents);
-        // Of several that are held for a place one has the claim.
+        // When several holds name one place, one of them has the claim.
         let held = "SELECT DISTINCT ON (h.domain, h.place) h.domain, h.place, h.uid \
              FROM holds h LEFT JOIN claims c ON c.domain = h.domain AND c.place = h.place \
              WHERE h.place <> '' AND h.domain <> '' \
@@ -244,7 +244,7 @@ impl Survey {
         if wrong.is_empty() { Ok(()) } else { Err(wrong.join("; ")) }
     }
 
-    /// Takes circles out of the tree, so that whoever climbs it comes to an end.
+    /// Takes circles out of the tree, so that a walk upwards comes to an end.
     fn cut_circles(&mut self) {
         for scopes in ledger::circles(&self.parents) {
             for scope in &scopes {
@@ -255,7 +255,7 @@ impl Survey {
         }
     }
 
-    /// What is above a scope that is not judged is not judged either.
+    /// The scopes above an unjudged scope are not judged either.
     fn climb(&mut self) {
         let mut below: Vec<Scope> = self.unjudged.iter().cloned().collect();
         while let Some(parent) = below.pop().and_then(|scope| self.parents.get(&scope).cloned()) {

@@ -1,4 +1,5 @@
-//! A batch of writes as the arrays of `apply_batch` (see `sql/`): what many writes touch is named once.
+//! A batch of writes as the arrays of `apply_batch` (see `sql/`): a scope, row or place that many writes touch is
+//! named once.
 
 /// What the writes do to quota.
 mod charge;
@@ -6,7 +7,6 @@ mod charge;
 mod rows;
 
 use crate::model::{Before, Change, NewState, Write};
-use crate::pending::Pending;
 use crate::scopes::Standings;
 use crate::{Error, Key, Revision, connect, functions};
 pub(crate) use charge::{Quota, asked};
@@ -35,10 +35,11 @@ pub(crate) struct Rules {
     pub(crate) writer: Uuid,
     pub(crate) standings: Standings,
     pub(crate) children_max: i64,
-    /// Batches that look first after one that was wrong about a row.
+    /// How many batches look first after one that was wrong about a row.
     pub(crate) wary_batches: u32,
     pub(crate) notify: bool,
-    /// The next transaction may run in another session: nothing is prepared, and nothing of the session relied on.
+    /// The next transaction may run in another session: nothing is prepared, and no state of the session is relied
+    /// on.
     pub(crate) pooled: bool,
 }
 
@@ -50,15 +51,15 @@ pub(crate) enum Look {
     /// Nothing: the rows are taken to be as the writes say. If one is not, the call fails with [`MISTAKEN`], and
     /// nothing is done.
     Never,
-    /// As at first, and then everything is taken back.
+    /// As [`Self::First`], and then everything is rolled back.
     Rehearse,
-    /// As at first, and everything is taken back when a write is refused.
+    /// As [`Self::First`], but everything is rolled back when a write is refused.
     Together,
 }
 
 /// The error of a batch of [`Look::Never`] that was wrong about a row.
 const MISTAKEN: &str = "SB002";
-/// The same about a row that is to be new.
+/// The same when the row was to be new.
 const UNIQUE_VIOLATION: &str = "23505";
 
 /// How a rehearsal ends.
@@ -66,14 +67,11 @@ const REHEARSED: &str = "SB003";
 
 /// Whether a call failed because a row was not as its write says, or the writes do not fit whole.
 pub(crate) fn is_mistaken(error: &sqlx::Error) -> bool {
-    is(error, MISTAKEN) || is(error, UNIQUE_VIOLATION)
+    connect::has_code(error, MISTAKEN) || connect::has_code(error, UNIQUE_VIOLATION)
 }
 
-fn is(error: &sqlx::Error, code: &str) -> bool {
-    connect::sqlstate(error).is_some_and(|told| told == code)
-}
-
-/// One change of one row of `objects` each. A move is two: what leaves, and right behind it what arrives.
+/// One entry for each change of a row of `objects`. A move has two: the deletion at the old key, and right behind it
+/// the row at the new one.
 #[derive(Debug, Default)]
 struct BatchEntries<'a> {
     op: Vec<i8>,
@@ -91,7 +89,7 @@ struct BatchEntries<'a> {
     body: Vec<&'a str>,
 }
 
-/// One element of [`Entries`].
+/// One element of [`BatchEntries`].
 struct Row<'a> {
     op: u8,
     key: &'a Key,
@@ -109,7 +107,7 @@ pub(crate) struct Batch<'a> {
     quota: Quota<'a>,
 }
 
-/// What the function answered, or `batches` remembers: an outcome for each entry.
+/// The answer of the function, or of the table `batches`, which remembers it: an outcome for each entry.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize)]
 pub(crate) struct BatchAnswer {
     pub(crate) base: i64,
@@ -120,10 +118,12 @@ pub(crate) struct BatchAnswer {
 crate::row::columns!(BatchAnswer { base, outcome, detail });
 
 impl<'a> Batch<'a> {
-    pub(crate) fn new(writes: &'a [Pending], standings: &Standings) -> Result<Self, Error> {
+    pub(crate) fn new(
+        writes: impl IntoIterator<Item = &'a Write>,
+        standings: &Standings,
+    ) -> Result<Self, Error> {
         let mut batch = Self { entries: BatchEntries::default(), quota: Quota::new() };
-        for pending in writes {
-            let write = &pending.write;
+        for write in writes {
             batch.entries.push(write)?;
             if charge::concerns_ledger(write, standings) {
                 let entry = i32::try_from(batch.entries.op.len()).unwrap_or(i32::MAX);
@@ -180,21 +180,19 @@ impl<'a> Batch<'a> {
         Ok(sqlx::FromRow::from_row(&row)?)
     }
 
-    /// Decides it as it would be decided now, in one statement that takes everything back.
+    /// Decides the batch as it would be decided now, in one statement that is rolled back.
     pub(crate) async fn rehearse(
         &self,
         connection: &mut PgConnection,
         rules: &Rules,
     ) -> Result<BatchAnswer, Unapplied> {
         match self.call(connection, rules, 1, Look::Rehearse).await {
-            Err(Unapplied::Database(error)) if is(&error, REHEARSED) => rehearsed(&error),
+            Err(Unapplied::Database(error)) if connect::has_code(&error, REHEARSED) => rehearsed(&error),
             Err(error) => Err(error),
             Ok(_) => Err(Error::Corrupt("a rehearsal was not taken back".to_owned()).into()),
         }
     }
-}
 
-impl Batch<'_> {
     /// Makes all writes or none, in one statement. The outcomes say which were refused.
     pub(crate) async fn together(
         &self,
@@ -202,7 +200,7 @@ impl Batch<'_> {
         rules: &Rules,
     ) -> Result<BatchAnswer, Unapplied> {
         match self.call(connection, rules, 1, Look::Together).await {
-            Err(Unapplied::Database(error)) if is(&error, REHEARSED) => rehearsed(&error),
+            Err(Unapplied::Database(error)) if connect::has_code(&error, REHEARSED) => rehearsed(&error),
             answer => answer,
         }
     }
@@ -211,7 +209,7 @@ impl Batch<'_> {
 /// Why a batch has no answer.
 #[derive(Debug)]
 pub(crate) enum Unapplied {
-    /// It cannot be said to the database.
+    /// It cannot be put into a statement.
     Unsaid(Error),
     /// The database did not answer.
     Database(sqlx::Error),

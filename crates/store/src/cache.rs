@@ -1,7 +1,7 @@
 //! The watch cache: every object in memory, in bytes, with the last changes to undo.
 //!
-//! One tail fills it. Whoever needs it fresh asks the tail for one more look at the database; a look serves
-//! those who asked before it began, and nobody else.
+//! One tail fills it. A reader that needs it fresh asks the tail for one more look at the database. A look answers
+//! only the readers who asked before it began.
 
 /// How it follows the database.
 mod config;
@@ -9,6 +9,8 @@ mod config;
 pub(crate) mod inner;
 /// Selections compiled for matching.
 pub(crate) mod filter;
+/// Connections that stay open.
+pub(crate) mod kept;
 /// Gauges and counters.
 pub(crate) mod metrics;
 /// Objects of one kind with their indexes.
@@ -21,12 +23,12 @@ pub(crate) mod state;
 use crate::access::Access;
 use crate::compact;
 use crate::error::Error;
+use crate::history::{self, Past};
 pub use crate::kinds::Kinds;
 use crate::model::{Entry, Key, KindId, Revision};
 use crate::read::At;
 use crate::tail;
 use crate::tail::handover::Handover;
-use crate::tail::sql::plan_by_index;
 use crate::watch::subscriptions::Subscriptions;
 pub use config::{CacheConfig, Listen};
 pub use inner::READ_WAIT;
@@ -36,7 +38,7 @@ use metrics::CacheMetrics;
 use objects::Path;
 use runtime::{Metrics, Tasks};
 use sqlx::ConnectOptions as _;
-use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
+use sqlx::postgres::PgConnectOptions;
 use state::CacheState;
 use std::str::FromStr as _;
 use std::sync::atomic::AtomicU64;
@@ -44,8 +46,6 @@ use std::sync::{Arc, Mutex, RwLock};
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// Connections for watches from the past and for compaction.
-const CONNECTIONS: u32 = 4;
 /// The name that the server shows.
 const APPLICATION: &str = "store-read";
 
@@ -75,10 +75,13 @@ pub struct CacheStatus {
 impl Cache {
     /// An empty cache of a database, `postgres://…`; with [`CacheConfig::primary`], of a standby. It fills once it is started.
     pub fn open(url: &str, kinds: Kinds, config: CacheConfig) -> Result<Self, Error> {
-        let options = |url: &str| {
+        let prepared = config.prepared;
+        let options = |url: &str| -> Result<PgConnectOptions, Error> {
             let options =
-                PgConnectOptions::from_str(url).map_err(|error| Error::Unavailable(error.to_string()));
-            Ok(options?.application_name(APPLICATION).extra_float_digits(None).disable_statement_logging())
+                PgConnectOptions::from_str(url).map_err(|error| Error::Unavailable(error.to_string()))?;
+            let options =
+                options.application_name(APPLICATION).extra_float_digits(None).disable_statement_logging();
+            Ok(if prepared { options } else { options.statement_cache_capacity(0) })
         };
         let reading = options(url)?;
         let primary = config.primary.as_deref().map(options).transpose()?;
@@ -87,13 +90,11 @@ impl Cache {
             Listen::At(url) => Some(options(url)?),
             Listen::Off => None,
         };
-        let pool = pool(reading, config.prepared);
-        let primary = primary.map(|primary| self::pool(primary, config.prepared));
         let state = RwLock::new(CacheState::empty(config.ring_limits()));
         let metrics = CacheMetrics::default();
         let subscriptions = Subscriptions::new(config.watches, &metrics);
         Ok(Self(Arc::new(CacheInner {
-            pool,
+            reading,
             primary,
             listening,
             kinds,
@@ -105,16 +106,18 @@ impl Cache {
             asked: AtomicU64::new(0),
             event_bytes: AtomicU64::new(0),
             handover: Arc::new(Handover::new()),
+            past: Past::default(),
             metrics,
         })))
     }
 
-    /// Starts the tail, the listener and the compaction.
+    /// Starts the tail, the listener, the reader of the past and the compaction.
     pub fn start(&self, tasks: &Tasks) {
         tasks.spawn("store-tail", tail::run(Arc::clone(&self.0)));
         if let Some(options) = &self.0.listening {
             tasks.spawn("store-listen", tail::listen::run(Arc::clone(&self.0), options.clone()));
         }
+        tasks.spawn("store-past", history::run(Arc::clone(&self.0)));
         tasks.spawn("store-compact", compact::run(Arc::clone(&self.0)));
         let (token, cache) = (tasks.token(), Arc::clone(&self.0));
         tasks.spawn_draining("store-watches", async move {
@@ -133,7 +136,7 @@ impl Cache {
         self.0.progress.borrow().synced
     }
 
-    /// For how long something may have been committed that is not here yet; `None` before the cache was filled.
+    /// How old the cache may be: for how long a commit may be missing here. `None` before the cache was filled.
     pub fn age(&self) -> Option<Duration> {
         self.0.age()
     }
@@ -153,6 +156,7 @@ impl Cache {
     }
 
     /// Why the database does not answer, if it does not.
+    #[cfg(feature = "testing")]
     pub fn database_trouble(&self) -> Option<Arc<str>> {
         self.0.progress.borrow().trouble.clone()
     }
@@ -167,7 +171,8 @@ impl Cache {
         self.0.progress.borrow().revision
     }
 
-    /// The newest revision that is known here: that of the last write answered here, or of what others were seen to write.
+    /// The newest revision that is known here: of a write that was answered here, or of one that others were seen to
+    /// make.
     pub fn seen(&self) -> Revision {
         let progress = self.0.progress.borrow();
         progress.seen.max(progress.revision)
@@ -223,15 +228,4 @@ impl Cache {
             .filter(|entry| access.sees(&entry.key.namespace, &entry.key.name, &entry.attributes))
             .ok_or(Error::NotFound)
     }
-}
-
-fn pool(options: PgConnectOptions, prepared: bool) -> PgPool {
-    let options = if prepared { options } else { options.statement_cache_capacity(0) };
-    PgPoolOptions::new()
-        .max_connections(CONNECTIONS)
-        .acquire_timeout(READ_WAIT)
-        .after_connect(move |connection, _| {
-            Box::pin(async move { if prepared { plan_by_index(connection).await } else { Ok(()) } })
-        })
-        .connect_lazy_with(options)
 }

@@ -1,10 +1,14 @@
-//! Compaction: events older than the retention are forgotten, and earlier those after which too many bytes have come.
+//! Compaction: events older than the retention are deleted, and sooner those after which too many bytes have come.
 //!
 //! Any replica may do it, all of them at once if need be: the mark only moves forward, in one conditional
 //! update, and only what lies below the mark is deleted. The newest event stays: it is what a replica
 //! recognizes its history by.
+//!
+//! It has a connection of its own, so that history is also compacted while many watches read the past.
 
 use crate::cache::inner::CacheInner;
+use crate::cache::kept::Kept;
+use crate::connect;
 use crate::model::Revision;
 use crate::tail::sql::{self, Arg};
 use std::collections::VecDeque;
@@ -18,7 +22,7 @@ const BATCH: i64 = 250;
 /// Longest time that one statement may take.
 const STATEMENT_DEADLINE: Duration = Duration::from_secs(30);
 
-/// A revision that the counter has not come to was a lost history's.
+/// A revision beyond the counter belongs to a lost history.
 const MARK: &str = "UPDATE compaction SET compacted = $1 WHERE id = 1 AND compacted < $1 \
        AND $1 <= (SELECT v FROM rev ORDER BY v DESC LIMIT 1) \
      RETURNING compacted";
@@ -27,8 +31,8 @@ const DELETE: &str = "DELETE FROM events WHERE rv >= $1 AND rv < $2 \
        AND rv <= (SELECT compacted FROM compaction WHERE id = 1) \
        AND rv < (SELECT max(rv) FROM events) \
      RETURNING 1";
-/// A batch whose number lies so far back is asked for by nobody. Its age is told by the revision counter and this
-/// program's own watch, never by a clock that somebody may set.
+/// Nobody asks for a batch whose number lies so far back. Its age is known from the revision counter and a monotonic
+/// clock, never from a clock that somebody may set.
 const BATCHES: &str = "DELETE FROM batches WHERE base < $1 \
        AND $1 <= (SELECT v FROM rev ORDER BY v DESC LIMIT 1)";
 
@@ -44,10 +48,11 @@ pub(crate) async fn run(cache: Arc<CacheInner>) {
     let proofs = Keep { longest: config.batches_kept, bytes: u64::MAX, shortest: config.batches_kept };
     let (mut samples, mut batches) = (Samples::default(), Samples::default());
     let mut epoch = cache.read().epoch;
+    let mut connection = Kept::default();
     let mut every = tokio::time::interval(config.compact_every);
     every.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
-        // A tick tells when it was due, and a look that is late tells nothing of that time.
+        // Not the time of the tick, which is when it was due: a late look says nothing about that time.
         every.tick().await;
         let now = Instant::now();
         let before = std::mem::replace(&mut epoch, cache.read().epoch);
@@ -57,12 +62,12 @@ pub(crate) async fn run(cache: Arc<CacheInner>) {
         let newest = cache.newest();
         let bytes = cache.event_bytes.load(Ordering::Relaxed);
         if let Some(revision) = batches.take(now, newest, bytes, proofs)
-            && let Err(error) = run_one(&cache, BATCHES, &[revision.into()]).await
+            && let Err(error) = run_one(&cache, &mut connection, BATCHES, &[revision.into()]).await
         {
             tracing::warn!(%error, "forget old batches");
         }
         let Some(revision) = samples.take(now, newest, bytes, history) else { continue };
-        match compact(&cache, revision).await {
+        match compact(&cache, &mut connection, revision).await {
             Ok(0) => {}
             Ok(deleted) => tracing::info!(%revision, deleted, "history is compacted"),
             Err(error) => tracing::warn!(%error, "compact history"),
@@ -70,17 +75,17 @@ pub(crate) async fn run(cache: Arc<CacheInner>) {
     }
 }
 
-/// What is kept of something.
+/// How much of something is kept.
 #[derive(Clone, Copy, Debug)]
 struct Keep {
     longest: Duration,
-    /// No longer than until so many bytes have come after it,
+    /// Given up sooner when so many bytes have come after it,
     bytes: u64,
-    /// but so long in any case.
+    /// but kept for so long in any case.
     shortest: Duration,
 }
 
-/// When which revision was the newest, as far back as is kept.
+/// The newest revision at each time, as far back as history is kept.
 #[derive(Debug, Default)]
 struct Samples(VecDeque<Sample>);
 
@@ -88,12 +93,13 @@ struct Samples(VecDeque<Sample>);
 struct Sample {
     since: Instant,
     revision: Revision,
-    /// Of all events up to then.
+    /// Bytes of all events up to then.
     bytes: u64,
 }
 
 impl Samples {
-    /// Notes the newest revision and the bytes of all events so far; the newest one that is not kept comes back.
+    /// Notes the newest revision and the bytes of all events so far. Returns the newest revision that need not be
+    /// kept.
     fn take(&mut self, now: Instant, newest: Option<Revision>, bytes: u64, keep: Keep) -> Option<Revision> {
         self.0.extend(newest.map(|revision| Sample { since: now, revision, bytes }));
         let mut found = None;
@@ -119,22 +125,22 @@ impl CacheInner {
 }
 
 /// Moves the mark to `revision`, and deletes if it was this replica that moved it.
-pub(crate) async fn compact(cache: &CacheInner, revision: Revision) -> Result<u64, sqlx::Error> {
-    let moved = run_one(cache, MARK, &[revision.into()]).await?;
+async fn compact(cache: &CacheInner, connection: &mut Kept, revision: Revision) -> Result<u64, sqlx::Error> {
+    let moved = run_one(cache, connection, MARK, &[revision.into()]).await?;
     if moved.is_empty() {
         return Ok(0);
     }
     let mut total = 0;
-    let mut from = oldest(cache).await?;
+    let mut from = oldest(cache, connection).await?;
     while let Some(first) = from.filter(|first| *first <= revision) {
         let start = i64::try_from(first.0).unwrap_or(i64::MAX);
-        let deleted =
-            run_one(cache, DELETE, &[Arg::Int(start), Arg::Int(start.saturating_add(BATCH))]).await?;
+        let stretch = [Arg::Int(start), Arg::Int(start.saturating_add(BATCH))];
+        let deleted = run_one(cache, connection, DELETE, &stretch).await?;
         total += u64::try_from(deleted.len()).unwrap_or_default();
         let next = Revision(first.0.saturating_add(BATCH.unsigned_abs()));
         // Numbers may be missing by the million: an empty stretch is skipped.
         from = if deleted.is_empty() {
-            oldest(cache).await?.filter(|oldest| *oldest > first)
+            oldest(cache, connection).await?.filter(|oldest| *oldest > first)
         } else {
             Some(next)
         };
@@ -142,22 +148,24 @@ pub(crate) async fn compact(cache: &CacheInner, revision: Revision) -> Result<u6
     Ok(total)
 }
 
-async fn oldest(cache: &CacheInner) -> Result<Option<Revision>, sqlx::Error> {
-    run_one(cache, OLDEST, &[]).await?.first().map(|row| sql::revision(row, 0)).transpose()
+async fn oldest(cache: &CacheInner, connection: &mut Kept) -> Result<Option<Revision>, sqlx::Error> {
+    run_one(cache, connection, OLDEST, &[]).await?.first().map(|row| sql::revision(row, 0)).transpose()
 }
 
 async fn run_one(
     cache: &CacheInner,
+    connection: &mut Kept,
     statement: &'static str,
     args: &[Arg],
 ) -> Result<Vec<sqlx::postgres::PgRow>, sqlx::Error> {
     let work = async {
-        let mut connection = cache.authority().acquire().await?;
-        sql::rows(&mut connection, cache.config.prepared, statement, args).await
+        let prepared = cache.config.prepared;
+        let mut open = connection.take(cache.authority(), prepared).await?;
+        let rows = sql::rows(&mut open, prepared, statement, args).await?;
+        connection.put_back(open);
+        Ok(rows)
     };
-    tokio::time::timeout(STATEMENT_DEADLINE, work)
-        .await
-        .unwrap_or(Err(sqlx::Error::Io(std::io::ErrorKind::TimedOut.into())))
+    connect::within(STATEMENT_DEADLINE, work).await
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! Tries a server for everything that the store rests on: two sessions play through what two writers meet, and the store
-//! itself works in a schema of its own, which goes again.
+//! Tests a server for everything that the store relies on: two sessions do to one another what two writers do, and
+//! the store itself works in a schema of its own, which is dropped afterwards.
 
 /// What the server says of itself.
 mod server;
@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 /// A server that does not answer a step within this time has failed the check.
 const DEADLINE: Duration = Duration::from_secs(15);
-/// What waits for a lock is not done after this time.
+/// A statement that is not done after this time waits for a lock.
 const STILL_WAITING: Duration = Duration::from_millis(300);
 
 /// How a check came out.
@@ -36,7 +36,7 @@ pub enum Verdict {
 pub struct Check {
     /// What is tried.
     pub name: &'static str,
-    /// What rests on it.
+    /// What relies on it.
     pub carries: &'static str,
     /// How it came out.
     pub verdict: Verdict,
@@ -89,8 +89,7 @@ struct Bench {
 
 /// Tries the server at a URL. Its other schemas are not touched. An error says that there is nothing to try.
 pub async fn check(url: &str) -> Result<Vec<Check>, Error> {
-    let open =
-        || async { connect::connect(url, "check").await.map_err(|error| connect::unavailable(&error)) };
+    let open = || async { connect::connect(url, "check").await.map_err(connect::unavailable) };
     let schema = format!("store_check_{}", Uuid::new_v4().simple());
     let mut bench = Bench { url: url.to_owned(), schema, one: open().await?, two: open().await? };
     let mut checks = bench.server().await;
@@ -106,7 +105,7 @@ pub async fn check(url: &str) -> Result<Vec<Check>, Error> {
     });
     let dropped = execute(&mut bench.one, &format!("DROP SCHEMA IF EXISTS {} CASCADE", bench.schema)).await;
     if let Err(error) = dropped.filter_read_only() {
-        return Err(connect::unavailable(&error));
+        return Err(connect::unavailable(error));
     }
     Ok(checks)
 }
@@ -119,14 +118,14 @@ fn obstacle(checks: &[Check]) -> Option<String> {
 }
 
 trait FilterReadOnly {
-    /// Nothing was made on a server that takes no writes.
+    /// A server that takes no writes is no failure here: nothing was made on it.
     fn filter_read_only(self) -> Self;
 }
 
 impl FilterReadOnly for Result<(), sqlx::Error> {
     fn filter_read_only(self) -> Self {
         match self {
-            Err(error) if connect::sqlstate(&error).is_some_and(|code| code == "25006") => Ok(()),
+            Err(error) if connect::has_code(&error, "25006") => Ok(()),
             other => other,
         }
     }
@@ -140,21 +139,16 @@ async fn execute(connection: &mut PgConnection, text: &str) -> Result<(), sqlx::
 /// The same; tells how many rows the last one changed.
 async fn changed(connection: &mut PgConnection, text: &str) -> Result<u64, sqlx::Error> {
     let done = sqlx::raw_sql(AssertSqlSafe(text.to_owned())).execute(connection);
-    in_time(done).await.map(|done| done.rows_affected())
+    connect::within(DEADLINE, done).await.map(|done| done.rows_affected())
 }
 
 /// The first column of the first row.
 async fn text(connection: &mut PgConnection, query: &str) -> Result<Option<String>, sqlx::Error> {
     let asked = sqlx::raw_sql(AssertSqlSafe(format!("SELECT ({query})::text"))).fetch_one(connection);
-    in_time(asked).await?.try_get(0)
+    connect::within(DEADLINE, asked).await?.try_get(0)
 }
 
 async fn number(connection: &mut PgConnection, query: &str) -> Result<i64, sqlx::Error> {
     let told = text(connection, query).await?.unwrap_or_default();
     told.parse().map_err(|error: std::num::ParseIntError| sqlx::Error::Decode(Box::new(error)))
-}
-
-async fn in_time<T>(work: impl Future<Output = Result<T, sqlx::Error>>) -> Result<T, sqlx::Error> {
-    let timed_out = |_| Err(sqlx::Error::Io(std::io::ErrorKind::TimedOut.into()));
-    tokio::time::timeout(DEADLINE, work).await.unwrap_or_else(timed_out)
 }

@@ -21,7 +21,7 @@ const SESSION: &str = "SET statement_timeout = '10s'; SET lock_timeout = '5s'; \
      SET tcp_keepalives_idle = '10s'; SET tcp_keepalives_interval = '3s'; SET tcp_keepalives_count = 3; \
      SET default_transaction_isolation = 'read committed'; SET synchronous_commit = on";
 
-/// Begins a transaction whose session may be anybody's.
+/// Begins a transaction in a session that a pool may give to anybody.
 pub(crate) const BEGIN_POOLED: &str = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = '10s'; \
      SET LOCAL lock_timeout = '5s'; SET LOCAL idle_in_transaction_session_timeout = '5s'; \
      SET LOCAL synchronous_commit = on";
@@ -37,12 +37,20 @@ pub async fn connect(url: &str, task: &str) -> Result<PgConnection, sqlx::Error>
         sqlx::raw_sql(SESSION).execute(&mut connection).await?;
         Ok(connection)
     };
-    tokio::time::timeout(CONNECT_TIMEOUT, opening)
+    within(CONNECT_TIMEOUT, opening).await
+}
+
+/// The result of some work. When it takes longer than this, that is an error of the connection.
+pub(crate) async fn within<T>(
+    deadline: Duration,
+    work: impl Future<Output = Result<T, sqlx::Error>>,
+) -> Result<T, sqlx::Error> {
+    tokio::time::timeout(deadline, work)
         .await
         .unwrap_or_else(|_elapsed| Err(sqlx::Error::Io(std::io::ErrorKind::TimedOut.into())))
 }
 
-/// What is asked over a new connection, or why nothing came of it in time.
+/// The answer over a new connection, or why there was none in time.
 pub(crate) async fn in_time<T>(
     deadline: Duration,
     asked: impl Future<Output = Result<T, String>>,
@@ -52,9 +60,14 @@ pub(crate) async fn in_time<T>(
         .unwrap_or_else(|_elapsed| Err("PostgreSQL does not answer on a new connection".to_owned()))
 }
 
-/// The code of an error that PostgreSQL has told.
+/// The SQLSTATE of an error, if PostgreSQL has sent one.
 pub(crate) fn sqlstate(error: &sqlx::Error) -> Option<Cow<'_, str>> {
     error.as_database_error().and_then(DatabaseError::code)
+}
+
+/// Whether an error has this SQLSTATE.
+pub(crate) fn has_code(error: &sqlx::Error, code: &str) -> bool {
+    sqlstate(error).is_some_and(|told| told == code)
 }
 
 /// What a failed statement means for what it was to do.
@@ -62,10 +75,10 @@ pub(crate) fn sqlstate(error: &sqlx::Error) -> Option<Cow<'_, str>> {
 pub(crate) enum StatementFailure {
     /// The connection is gone: the statement may or may not have been committed.
     Lost(String),
-    /// Nothing was written, and it is nobody's fault in particular.
+    /// Nothing was written, and not because of the statement.
     Unavailable(String),
-    /// As before, and another connection may do better: this server takes no writes, or the session has lost what
-    /// was prepared in it.
+    /// As [`Self::Unavailable`], and another connection may do better: this server takes no writes, or the session
+    /// has lost what was prepared in it.
     Unfit(String),
     /// Nothing was written, because something in the statement's data is wrong.
     Fault(String),
@@ -104,9 +117,10 @@ impl StatementFailure {
 }
 
 /// The error of a read, or of a write that was rolled back.
-pub(crate) fn unavailable(error: &sqlx::Error) -> Error {
-    match error {
-        sqlx::Error::Database(_) => StatementFailure::of(error).into_error(),
+#[expect(clippy::needless_pass_by_value, reason = "the shape that map_err wants")]
+pub(crate) fn unavailable(error: sqlx::Error) -> Error {
+    match &error {
+        sqlx::Error::Database(_) => StatementFailure::of(&error).into_error(),
         sqlx::Error::ColumnDecode { .. } | sqlx::Error::Decode(_) => Error::Corrupt(error.to_string()),
         _ => Error::Unavailable(error.to_string()),
     }

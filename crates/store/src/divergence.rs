@@ -1,9 +1,10 @@
 //! History that diverged: the database is not the one that this replica has followed.
 //!
-//! After a failover to a standby that lost the last commits, or after a restore, revisions are given again,
-//! and the new history may already be longer than the old one was. So the last event known is compared with
-//! the table, and what was answered and has not come yet. One replica then begins a new epoch, far ahead of every revision that anybody may have seen.
-//! That goes for revisions of an epoch that was lost itself, too: nothing in the database tells of it, so the clock does.
+//! After a failover to a standby that lost the last commits, or after a restore, revisions are given a second time,
+//! and the new history may already be longer than the old one was. So the newest known event is compared with the
+//! table, and so are the writes that were answered and have not come to the cache yet. If they differ, one replica
+//! begins a new epoch, far ahead of every revision that anybody may have seen. That includes the revisions of an
+//! epoch that was itself lost: nothing in the database tells of it, so the clock says where an epoch begins.
 
 use crate::access::Access;
 use crate::audit::operator;
@@ -21,8 +22,9 @@ use sqlx::Row;
 use sqlx::postgres::{PgConnection, PgRow};
 use uuid::Uuid;
 
-/// How far a new epoch jumps at least where the counter is beyond what the clock says: more revisions than a lost history can have
-/// had in three years at ten thousand a second, for who begins it after a restore has not seen that history.
+/// The least jump of a new epoch when the counter is beyond what the clock says. It is more than a lost history can
+/// have had in three years at ten thousand revisions a second: a replica that begins an epoch after a restore has not
+/// seen the lost history.
 pub const EPOCH_JUMP: i64 = 1 << 40;
 /// Why growth is held when history has diverged.
 pub const DIVERGED: &str = "history has diverged";
@@ -37,11 +39,11 @@ const NEWEST: &str = "SELECT r.v, r.epoch, c.compacted, e.rv, e.uid, e.op::text,
 
 const FIND: &str = "SELECT uid, op::text, body FROM events WHERE rv = $1";
 
-/// Only one replica can move the epoch. It begins where the clock of the server says: 2^24 revisions for each second of 2026 and
-/// later are more than any history has given, so two epochs that begin from the same backup have none in common. A counter that is
-/// beyond that jumps, by chance further than it has to.
-/// History before the move is compacted: its revisions mean nothing. An import that is under way goes on being held for until it is
-/// whole; what an operator holds growth for stays his to end.
+/// Only one replica can move the epoch. The new one begins where the server's clock says: 2^24 revisions for each
+/// second since the beginning of 2026. No history gives so many, so two epochs that begin from the same backup have
+/// no revision in common. A counter beyond that jumps by at least $2, and by a random distance more. History before
+/// the move is compacted: its revisions mean nothing. Growth that is held for an import stays held until the import
+/// is whole, and a hold of an operator stays his to end.
 const DECLARE: &str = "WITH clock AS ( \
        SELECT ((extract(epoch FROM clock_timestamp()) - 1767225600) * 16777216)::bigint AS says \
      ), moved AS ( \
@@ -61,7 +63,7 @@ pub(crate) enum HistoryVerdict {
     Same,
     /// One that another replica has already declared.
     Other,
-    /// Another one, and nobody has said so.
+    /// Another one, which nobody has declared.
     Diverged(&'static str),
 }
 
@@ -99,9 +101,9 @@ pub(crate) async fn compare(
     }
 }
 
-/// Whether a standby has the history of its primary, up to `limit`; a server that was ahead when a failover lost commits has the
-/// same epoch until somebody notices. `None`: it has another one. Otherwise the newest event that both have, and where the
-/// primary stands.
+/// Compares the history of a standby with that of its primary, up to `limit`. `None` if they differ; otherwise the
+/// newest event that both have, and the head of the primary. The epoch alone does not show it: a server that was
+/// ahead when a failover lost commits has the same epoch until somebody notices.
 pub(crate) async fn agree(
     prepared: bool,
     standby: &mut PgConnection,
@@ -120,7 +122,7 @@ pub(crate) async fn agree(
     if is_same {
         return Ok(Some((found, head.revision)));
     }
-    // The primary forgets first.
+    // The primary is compacted first.
     let is_forgotten = found > expected && found <= head.compacted;
     Ok(is_forgotten.then_some((Revision::default(), head.revision)))
 }
@@ -141,8 +143,8 @@ fn event(row: &PgRow) -> Result<Option<(Revision, Event<'_>)>, sqlx::Error> {
     Ok(Some((sql::as_revision(revision), Event { uid, deleted: op == "d", body: body.as_bytes() })))
 }
 
-/// Whether all that was answered and has not come to the cache is in this server's history, too. What is newer than every
-/// answer that is known cannot be shown.
+/// Whether this server's history has all writes that were answered and have not come to the cache. About writes that
+/// are newer than every known answer nothing can be shown.
 async fn found_again(
     cache: &CacheInner,
     connection: &mut PgConnection,
@@ -163,7 +165,7 @@ async fn found_again(
     Ok(true)
 }
 
-/// What tells one event from another at the same revision.
+/// What distinguishes two events at the same revision.
 #[derive(PartialEq, Eq)]
 struct Event<'a> {
     uid: Uuid,
@@ -199,7 +201,7 @@ pub(crate) async fn declare_after(
 ) -> Result<(), sqlx::Error> {
     let args = [seen.into(), Arg::Int(EPOCH_JUMP), Arg::Uuid(epoch)];
     sql::rows(connection, cache.config.prepared, DECLARE, &args).await?;
-    // Only now: who finds the new server here takes its history as compared.
+    // Only now: a replica that finds the new server written down takes its history as compared.
     if server::ask(cache, connection).await?.server().is_some() {
         server::remember(cache, connection).await?;
     }
@@ -207,24 +209,24 @@ pub(crate) async fn declare_after(
 }
 
 impl Store {
-    /// Begins a new epoch because an operator says that the database was restored, where nothing in it tells. It is as after a
-    /// divergence that was noticed: watches end, and growth is held until the audit. The revision that the epoch begins with, or a
-    /// later one; [`Store::until_filled`] tells when the cache is there.
+    /// Begins a new epoch because an operator says that the database was restored, when nothing in the database shows
+    /// it. As after a divergence that was noticed, watches end, and growth is held until the audit. Returns the
+    /// revision that the epoch begins with, or a later one; [`Store::until_filled`] waits until the cache is there.
     pub async fn declare_restored(&self, access: &Access) -> Result<Revision, Error> {
         operator(access)?;
         let mut connection = self.operate().await?;
         let epoch: Uuid = sqlx::query_scalar("SELECT epoch FROM rev WHERE id = 1")
             .fetch_one(&mut connection)
             .await
-            .map_err(|error| unavailable(&error))?;
-        // Where another one has moved the epoch meanwhile, that is as good.
+            .map_err(unavailable)?;
+        // If another replica has moved the epoch meanwhile, that is as good.
         declare_after(&self.cache().0, &mut connection, Revision::default(), epoch)
             .await
-            .map_err(|error| unavailable(&error))?;
+            .map_err(unavailable)?;
         let revision: i64 = sqlx::query_scalar("SELECT v FROM rev WHERE id = 1")
             .fetch_one(&mut connection)
             .await
-            .map_err(|error| unavailable(&error))?;
+            .map_err(unavailable)?;
         let revision = sql::as_revision(revision);
         tracing::warn!(actor = access.actor(), %revision, "the database was restored: a new epoch begins");
         Ok(revision)

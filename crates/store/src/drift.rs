@@ -1,7 +1,7 @@
-//! What somebody has changed of the schema by hand.
+//! Changes that somebody has made to the schema by hand.
 //!
-//! The schema is made once more, in a transaction that is taken back, and compared with the one that is there: so every
-//! PostgreSQL is compared with what it makes of the migrations itself.
+//! The schema is made once more, in a transaction that is rolled back, and compared with the one that is there: so
+//! each PostgreSQL is judged by what it makes of the migrations itself.
 
 use crate::{Error, connect, functions, migrate};
 use sqlx::postgres::PgConnection;
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use uuid::Uuid;
 
-/// Tables of a schema. Those of others, and the list of migrations, are none of ours.
+/// Tables of a schema. Those of other programs, and the list of migrations, are not ours.
 const TABLES: &str = "SELECT relname::text FROM pg_class \
      WHERE relnamespace = to_regnamespace(current_schema()) AND relkind = 'r' ORDER BY 1";
 
@@ -82,11 +82,11 @@ impl fmt::Display for SchemaDifference {
 
 type Parts = BTreeMap<String, String>;
 
-/// Compares the schema with this version's; `None` for a schema of another version, which is judged by its own programs.
+/// Compares the schema with this version's. `None` for a schema of another version: the programs of that version
+/// judge it.
 pub(crate) async fn differences(url: &str) -> Result<Option<Vec<SchemaDifference>>, Error> {
-    let mut connection =
-        connect::connect(url, "schema").await.map_err(|error| connect::unavailable(&error))?;
-    let compared = compare(&mut connection).await.map_err(|error| connect::unavailable(&error));
+    let mut connection = connect::connect(url, "schema").await.map_err(connect::unavailable)?;
+    let compared = compare(&mut connection).await.map_err(connect::unavailable);
     migrate::close(connection).await;
     compared
 }

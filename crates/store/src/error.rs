@@ -22,16 +22,16 @@ pub enum Error {
     /// The quota rules refuse the write.
     #[error("refused by {} quota rules", .0.len())]
     Refused(Vec<Violation>),
-    /// The tenant has as much as a tenant may, whatever it means to his quota.
+    /// The tenant has as many objects or bytes as a tenant may, whatever its quota.
     #[error("tenant {tenant:?} may keep {most} {word} here, and {asked} more would be too many")]
     Full {
         /// The tenant.
         tenant: String,
         /// What the write adds.
         asked: u64,
-        /// What he may keep.
+        /// What a tenant may keep.
         most: u64,
-        /// Of what: objects, or bytes of them.
+        /// The unit: objects, or bytes of them.
         word: &'static str,
     },
     /// After a divergence of history, growth waits for the audit.

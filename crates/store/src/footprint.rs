@@ -1,5 +1,5 @@
-//! What a tenant's objects take of a store, and how much they may. Quota counts what objects mean; this counts what is kept, as
-//! many objects mean nothing to anybody's quota.
+//! How much of a store a tenant's objects take, and how much they may. Quota counts what objects mean; this counts
+//! what is stored, for many objects mean nothing to any quota.
 
 use crate::access::{Access, Visibility};
 use crate::cache::inner::CacheInner;
@@ -12,10 +12,10 @@ use runtime::Metrics;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What is being deleted may take this part of a tenant's bytes beyond them.
+/// Writes to objects that are being deleted may exceed a tenant's bytes by this part of them.
 const ENDING_PART: u64 = 8;
 
-/// What objects take.
+/// How much objects take.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Footprint {
     /// Their number.
@@ -25,7 +25,7 @@ pub struct Footprint {
 }
 
 impl Footprint {
-    /// Whatever there is room for.
+    /// No limit.
     pub const UNLIMITED: Self = Self { objects: u64::MAX, bytes: u64::MAX };
 
     fn of(entry: &Entry) -> Self {
@@ -55,12 +55,12 @@ fn bytes(body: &[u8]) -> u64 {
     u64::try_from(body.len()).unwrap_or(u64::MAX)
 }
 
-/// Footprints by tenant. Who has none is not in it.
+/// Footprints by tenant. A tenant without objects is not in it.
 #[derive(Debug, Default)]
 pub(crate) struct Footprints(HashMap<Box<str>, Footprint>);
 
 impl Footprints {
-    /// Of a tenant.
+    /// The footprint of a tenant.
     pub(crate) fn of(&self, tenant: &str) -> Footprint {
         self.0.get(tenant).copied().unwrap_or_default()
     }
@@ -114,15 +114,16 @@ impl Room {
         Self { most, unseen: Arc::default(), refused }
     }
 
-    /// Room for what a write adds, until the answer is dropped or the cache has what was written. Who sees everything is not
-    /// limited, and neither is a write that its author cannot help: a status, a deletion. Nobody is refused for what is gone: where
-    /// there seems to be no room, the cache is brought up to date first.
-    pub(crate) async fn enter(
+    /// Reserves room for what a write adds, until the reservation is dropped or the cache has the write. A caller who
+    /// sees everything is not limited, and neither is a write that its author cannot help: a status, a deletion.
+    /// Nobody is refused because of objects that are gone: if there seems to be no room, the cache is brought up to
+    /// date first.
+    pub(crate) async fn reserve(
         &self,
         access: &Access,
         cache: &CacheInner,
         write: &Write,
-    ) -> Result<Option<Coming>, Error> {
+    ) -> Result<Option<Reservation>, Error> {
         let is_limited = !matches!(access.visibility(), Visibility::Everything)
             && write.growth != Growth::Refused
             && !write.change.state().account.tenant.is_empty()
@@ -130,8 +131,8 @@ impl Room {
         if !is_limited {
             return Ok(None);
         }
-        if let Ok(coming) = self.find(cache, write) {
-            return Ok(coming);
+        if let Ok(reservation) = self.find(cache, write) {
+            return Ok(reservation);
         }
         cache.reach(At::Latest).await?;
         self.find(cache, write).inspect_err(|error| {
@@ -141,9 +142,9 @@ impl Room {
         })
     }
 
-    fn find(&self, cache: &CacheInner, write: &Write) -> Result<Option<Coming>, Error> {
+    fn find(&self, cache: &CacheInner, write: &Write) -> Result<Option<Reservation>, Error> {
         let tenant = &*write.change.state().account.tenant;
-        // Locked before the cache is read: nothing passes from here to there in between.
+        // Locked before the cache is read: no write moves from here to the cache in between.
         let mut unseen = lock(&self.unseen);
         let (kept, before) = unseen.look(cache, tenant, write);
         let after = Footprint { objects: 1, bytes: bytes(write.change.state().body.as_bytes()) };
@@ -163,10 +164,11 @@ impl Room {
         }
         unseen.of_tenants.add(tenant, more);
         let added = Some(Added { tenant: Box::from(tenant), more });
-        Ok(Some(Coming { all: Arc::clone(&self.unseen), added }))
+        Ok(Some(Reservation { all: Arc::clone(&self.unseen), added }))
     }
 
-    /// Whoever is full can still take finalizers away, which may write more names of managers than it takes away.
+    /// The limit for objects that are being deleted. A full tenant can still remove finalizers, which may write more
+    /// bytes of managers' names than it removes.
     fn most_of_ending(&self) -> Footprint {
         self.most.plus(Footprint { objects: 0, bytes: self.most.bytes / ENDING_PART })
     }
@@ -176,13 +178,13 @@ fn lock(unseen: &Mutex<Unseen>) -> MutexGuard<'_, Unseen> {
     unseen.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What the cache has not: writes under way, and those whose events it waits for.
+/// What the cache does not have yet: writes under way, and those whose events it waits for.
 #[derive(Debug, Default)]
 struct Unseen {
     of_tenants: Footprints,
-    /// By the revisions that the cache comes to.
+    /// Writes that were made, by the revisions at which the cache counts them.
     made: BTreeMap<Revision, Added>,
-    /// The cache's, for which the revisions are meant.
+    /// The generation of the cache to which the revisions belong.
     generation: u64,
 }
 
@@ -193,8 +195,9 @@ struct Added {
 }
 
 impl Unseen {
-    /// What a tenant has in the cache, and of that the object that a write begins from; a create begins from nothing, and so
-    /// does what comes from another tenant. What the cache has by now is forgotten here.
+    /// The tenant's footprint in the cache, and the part of it that is the object before the write. That part is
+    /// nothing for a create, and for an object that comes from another tenant. Writes that the cache has by now are
+    /// forgotten here.
     fn look(&mut self, cache: &CacheInner, tenant: &str, write: &Write) -> (Footprint, Footprint) {
         let (key, state) = (&write.key, cache.read());
         let later = self.made.split_off(&Revision(state.revision.0.saturating_add(1)));
@@ -212,16 +215,16 @@ impl Unseen {
     }
 }
 
-/// Room that a write takes.
+/// Room that a write takes. Without a commit it is given back.
 #[derive(Debug)]
-pub(crate) struct Coming {
+pub(crate) struct Reservation {
     all: Arc<Mutex<Unseen>>,
     added: Option<Added>,
 }
 
-impl Coming {
-    /// It was written: the cache counts it from this revision on.
-    pub(crate) fn made(mut self, revision: Revision) {
+impl Reservation {
+    /// The write was made: the cache counts it from this revision on.
+    pub(crate) fn commit(mut self, revision: Revision) {
         if let Some(added) = self.added.take() {
             let mut unseen = lock(&self.all);
             if let Some(other) = unseen.made.insert(revision, added) {
@@ -231,7 +234,7 @@ impl Coming {
     }
 }
 
-impl Drop for Coming {
+impl Drop for Reservation {
     fn drop(&mut self) {
         if let Some(added) = self.added.take() {
             lock(&self.all).of_tenants.take(&added.tenant, added.more);

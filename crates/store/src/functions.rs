@@ -1,14 +1,17 @@
-//! The functions of `sql/`, each under a name that its text decides: those of another release lie beside them, so that
-//! both write at the same time.
+//! The functions of `sql/`. A hash of their texts is part of their names, so the functions of two releases lie side
+//! by side, and both releases can write at the same time.
 
+use meta::quantity::Quantity;
 use sha2::{Digest as _, Sha256};
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 use std::sync::LazyLock;
 
 /// Digits of the texts' hash in a name.
 const DIGITS: usize = 12;
+/// Scopes above an entry.
+const ANCESTORS_MAX: usize = 100;
 
-const TEXTS: [&str; 6] = [
+const FILES: [&str; 6] = [
     include_str!("../sql/settle_excess.sql"),
     include_str!("../sql/decide_each.sql"),
     include_str!("../sql/apply_batch.sql"),
@@ -26,10 +29,16 @@ const NAMES: [&str; 7] = [
     "import_objects",
 ];
 
+/// The texts with the constants that several of them have, but still without the functions' names.
+static TEXTS: LazyLock<[String; 6]> = LazyLock::new(|| {
+    let (amount, ancestors) = (Quantity::MAX.nanos_text(), ANCESTORS_MAX.to_string());
+    FILES.map(|text| text.replace("{amount_max}", &amount).replace("{ancestors_max}", &ancestors))
+});
+
 static SUFFIX: LazyLock<String> = LazyLock::new(|| {
-    let hash = Sha256::digest(TEXTS.concat().as_bytes());
-    let digit = |half: u8| char::from_digit(u32::from(half), 16).unwrap_or('0');
-    hash.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).take(DIGITS).collect()
+    let mut hash = hex::encode(Sha256::digest(TEXTS.concat()));
+    hash.truncate(DIGITS);
+    hash
 });
 
 /// The names of this release's functions.
@@ -55,15 +64,15 @@ pub(crate) async fn install(connection: &mut PgConnection) -> Result<(), sqlx::E
     transaction.commit().await
 }
 
-/// Makes the functions, which are not there.
+/// Creates the functions, which must not be there yet.
 pub(crate) async fn make(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
     install_as(connection, &SUFFIX).await
 }
 
 /// Installs the functions under another suffix.
 pub(crate) async fn install_as(connection: &mut PgConnection, suffix: &str) -> Result<(), sqlx::Error> {
-    for text in TEXTS {
-        let named = NAMES.iter().fold(text.to_owned(), |text, name| {
+    for text in &*TEXTS {
+        let named = NAMES.iter().fold(text.clone(), |text, name| {
             text.replace(&format!("{{{name}}}"), &format!("{name}_{suffix}"))
         });
         sqlx::raw_sql(AssertSqlSafe(named)).execute(&mut *connection).await?;

@@ -1,8 +1,8 @@
-//! What no object stands for: growth that is held after a divergence of history, and amounts that count until
+//! Holds, which no object stands for: on growth, after a divergence of history; and of amounts, which count until
 //! they are written off.
 
 use crate::audit::operator;
-use crate::connect::{self, sqlstate, unavailable};
+use crate::connect::{self, has_code, unavailable};
 use crate::divergence::DIVERGED;
 use crate::import::{IMPORTED, IMPORTING};
 use crate::store::Store;
@@ -20,26 +20,26 @@ const UNDER_IMPORT: &str = "SB004";
 /// Amounts of a scope without an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hold {
-    /// The object's that is gone; of an orphan, whatever names it for good.
+    /// The uid of the object that is gone; for an orphan, a uid that names it for good.
     pub uid: Uuid,
     /// The scope that is charged.
     pub scope: Scope,
     /// The place that it keeps, if it has one.
     pub claim: Option<Claim>,
-    /// What counts.
+    /// The amounts that count.
     pub amounts: Amounts,
     /// Why it counts.
     pub state: HoldState,
-    /// The same for a person.
+    /// The reason in words, for a person.
     pub reason: String,
 }
 
-/// What is held, in short: whoever looks often sees by it that something has changed.
+/// A summary of what is held. It shows to whoever looks often that something has changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Held {
     /// The hold on growth, if there is one.
     pub growth: Option<GrowthHold>,
-    /// Of the amounts that are held: how many there are, and when the newest was made.
+    /// The number of holds of amounts, and when the newest was made.
     pub amounts: (i64, String),
 }
 
@@ -48,9 +48,9 @@ pub struct Held {
 pub struct GrowthHold {
     /// Why.
     pub reason: String,
-    /// The history that it is held in: another divergence begins another one.
+    /// The epoch in which growth is held: another divergence begins another one.
     pub epoch: Uuid,
-    /// What is older than this revision is another history's.
+    /// Revisions before this one belong to another history.
     pub since: Revision,
 }
 
@@ -60,7 +60,7 @@ impl GrowthHold {
         self.reason == DIVERGED || self.reason == IMPORTED
     }
 
-    /// Whether it is that of an import, which ends it.
+    /// Whether it is the hold of an import, which ends it itself.
     pub fn is_import(&self) -> bool {
         self.reason == IMPORTING
     }
@@ -96,7 +96,7 @@ impl Store {
         Ok(self.held(access).await?.growth)
     }
 
-    /// What is held, in short.
+    /// A summary of what is held.
     pub async fn held(&self, access: &Access) -> Result<Held, Error> {
         operator(access)?;
         let mut connection = self.operate().await?;
@@ -105,14 +105,14 @@ impl Store {
                (SELECT count(*) AS rows, coalesce(max(created)::text, '') AS newest FROM holds) h \
              WHERE r.id = 1 AND c.id = 1";
         let (held, reason, epoch, compacted, rows, newest): (bool, String, Uuid, i64, i64, String) =
-            sqlx::query_as(query).fetch_one(&mut connection).await.map_err(|error| unavailable(&error))?;
+            sqlx::query_as(query).fetch_one(&mut connection).await.map_err(unavailable)?;
         let since = Revision(u64::try_from(compacted).unwrap_or_default());
         let growth = held.then_some(GrowthHold { reason, epoch, since });
         Ok(Held { growth, amounts: (rows, newest) })
     }
 
-    /// Lets growth go on that was held, unless history has diverged once more since, or somebody holds it for another reason.
-    /// Whether it did.
+    /// Releases growth, unless history has diverged again since, or somebody holds it for another reason. Returns
+    /// whether it did.
     pub async fn release_growth(&self, access: &Access, hold: &GrowthHold) -> Result<bool, Error> {
         operator(access)?;
         let mut connection = self.operate().await?;
@@ -123,7 +123,7 @@ impl Store {
             .bind(&hold.reason)
             .execute(&mut connection)
             .await
-            .map_err(|error| unavailable(&error))?;
+            .map_err(unavailable)?;
         let released = done.rows_affected() == 1;
         if released {
             tracing::warn!(actor = access.actor(), reason = hold.reason, "growth goes on");
@@ -131,8 +131,8 @@ impl Store {
         Ok(released)
     }
 
-    /// Holds growth for an operator's reason. What waits for an audit goes on waiting for it, and stands behind the reason. False
-    /// while an import is under way, which holds growth itself.
+    /// Holds growth for an operator's reason. A hold that waits for an audit goes on waiting, and is named behind the
+    /// reason. False while an import is under way, which holds growth itself.
     pub async fn hold_growth(&self, access: &Access, reason: &str) -> Result<bool, Error> {
         operator(access)?;
         let reason = of_operator(reason);
@@ -149,7 +149,7 @@ impl Store {
             .bind(IMPORTING)
             .execute(&mut self.operate().await?)
             .await
-            .map_err(|error| unavailable(&error))?;
+            .map_err(unavailable)?;
         let held = done.rows_affected() == 1;
         if held {
             tracing::warn!(actor = access.actor(), reason = &*reason, "growth is held");
@@ -157,8 +157,9 @@ impl Store {
         Ok(held)
     }
 
-    /// Ends an operator's hold on growth; where there is none, whatever holds it. What waits for an audit behind an operator's
-    /// reason goes on waiting: that is told. [`Error::Importing`] while an import is under way: nobody knows yet what is charged.
+    /// Ends an operator's hold on growth; if there is none, whatever holds it. A hold that waits for an audit behind
+    /// the operator's reason goes on waiting, and is returned. [`Error::Importing`] while an import is under way: the
+    /// charges are not known yet.
     pub async fn go_on(&self, access: &Access) -> Result<Option<String>, Error> {
         operator(access)?;
         let query = "UPDATE rev SET held = held AND (held_reason LIKE '%; ' || $1 OR held_reason LIKE '%; ' || $2), \
@@ -171,7 +172,7 @@ impl Store {
             .bind(IMPORTING)
             .fetch_optional(&mut self.operate().await?)
             .await
-            .map_err(|error| unavailable(&error))?;
+            .map_err(unavailable)?;
         let left = left.ok_or(Error::Importing)?;
         let left = (!left.is_empty()).then_some(left);
         tracing::warn!(actor = access.actor(), left, "growth is held by no operator any more");
@@ -188,7 +189,7 @@ impl Store {
             .bind(scope.map(|scope| &scope.name))
             .fetch_all(&mut self.operate().await?)
             .await
-            .map_err(|error| unavailable(&error))?;
+            .map_err(unavailable)?;
         let mut holds: BTreeMap<Uuid, Hold> = BTreeMap::new();
         let mut order = Vec::new();
         for row in stored {
@@ -210,14 +211,15 @@ impl Store {
             .bind(uid)
             .fetch_one(&mut self.operate().await?)
             .await
-            .map_err(|error| unavailable(&error))?;
+            .map_err(unavailable)?;
         tracing::warn!(actor = access.actor(), %uid, rows, "wrote a hold off");
         if rows == 0 { Err(Error::NotFound) } else { Ok(()) }
     }
 
-    /// Charges what no object stands for to a scope, even above the scope's limits. Doing it again with other amounts
-    /// charges those instead. [`Error::NotFound`] when there is no such scope, [`Error::AlreadyExists`] when its uid is
-    /// held in another scope, domain or place, or is an object's, [`Error::Importing`] while an import is under way.
+    /// Charges amounts that no object stands for to a scope, even above the scope's limits. Doing it again with other
+    /// amounts charges those instead. [`Error::NotFound`] when there is no such scope, [`Error::AlreadyExists`] when
+    /// its uid is held in another scope, domain or place, or is an object's, [`Error::Importing`] while an import is
+    /// under way.
     pub async fn hold(&self, access: &Access, hold: &Hold) -> Result<(), Error> {
         operator(access)?;
         let (mut domains, mut keys, mut amounts) = (vec![""], vec![""], vec!["0".to_owned()]);
@@ -250,20 +252,21 @@ impl Store {
             .bind(amounts)
             .fetch_one(&mut self.operate().await?)
             .await
-            .map_err(|error| match sqlstate(&error).as_deref() {
-                Some("23505") => Error::AlreadyExists { deleting: false },
-                Some(UNDER_IMPORT) => Error::Importing,
-                _ => unavailable(&error),
+            .map_err(|error| match error {
+                error if has_code(&error, "23505") => Error::AlreadyExists { deleting: false },
+                error if has_code(&error, UNDER_IMPORT) => Error::Importing,
+                error => unavailable(error),
             })?;
         if found { Ok(()) } else { Err(Error::NotFound) }
     }
 
     pub(crate) async fn operate(&self) -> Result<PgConnection, Error> {
-        connect::connect(self.url(), "store operator").await.map_err(|error| unavailable(&error))
+        connect::connect(self.url(), "store operator").await.map_err(unavailable)
     }
 }
 
-/// An operator's reason, told from what waits for an audit and from an import, whatever his words are.
+/// An operator's reason in a form that is never taken for an import or for a hold that waits for an audit, whatever
+/// his words are.
 fn of_operator(reason: &str) -> Cow<'_, str> {
     let is_marker = [DIVERGED, IMPORTED, IMPORTING].iter().any(|marker| reason.ends_with(marker));
     if is_marker { Cow::Owned(format!("{reason}, says an operator")) } else { Cow::Borrowed(reason) }

@@ -1,8 +1,8 @@
-//! Objects that come from another system: stored as they are, whatever limits say. Growth is held from the first one until
-//! both sides were compared.
+//! Objects that come from another system: they are stored as they are, whatever the limits. Growth is held from the
+//! first one until both sides were compared.
 
 use crate::audit::operator;
-use crate::connect::{sqlstate, unavailable};
+use crate::connect::{has_code, unavailable};
 use crate::model::{Key, KindId, NewState};
 use crate::repair::Changes;
 use crate::store::Store;
@@ -49,24 +49,22 @@ struct ImportedRow {
 crate::row::columns!(ImportedRow { kind, namespace, name, uid, body });
 
 impl Store {
-    /// Waits for what is being written at the moment: the server ends what a killed import has begun in its own time.
+    /// Waits for the writes under way: the server may still be at work on what a killed import has begun.
     pub async fn until_written(&self, access: &Access) -> Result<(), Error> {
         operator(access)?;
         sqlx::query("SELECT v FROM rev WHERE id = 1 FOR SHARE")
             .execute(&mut self.operate().await?)
             .await
-            .map_err(|error| unavailable(&error))?;
+            .map_err(unavailable)?;
         Ok(())
     }
 
-    /// What is there before an import, all kinds, as the database has it now.
+    /// The objects that are there before an import, of all kinds, as the database has them now.
     pub async fn present(&self, access: &Access) -> Result<Vec<Present>, Error> {
         operator(access)?;
         let query = "SELECT kind, namespace, name, uid, body FROM objects ORDER BY kind, namespace, name";
-        let stored: Vec<ImportedRow> = sqlx::query_as(query)
-            .fetch_all(&mut self.operate().await?)
-            .await
-            .map_err(|error| unavailable(&error))?;
+        let stored: Vec<ImportedRow> =
+            sqlx::query_as(query).fetch_all(&mut self.operate().await?).await.map_err(unavailable)?;
         let present = stored.into_iter().map(|ImportedRow { kind, namespace, name, uid, body }| Present {
             key: Key::new(KindId(kind), &namespace, &name),
             uid,
@@ -85,21 +83,19 @@ impl Store {
             .bind(IMPORTED)
             .execute(&mut self.operate().await?)
             .await
-            .map_err(|error| unavailable(&error))?;
+            .map_err(unavailable)?;
         Ok(done.rows_affected() == 1)
     }
 
-    /// Stores objects, and what they cost and grant: all of them or none. Scopes come before, or with, what pays them.
-    /// What is above a limit afterwards has a ceiling. [`Error::AlreadyExists`] when a key or a place is taken.
+    /// Stores objects, and what they cost and grant: all of them or none. A scope comes before, or with, the objects
+    /// that pay it. A row that is above its limit afterwards gets a ceiling. [`Error::AlreadyExists`] when a key or a
+    /// place is taken.
     pub async fn import(&self, access: &Access, objects: &[Imported]) -> Result<(), Error> {
         operator(access)?;
-        let held =
-            insert(self, &mut self.operate().await?, objects).await.map_err(|error| {
-                match sqlstate(&error).as_deref() {
-                    Some("23505") => Error::AlreadyExists { deleting: false },
-                    _ => unavailable(&error),
-                }
-            })?;
+        let held = insert(self, &mut self.operate().await?, objects).await.map_err(|error| match error {
+            error if has_code(&error, "23505") => Error::AlreadyExists { deleting: false },
+            error => unavailable(error),
+        })?;
         if held {
             tracing::info!(actor = access.actor(), objects = objects.len(), "imported");
             return Ok(());
@@ -107,18 +103,14 @@ impl Store {
         Err(Error::Corrupt("objects are imported only while growth is held for it".to_owned()))
     }
 
-    /// The import is whole: growth goes on when an audit has compared everything. A new epoch begins, so that whoever
-    /// follows the objects lists them anew, and whatever was compared before is not taken for it.
+    /// Ends an import that is whole: growth goes on when an audit has compared everything. A new epoch begins, so
+    /// that everybody who follows the objects lists them anew, and no earlier comparison counts.
     pub async fn finish_import(&self, access: &Access) -> Result<(), Error> {
         operator(access)?;
         let query = "WITH moved AS ( \
                UPDATE rev SET epoch = gen_random_uuid(), held = true, held_reason = $1 WHERE id = 1 RETURNING v) \
              UPDATE compaction SET compacted = greatest(compacted, moved.v) FROM moved WHERE compaction.id = 1";
-        sqlx::query(query)
-            .bind(IMPORTED)
-            .execute(&mut self.operate().await?)
-            .await
-            .map_err(|error| unavailable(&error))?;
+        sqlx::query(query).bind(IMPORTED).execute(&mut self.operate().await?).await.map_err(unavailable)?;
         tracing::warn!(actor = access.actor(), "the import is whole; growth waits for the audit");
         Ok(())
     }

@@ -5,7 +5,7 @@ use sqlx::PgConnection;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// Which row of the ledger: scope, domain, key. Empty names stand for the whole.
+/// The key of a row of the ledger: scope, domain, key. An empty name stands for the whole.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RowKey {
     /// The scope.
@@ -33,7 +33,7 @@ impl fmt::Display for RowKey {
 pub struct Row {
     /// The scope names the domain.
     pub listed: bool,
-    /// Whoever uses the domain carries each of its limited keys.
+    /// An object that uses the domain must carry each of its limited keys.
     pub mandatory: bool,
     /// Keys of the domain with a limit.
     pub limits: i64,
@@ -41,7 +41,7 @@ pub struct Row {
     pub children: i64,
     /// The limit.
     pub hard: Option<i128>,
-    /// What children and holds have, and what the children of those have beyond their limits.
+    /// The amounts of children and holds, and what the children's own children have beyond the children's limits.
     pub allocated: i128,
     /// By how much `allocated` is above the limit.
     pub excess: i128,
@@ -102,7 +102,7 @@ pub fn of_accounts(accounts: &[Account]) -> Rows {
     rows
 }
 
-/// Which scope each scope pays.
+/// The scope that each scope pays.
 pub(crate) type Parents = BTreeMap<Scope, Scope>;
 
 /// Scopes that pay each other in turn; of each circle, every scope pays the next, and the last one the first.
@@ -121,7 +121,7 @@ pub(crate) fn circles(parents: &Parents) -> Vec<Vec<Scope>> {
     circles
 }
 
-/// Carries what is above a limit upwards: it counts in the scope that is paid, too.
+/// Carries excess upwards: what is above a limit also counts in the scope that is paid.
 pub(crate) fn add_excess(rows: &mut Rows, parents: &Parents) {
     let over = |row: &Row| row.hard.map_or(0, |hard| row.allocated.saturating_sub(hard).max(0));
     let mut changed: Vec<RowKey> =
@@ -139,7 +139,7 @@ pub(crate) fn add_excess(rows: &mut Rows, parents: &Parents) {
     }
 }
 
-/// What of each row's allocation is excess of the scopes that pay it.
+/// The part of each row's allocation that is excess of the scopes that pay it.
 pub(crate) fn inherited(rows: &Rows, parents: &Parents) -> BTreeMap<RowKey, i128> {
     let mut inherited = BTreeMap::new();
     for (key, row) in rows.iter().filter(|(_, row)| row.excess != 0) {

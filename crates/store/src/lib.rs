@@ -8,7 +8,7 @@
 //!            └ get, list, watch ◀── cache ◀── tail ◀────┘
 //! ```
 
-/// Proof that somebody was allowed to ask, and what of the store he may see.
+/// Proof that somebody was allowed to ask, and the part of the store that he may see.
 pub mod access;
 /// Keys, revisions, entries, attributes: the words of the store.
 pub mod model;
@@ -28,7 +28,7 @@ pub mod watch;
 mod tail;
 /// Watches from a past that only the table of events knows.
 mod history;
-/// A database that is not the one it was.
+/// A database whose history is not the one that was followed.
 pub mod divergence;
 /// The server that the history is on.
 mod server;
@@ -49,9 +49,9 @@ mod functions;
 mod row;
 /// The schema.
 mod migrate;
-/// What somebody has changed of it.
+/// Changes that somebody has made to the schema by hand.
 pub mod drift;
-/// What a tenant's objects take, and how much they may.
+/// How much a tenant's objects take, and how much they may.
 mod footprint;
 /// A write on its way to its batch.
 mod pending;
@@ -68,10 +68,10 @@ pub mod audit;
 pub mod repair;
 /// Objects that come from another system.
 pub mod import;
-/// What counts without an object, and growth that is held.
+/// Amounts that count without an object, and growth that is held.
 pub mod hold;
 
-/// Whether a server is one that the store can rest on.
+/// Whether the store can rely on a server.
 pub mod conformance;
 
 /// For tests: a PostgreSQL of one's own, the rules in memory.

@@ -21,10 +21,10 @@ use uuid::Uuid;
 
 /// Objects looked at under one lock; few in unit tests, so that lists there take many steps.
 const WALK: usize = if cfg!(test) { 3 } else { 4096 };
-/// A list that nobody pinned to a revision starts again this often when its snapshot is lost under it.
+/// How often a list that is not pinned to a revision starts again when its snapshot is lost meanwhile.
 const RESTARTS: usize = 3;
 
-/// A list of a revision, in the state that the lists before it began with.
+/// The revision of a list's snapshot, and the cache's generation and epoch that it belongs to.
 #[derive(Clone, Copy, Debug)]
 struct Pin {
     revision: Revision,
@@ -36,7 +36,7 @@ struct Pin {
 #[derive(Clone, Debug)]
 pub(crate) enum Start {
     Beginning,
-    /// At a path, with how many objects there are from it on at the list's revision, where that is known.
+    /// At a path; and the number of objects from there on at the list's revision, if it is known.
     At(Path, Option<u64>),
 }
 
@@ -153,7 +153,7 @@ struct Walk<'a> {
     filter: &'a Filter,
     limit: Option<usize>,
     pin: Pin,
-    /// What the objects that have changed since were at the pinned revision.
+    /// The objects that have changed since the pinned revision, as they were then.
     undo: Undo,
     /// Changes up to here are in `undo`.
     undone: Revision,
@@ -162,12 +162,12 @@ struct Walk<'a> {
     /// … and where the next step does.
     start: Bound<Path>,
     items: Vec<Arc<Entry>>,
-    /// Once begun in order, a walk goes on in order.
+    /// The walk has begun in order, and so goes on in order.
     begun: bool,
 }
 
 impl Walk<'_> {
-    /// Looks at the next objects; the page, when it is complete.
+    /// Looks at the next objects. Returns the page when it is complete.
     fn step(&mut self, state: &CacheState) -> Result<Option<Page>, Error> {
         self.catch_up(state)?;
         let Some(objects) = state.objects(self.filter.selection().kind) else {
@@ -245,8 +245,8 @@ impl Walk<'_> {
         Page { items, revision: self.pin.revision, continue_token, remaining }
     }
 
-    /// How many objects there are after the last of a page. To count what follows takes longest for the first page, of
-    /// which it can be told from the number of all.
+    /// The number of objects after the last one of a page. Counting them takes longest for the first page, where it
+    /// follows from the number of all.
     fn rest(&self, objects: &Objects, sent: usize, last: &Path) -> u64 {
         let (start, sent) = match self.begin {
             Start::At(_, Some(left)) => return left.saturating_sub(u64::try_from(sent).unwrap_or(u64::MAX)),
@@ -282,7 +282,7 @@ fn undo_range<'a>(
         .map(|(path, old)| (path, old.as_ref()))
 }
 
-/// Two ordered walks in one; where both have a path, the second one holds.
+/// Merges two ordered walks; where both have a path, the second one counts.
 fn merge<'a>(
     current: impl Iterator<Item = Place<'a>>,
     undo: impl Iterator<Item = Place<'a>>,

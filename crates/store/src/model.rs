@@ -14,7 +14,7 @@ pub trait Kind: Send + Sync + 'static {
     fn group(&self) -> &str;
     /// Plural resource name.
     fn resource(&self) -> &str;
-    /// The scopes that objects of it stand for, each the one of its own name.
+    /// How its objects stand for scopes: each for the scope of its own name.
     fn stands_for(&self) -> Option<ScopeRole> {
         None
     }
@@ -30,8 +30,8 @@ pub trait Kind: Send + Sync + 'static {
 pub struct ScopeRole {
     /// The kind of the scopes.
     pub scope: ScopeKind,
-    /// Whether a scope without its object takes nothing. Otherwise it is there without one, and a domain that it does not
-    /// list is unlimited.
+    /// Whether a scope without its object accepts no charge. Otherwise the scope exists without one, and a domain
+    /// that it does not list is unlimited.
     pub required: bool,
 }
 
@@ -152,33 +152,35 @@ pub struct NewState {
 /// The state that a writer has read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Before {
-    /// What selectors looked at, so that a watch can tell a leaving object.
+    /// The attributes before, by which a watch notices that an object leaves its selection.
     pub attributes: Attributes,
-    /// What the object meant to the ledger. That it is true is guaranteed by the compare-and-swap.
+    /// What the object meant to the ledger. The compare-and-swap guarantees that it is true.
     pub account: Account,
 }
 
-/// Whether a write may make more of what its object costs or grants.
+/// How far a write may raise what its object costs or grants.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Growth {
-    /// It can only lower it.
+    /// Not at all: it can only lower it.
     #[default]
     Refused,
-    /// It can only lower it, and what its object takes of the store counts: somebody changes what is being deleted.
+    /// Not at all; but the room that the object takes in the store is limited: somebody changes an object that is
+    /// being deleted.
     Ending,
-    /// In these domains it may only where the scope that it pays lists them, even one that is there without its object.
+    /// As far as it fits; but in these domains only if the scope that is paid lists them, even a scope that exists
+    /// without its object.
     Within(Vec<String>),
-    /// It may, as far as it fits.
+    /// As far as it fits.
     Free,
 }
 
 impl Growth {
-    /// Free, or none.
+    /// [`Self::Free`] or [`Self::Refused`].
     pub fn when(free: bool) -> Self {
         if free { Self::Free } else { Self::Refused }
     }
 
-    /// Whether there may be any.
+    /// Whether the write may raise anything.
     pub fn is_some(&self) -> bool {
         !matches!(self, Self::Refused | Self::Ending)
     }
@@ -196,15 +198,15 @@ impl Growth {
 /// the difference of the accounts before and after it.
 #[derive(Clone, Debug)]
 pub struct Write {
-    /// Where.
+    /// Where its object is.
     pub key: Key,
     /// The object's identity: given at create, expected otherwise.
     pub uid: Uuid,
-    /// What.
+    /// What it does.
     pub change: Change,
-    /// Whether it may grow what the object costs or grants.
+    /// How far it may raise what the object costs or grants.
     pub growth: Growth,
-    /// On a delete: what is still charged goes on counting.
+    /// On a delete: what becomes of the charge that is left.
     pub hold: Option<HoldChange>,
 }
 

@@ -62,8 +62,8 @@ pub struct Page {
 pub enum WatchFrom {
     /// First an ADDED for every object of a state as fresh as asked, then [`WatchItem::InitialEnd`], then changes.
     State(At),
-    /// Changes after this revision. Who has it from another replica may know more than the cache here, but no more than the
-    /// database, which is asked then.
+    /// Changes after this revision. A reader who has it from another replica may be ahead of the cache here, but not
+    /// of the database, which is asked then.
     After(Revision),
     /// Changes from now on.
     Now,

@@ -14,7 +14,7 @@ use sqlx::{AssertSqlSafe, PgConnection, Postgres, Row as _};
 use std::collections::BTreeMap;
 use uuid::Uuid;
 
-/// Surveys that a repair takes at most: each that was in vain has let another repair pass.
+/// Surveys of one repair at most: each survey that was in vain means that another repair was made.
 const SURVEYS_MAX: usize = 3;
 
 /// How far a repair may go.
@@ -29,8 +29,8 @@ pub enum Repair {
 impl Store {
     /// Repairs the ledger and the claims, of one scope or of all, and tells what was different before.
     ///
-    /// What is missing is found in a snapshot and added in one short step: writes go on meanwhile, and change rows by as
-    /// much as their objects. Where another repair has come in between, it is looked for anew.
+    /// The differences are found in a snapshot and put right in one short step. Writes go on meanwhile, and change
+    /// rows by as much as their objects. If another repair has come in between, the differences are looked for anew.
     pub async fn repair(
         &self,
         access: &Access,
@@ -74,10 +74,9 @@ impl Store {
         let differences: Vec<_> =
             std::mem::take(&mut survey.report.differences).into_iter().filter(about).collect();
         let changes = Changes::of(&survey, &differences, repair);
-        let mut connection =
-            connect::connect(self.url(), "store repair").await.map_err(|error| unavailable(&error))?;
+        let mut connection = connect::connect(self.url(), "store repair").await.map_err(unavailable)?;
         let made = changes.make(&mut connection, self.standings(), survey.repairs).await;
-        Ok(made.map_err(|error| unavailable(&error))?.then_some(differences))
+        Ok(made.map_err(unavailable)?.then_some(differences))
     }
 
     /// Brings the columns of an object's row to what its body says. True when something was wrong.
@@ -88,8 +87,7 @@ impl Store {
         key: &Key,
     ) -> Result<bool, Error> {
         operator(access)?;
-        let mut connection =
-            connect::connect(self.url(), "store repair").await.map_err(|error| unavailable(&error))?;
+        let mut connection = connect::connect(self.url(), "store repair").await.map_err(unavailable)?;
         let query = format!("{OBJECT_COLUMNS} WHERE kind = $1 AND namespace = $2 AND name = $3");
         let stored: Option<ObjectRow> = sqlx::query_as(AssertSqlSafe(query))
             .bind(key.kind.0)
@@ -97,13 +95,14 @@ impl Store {
             .bind(&*key.name)
             .fetch_optional(&mut connection)
             .await
-            .map_err(|error| unavailable(&error))?;
+            .map_err(unavailable)?;
         let stored = stored.ok_or(Error::NotFound)?;
         let account = accounts.account(key.kind, stored.body()).map_err(Error::Corrupt)?;
         let Some(account) = account.filter(|account| !stored.wrong_columns(account).is_empty()) else {
             return Ok(false);
         };
-        // The body it was read from: another writer has set the columns himself.
+        // Only if the body is still the one that was read: whoever has written another one has set the columns
+        // himself.
         let update = "UPDATE objects SET tenant = $4, scope_kind = $5, scope = $6, deleting = $7, locked = $8 \
              WHERE kind = $1 AND namespace = $2 AND name = $3 AND uid = $9 AND body = $10";
         let body = String::from_utf8_lossy(stored.body());
@@ -120,7 +119,7 @@ impl Store {
             .bind(body)
             .execute(&mut connection)
             .await
-            .map_err(|error| unavailable(&error))?;
+            .map_err(unavailable)?;
         Ok(true)
     }
 }
@@ -152,7 +151,7 @@ impl Changes {
         for difference in differences {
             match difference {
                 Difference::Ledger { row, found, expected } => {
-                    // What is above a limit below is carried upwards by the function, from the rows as they are then.
+                    // The function carries excess upwards by itself, from the rows as they are then.
                     let own = |row_of: &Row, inherited: &BTreeMap<RowKey, i128>| {
                         row_of.allocated - inherited.get(row).copied().unwrap_or_default()
                     };
@@ -203,7 +202,7 @@ impl Changes {
         changes
     }
 
-    /// Whether it was made: not when the ledger was repaired more often than this.
+    /// Makes the changes, unless the ledger has been repaired more than `repairs` times. Returns whether it did.
     async fn make(
         self,
         connection: &mut PgConnection,
@@ -219,7 +218,7 @@ impl Changes {
         self.bind(query).fetch_one(connection).await?.try_get(0)
     }
 
-    /// Binds what `repair_ledger` takes behind the kinds.
+    /// Binds the arguments of `repair_ledger` behind the kinds.
     pub(crate) fn bind(self, query: Query<'_, Postgres, PgArguments>) -> Query<'_, Postgres, PgArguments> {
         let (claims, uids): (Vec<Claim>, Vec<Uuid>) = self.claims.into_iter().unzip();
         let (domains, places): (Vec<String>, Vec<String>) =

@@ -21,17 +21,18 @@ impl Standings {
         self.0.iter().find(|(_, standing)| standing.scope == scope.kind).map(|(id, _)| *id)
     }
 
-    /// Whether scopes of a kind take what they do not list.
+    /// Whether scopes of this kind accept domains that they do not list.
     pub(crate) fn is_open(&self, scope: &Scope) -> bool {
         self.0.iter().any(|(_, standing)| standing.scope == scope.kind && !standing.required)
     }
 
-    /// By number of a kind of scopes: the kind that stands for them.
+    /// By number of a kind of scopes: the kind whose objects stand for them.
     pub(crate) fn kinds(&self) -> Vec<Option<i16>> {
         self.by_scope().map(|found| found.map(|(id, _)| id.0)).collect()
     }
 
-    /// By number of a kind of scopes: whether one without its object takes nothing; none where no object stands for one.
+    /// By number of a kind of scopes: whether a scope without its object accepts no charge; none where no object
+    /// stands for a scope.
     pub(crate) fn required(&self) -> Vec<Option<bool>> {
         self.by_scope().map(|found| found.map(|(_, standing)| standing.required)).collect()
     }

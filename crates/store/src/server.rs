@@ -1,8 +1,9 @@
 //! The server that the history is on, and its tables there, as the database remembers them.
 //!
-//! A replica that serves while the server changes compares what it has seen. One that starts afterwards has seen nothing: that
-//! the database remembers another server, timeline or table is all it can know of a restore or of a failover, and how much was
-//! lost nobody can tell. So replicas that have compared write down the new home, and if nobody does, history has diverged.
+//! A replica that serves while the server changes compares the new history with what it has seen. A replica that
+//! starts afterwards has seen nothing: all it can know of a restore or a failover is that the database remembers
+//! another server, timeline or table, and nobody can tell how much was lost. So a replica that has compared writes
+//! down the new home. If none does, history has diverged.
 
 use crate::cache::inner::CacheInner;
 use crate::tail::sql;
@@ -10,9 +11,9 @@ use sqlx::Row as _;
 use sqlx::postgres::PgConnection;
 use uuid::Uuid;
 
-/// Which server this is, and on which timeline: NULL while it recovers or is a standby, for its timeline may end yet.
-/// Not every PostgreSQL tells. Then the database and its table `rev`: a table that is made anew has a new OID, and so has a
-/// database that is copied. A standby, a crash and a recovery keep both.
+/// The server and its timeline: NULL while it recovers or is a standby, for its timeline may still end. Not every
+/// PostgreSQL tells them. And the OIDs of the database and its table `rev`: a table that is made anew has a new OID,
+/// and so has a database that is copied. A standby, a crash and a recovery keep both.
 const TELL: &str = "SELECT CASE WHEN NOT pg_is_in_recovery() THEN system_identifier::text || '/' || \
        substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) END, \
        d.oid::text || '/' || to_regclass('rev')::oid::text \
@@ -28,7 +29,7 @@ const REMEMBER: &str = "UPDATE server SET identity = told.identity, relation = t
 const RECALL: &str = "SELECT s.identity, s.relation, r.epoch \
      FROM (SELECT * FROM rev ORDER BY v DESC LIMIT 1) r CROSS JOIN server s WHERE s.id = 1";
 
-/// Where a history is.
+/// The home of a history.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Home {
     /// The server and its timeline.
@@ -65,7 +66,7 @@ impl Memory {
 /// What a server says of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Told {
-    /// Which it is, on which timeline, and the tables there.
+    /// Its identity.
     Server(Home),
     /// It takes no writes yet, or never will.
     Recovering,
@@ -74,7 +75,7 @@ pub(crate) enum Told {
 }
 
 impl Told {
-    /// Who it is, where that is known.
+    /// The server, if it tells.
     pub(crate) fn server(self) -> Option<Home> {
         match self {
             Self::Server(server) => Some(server),
@@ -95,7 +96,8 @@ pub(crate) async fn ask(cache: &CacheInner, connection: &mut PgConnection) -> Re
     }
 }
 
-/// Where a connection leads; `None` while the server recovers. The error of a database says that it does not tell.
+/// The home that a connection leads to; `None` while the server recovers. A database's error means that the server
+/// does not tell.
 pub(crate) async fn home(connection: &mut PgConnection, prepared: bool) -> Result<Option<Home>, sqlx::Error> {
     let rows = sql::rows(connection, prepared, TELL, &[]).await?;
     let row = rows.first().ok_or(sqlx::Error::RowNotFound)?;

@@ -20,7 +20,7 @@ use uuid::Uuid;
 /// Children that a scope may have, unless configured otherwise.
 pub const CHILDREN_MAX: i64 = 10_000;
 
-/// Batches that look first after one that was wrong about a row, unless configured otherwise.
+/// How many batches look first after one that was wrong about a row, unless configured otherwise.
 pub const WARY_BATCHES: u32 = 200;
 
 /// How a store is opened.
@@ -38,10 +38,10 @@ pub struct Config {
     pub notify: bool,
     /// Children that a scope may have.
     pub children_max: i64,
-    /// What callers who are confined to tenants may make a tenant have.
+    /// How much a tenant may have by what callers do who are confined to tenants.
     pub tenant_max: Footprint,
-    /// A batch takes the rows to be as its writes say. After one that was wrong, so many look at the rows first: where
-    /// writers race, they go on racing, and each mistake costs a batch and a line in PostgreSQL's log.
+    /// A batch takes the rows to be as its writes say. After a batch that was wrong, so many batches look at the rows
+    /// first: writers that race go on racing, and each mistake costs a batch and a line in PostgreSQL's log.
     pub wary_batches: u32,
     /// How the cache follows the database.
     pub cache: CacheConfig,
@@ -123,8 +123,8 @@ impl Store {
         Ok(Self { writer, cache, database, kinds: names, standings, room, config: Arc::new(config) })
     }
 
-    /// Brings the schema of a database to this version; replicas may go on serving. A schema of a later version is left
-    /// as it is, and said: this program may be the one that is being replaced.
+    /// Brings the schema of a database to this version; replicas may go on serving. A schema of a later version is
+    /// left as it is, with a warning: this program may be the one that is being replaced.
     pub async fn migrate(url: &str) -> Result<(), Error> {
         migrate::migrate(url).await
     }
@@ -134,7 +134,7 @@ impl Store {
         migrate::schema_ready(self.url()).await
     }
 
-    /// What somebody has changed of the schema; `None` where it is of another version.
+    /// Changes that somebody has made to the schema by hand; `None` for a schema of another version.
     pub async fn schema_differences(&self) -> Result<Option<Vec<SchemaDifference>>, Error> {
         drift::differences(self.url()).await
     }
@@ -155,7 +155,7 @@ impl Store {
         self.database.get().is_ok()
     }
 
-    /// Where sessions last as long as connections.
+    /// The URL at which a session lasts as long as its connection.
     pub(crate) fn url(&self) -> &str {
         self.config.direct.as_ref().unwrap_or(&self.config.url)
     }
@@ -170,62 +170,64 @@ impl Store {
 
     /// Makes one write and tells the revision of its change.
     ///
-    /// What the caller may not see does not exist for him.
+    /// An object that the caller may not see does not exist for him.
     pub async fn write(&self, access: &Access, write: Write) -> Result<Revision, Error> {
         if !visible(access, &write) {
             return Err(Error::NotFound);
         }
         admitted(&write)?;
-        let room = self.room.enter(access, &self.cache.0, &write).await?;
+        let reservation = self.room.reserve(access, &self.cache.0, &write).await?;
         if let Some(reason) = self.database.silence() {
             return Err(Error::Unavailable(reason));
         }
         let revision = runtime::trace::span("store write", self.writer.write(write)).await?;
-        if let Some(room) = room {
-            room.made(revision);
+        if let Some(reservation) = reservation {
+            reservation.commit(revision);
         }
         self.cache.saw(revision);
         Ok(revision)
     }
 
-    /// What [`Self::write`] would answer now, without making the write. What it would charge is not charged.
+    /// The answer that [`Self::write`] would give now. Nothing is written or charged.
     pub async fn check(&self, access: &Access, write: Write) -> Result<(), Error> {
         if !visible(access, &write) {
             return Err(Error::NotFound);
         }
         admitted(&write)?;
-        drop(self.room.enter(access, &self.cache.0, &write).await?);
+        drop(self.room.reserve(access, &self.cache.0, &write).await?);
         let rules = Rules { notify: false, ..self.config.rules(Uuid::new_v4(), &self.standings) };
-        // No write has to have room for what opens a connection.
-        Box::pin(rehearse(self.url(), &rules, write)).await.map(|_revision| ())
+        // Boxed, so that the future of a write has no room for opening a connection.
+        Box::pin(rehearse(self.url(), &rules, &write)).await.map(|_revision| ())
     }
 
-    /// Makes all of these writes, each to another key, or none of them; with `dry_run` none in any case. The answer to each,
-    /// in their order: when one is refused, none was made, and those that could have been made say so with a revision.
+    /// Makes all of these writes, each to another key, or none of them; with `dry_run` none in any case. The answers
+    /// are in the order of the writes. If one write is refused, none is made; a write that could have been made then
+    /// still has a revision for an answer.
     pub async fn write_together(
         &self,
         access: &Access,
         writes: Vec<Write>,
         dry_run: bool,
     ) -> Result<Vec<Result<Revision, Error>>, Error> {
-        let mut rooms = Vec::with_capacity(writes.len());
+        let mut reservations = Vec::with_capacity(writes.len());
         for write in &writes {
             if !visible(access, write) {
                 return Err(Error::NotFound);
             }
             admitted(write)?;
-            rooms.push(self.room.enter(access, &self.cache.0, write).await?);
+            reservations.push(self.room.reserve(access, &self.cache.0, write).await?);
         }
         let together = if dry_run { Together::Rehearse } else { Together::Make };
         let rules = Rules { notify: !dry_run, ..self.config.rules(Uuid::new_v4(), &self.standings) };
         let (cache, database) = (&self.cache.0, &self.database);
-        let answers = Box::pin(write_together(self.url(), cache, database, &rules, writes, together)).await?;
+        let answers =
+            Box::pin(write_together(self.url(), cache, database, &rules, &writes, together)).await?;
         if dry_run || answers.iter().any(Result::is_err) {
             return Ok(answers);
         }
-        for (room, made) in rooms.into_iter().zip(&answers) {
-            if let (Some(room), Ok(revision)) = (room, made) {
-                room.made(*revision);
+        for (reservation, answer) in reservations.into_iter().zip(&answers) {
+            if let (Some(reservation), Ok(revision)) = (reservation, answer) {
+                reservation.commit(*revision);
             }
         }
         if let Some(Ok(last)) = answers.last() {
@@ -259,8 +261,8 @@ impl Store {
         self.cache.revision()
     }
 
-    /// The newest revision that is known here, without anybody being asked. Who reads at it sees the writes that this
-    /// replica has answered.
+    /// The newest revision that is known here; nobody is asked. A read at it sees the writes that this replica has
+    /// answered.
     pub fn seen(&self) -> Revision {
         self.cache.seen()
     }
@@ -270,8 +272,8 @@ impl Store {
         self.cache.synced()
     }
 
-    /// For how long something may have been committed that the cache has not, by this replica or by others; `None` before
-    /// it was filled. Small while all is well: each look at the database begins it anew.
+    /// How old the cache may be: for how long a commit of this replica or another one may be missing in it. `None`
+    /// before it was filled. Small while all is well: each look at the database begins it anew.
     pub fn age(&self) -> Option<Duration> {
         self.cache.age()
     }
@@ -292,9 +294,9 @@ impl Store {
     }
 }
 
-/// Nothing but a write that was admitted to it may grow anything, and never one of an object that is being deleted. Such a one does not
-/// move, either, and who moves becomes no other kind. That the state before is the true one is found out by the
-/// compare-and-swap.
+/// Only a write with `growth` may raise a charge or a grant, and never on an object that is being deleted. An object that
+/// is being deleted cannot move, and a move keeps the kind. Whether the state before is the true one is for the
+/// compare-and-swap to find out.
 fn admitted(write: &Write) -> Result<(), Error> {
     let may_grow = write.growth.is_some() && !write.change.state().account.deleting;
     let ends =
@@ -309,11 +311,12 @@ fn admitted(write: &Write) -> Result<(), Error> {
     }
 }
 
-/// A second look at what the authorizer and the read have established already.
+/// Whether the caller sees what the write touches: a second check of what the authorizer and the read have
+/// established.
 fn visible(access: &Access, write: &Write) -> bool {
     let sees = |key: &Key, attributes: &Attributes| access.sees(&key.namespace, &key.name, attributes);
     match &write.change {
-        // A new object of cluster scope is in nobody's sight yet: whose it becomes, he must have to do with.
+        // Nobody sees a new cluster-scoped object yet: the caller must see something of the tenant that will own it.
         Change::Create(state) if write.key.namespace.is_empty() => {
             access.visibility().of_tenant(&state.account.tenant).is_some()
         }

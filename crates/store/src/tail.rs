@@ -30,11 +30,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// Events that one look reads at most; [`LOOK`] has the number as a literal, so that no plan forgets it.
+/// Events that one look reads at most. [`LOOK`] has the number as a literal, so that every plan knows it.
 const LOOK_MAX: usize = 1000;
-/// No more are read after so many bytes of bodies. There is always room for several: a deletion is not read alone.
+/// A look ends after so many bytes of bodies. There is always room for several events: a deletion is not read alone.
 const LOOK_BYTES_MAX: usize = 64 << 20;
-/// Between two looks, unless a reader waits: when many replicas write, one look has the batches of several.
+/// Pause between two looks, unless a reader waits: when many replicas write, one look reads the batches of several.
 const LOOK_PAUSE: Duration = Duration::from_millis(2);
 /// Longest time between two looks at a standby that is behind.
 const BEHIND_MAX: Duration = Duration::from_millis(50);
@@ -42,8 +42,8 @@ const BEHIND_MAX: Duration = Duration::from_millis(50);
 const LOOK_DEADLINE: Duration = Duration::from_secs(5);
 /// While nothing happens, the own history is compared with the database's this often.
 const COMPARE_EVERY: Duration = Duration::from_secs(1);
-/// How long a replica that has seen no history waits for one that has, when the server is not the one that is remembered:
-/// who serves finds a new server within a look's deadline and the longest pause.
+/// How long a replica that has seen no history waits for one that has, when the server is not the remembered one. A
+/// replica that serves finds a new server within a look's deadline and the longest pause.
 const RECOGNIZE_DEADLINE: Duration = Duration::from_secs(10);
 const RECOGNIZE_PAUSE: Duration = Duration::from_millis(100);
 const BACKOFF_FLOOR: Duration = Duration::from_millis(50);
@@ -115,15 +115,16 @@ struct Tail {
     loaded: bool,
     /// Readers up to this ticket are answered when the cache has this revision.
     owed: Option<(Revision, u64)>,
-    /// The newest revision as it was when it was asked for then, which the cache has not been seen to have.
+    /// A revision that the cache has yet to reach, and when the database was asked for it: it was the newest one
+    /// then.
     goal: Option<(Revision, Instant)>,
-    /// The server whose history this is, where it tells.
+    /// The server whose history this is, if it tells.
     server: Option<Home>,
-    /// It was still recovering when it was asked last: what it has is not all that it will have.
+    /// The server was still recovering when it was last asked: its history may go on.
     recovers: bool,
-    /// The writer's connection that was open already when the history was compared last.
+    /// The writer's connection that was already open when the history was last compared.
     trusted: Option<u64>,
-    /// Until the next look at a standby that is behind.
+    /// Pause before the next look at a standby that is behind.
     behind: Duration,
 }
 
@@ -140,7 +141,8 @@ impl Tail {
         let mut compared = self.meet(session).await?;
         loop {
             if !self.loaded {
-                // Its history may end as another one: who has not followed it cannot tell afterwards.
+                // Its history may still turn into another one: a replica that has not followed it cannot tell
+                // afterwards.
                 if self.recovers {
                     return Err(TailError::Recovering);
                 }
@@ -164,7 +166,8 @@ impl Tail {
         }
     }
 
-    /// Asks the server who it is, and compares histories. One that recovers is asked again: it may become a primary.
+    /// Asks the server who it is, and compares histories. A server that recovers is asked again: it may become a
+    /// primary.
     async fn meet(&mut self, session: &mut Session) -> Result<Instant, TailError> {
         let told = in_time(server::ask(&self.cache, session.authority())).await?;
         self.recovers = told == Told::Recovering;
@@ -187,8 +190,8 @@ impl Tail {
         let looked = tokio::time::Instant::now();
         let mut next_look = looked + self.patience();
         let handover = &self.cache.handover;
-        while !handover.was_asked() && tokio::time::Instant::now() < next_look {
-            if handover.has_heard() || !self.take_over() {
+        while !handover.take_ask() && tokio::time::Instant::now() < next_look {
+            if handover.take_news() || !self.take_over() {
                 next_look = next_look.min(looked + LOOK_PAUSE);
             }
             if tokio::time::timeout_at(next_look, handover.woken()).await.is_err() {
@@ -197,7 +200,8 @@ impl Tail {
         }
     }
 
-    /// How long nobody need look if nobody asks. A standby that is known to be behind is looked at again soon.
+    /// The time until the next look if nobody asks for one. A standby that is known to be behind is looked at again
+    /// soon.
     fn patience(&mut self) -> Duration {
         let behind = {
             let progress = self.cache.progress.borrow();
@@ -212,7 +216,7 @@ impl Tail {
         pause
     }
 
-    /// Brings our own batches to the cache. False when they do not follow on what is there.
+    /// Brings this replica's own batches to the cache. False when one does not follow on what is there.
     fn take_over(&self) -> bool {
         for batch in self.cache.handover.take() {
             let revision = self.cache.read().revision;
@@ -235,8 +239,9 @@ impl Tail {
         true
     }
 
-    /// Compares the own history with the database's. Ends in the same history, or with nothing loaded. One that recovers may
-    /// come to the same history yet: until it has, it is not followed, and what is known is kept to be compared.
+    /// Compares the history of the cache with the database's. Afterwards they are the same, or nothing is loaded. A
+    /// server that recovers may still come to the same history: until then it is not followed, and the cache is kept
+    /// to be compared.
     async fn compare(&mut self, session: &mut Session, moved: bool) -> Result<Instant, TailError> {
         let connection = session.authority();
         let writer = self.cache.handover.connection();
@@ -269,7 +274,7 @@ impl Tail {
             let known = self.cache.known();
             in_time(divergence::declare_after(&self.cache, connection, known, memory.epoch)).await?;
         }
-        // A database that takes no writes now may be read, where there is nothing to write down.
+        // A database that takes no writes now may still be read, if there is nothing to write down.
         let memory = in_time(server::recall(&self.cache, connection)).await?;
         if memory.differs(server) || memory.has_gaps() {
             in_time(server::remember(&self.cache, connection)).await?;
@@ -277,7 +282,8 @@ impl Tail {
         Ok(())
     }
 
-    /// What is remembered instead of this server, unless somebody compares histories or begins a new one in time.
+    /// The home that is remembered instead of this server, unless another replica compares histories or begins a new
+    /// epoch in time.
     async fn not_compared(
         &self,
         connection: &mut PgConnection,
@@ -296,7 +302,7 @@ impl Tail {
         Ok(None)
     }
 
-    /// What the cache holds is of no history any more: nobody is served from it.
+    /// Nobody is served from the cache any more: its state belongs to no history.
     fn forget(&mut self) {
         self.loaded = false;
         self.owed = None;
@@ -327,7 +333,7 @@ impl Tail {
             self.cache.confirm(started);
         }
         self.trusted = Some(writer);
-        // Of a standby it is not known whether it is as far as the readers' primary was.
+        // A standby may not be as far as the primary was when the readers asked.
         self.publish(head, head.revision, self.cache.primary.is_none().then_some(ticket));
         self.cache.metrics.fills.inc();
         self.loaded = true;
@@ -355,7 +361,8 @@ impl Tail {
             sql::rows_within(&mut session.reading, prepared, LOOK, &args, LOOK_BYTES_MAX).await?;
         let head = Head::read(rows.first().ok_or(sqlx::Error::RowNotFound)?)?;
         let standby = self.cache.primary.is_some();
-        // A standby may be behind: behind what came from our own writes, or behind the one that was read before it.
+        // A standby may be behind the cache: behind this replica's own writes, or behind the standby that was read
+        // before it.
         if head.epoch != epoch || (head.revision < last && !standby) {
             self.compare(session, false).await?;
             return if standby && self.loaded { Err(TailError::OtherHistory) } else { Ok(Next::Again) };
@@ -383,14 +390,15 @@ impl Tail {
         self.apply(events, revision);
         self.cache.metrics.looks.inc();
         let counter = if standby { counter.map(|head| head.revision) } else { Some(head.revision) };
-        let served = self.pay(revision, counter, ticket);
+        let served = self.settle_tickets(revision, counter, ticket);
         self.confirm(revision, counter, began);
         self.publish(head, revision, served);
         Ok(if full && revision > last { Next::Again } else { Next::Wait })
     }
 
-    /// Where the primary is, if a standby is read and does not tell: for readers who came since it was asked last, or when
-    /// nothing is known that is still to come, or that tells for how long.
+    /// Asks the primary for its newest revision, when a standby is read. Not needed while a newer revision is known that
+    /// the cache has yet to reach, all readers so far are answered or owed an answer, and the cache's age is being measured
+    /// (`goal`).
     async fn ask_primary(
         &self,
         session: &mut Session,
@@ -412,21 +420,21 @@ impl Tail {
         Ok(head)
     }
 
-    /// Readers up to which ticket are answered now. The cache is not always where the database was when `ticket` was the
-    /// newest, at `counter`: who asked first is answered when it is.
-    fn pay(&mut self, revision: Revision, counter: Option<Revision>, ticket: u64) -> Option<u64> {
+    /// The newest ticket whose readers can be answered: the cache has reached the revision that the database had when the
+    /// ticket was the newest. If it has not, the oldest such pair waits in `owed`.
+    fn settle_tickets(&mut self, revision: Revision, counter: Option<Revision>, ticket: u64) -> Option<u64> {
         let asked = counter.map(|counter| (counter, ticket));
         let reached = |&(goal, _): &(Revision, u64)| revision >= goal;
-        let paid = asked.filter(reached).or(self.owed.filter(reached));
-        match paid {
-            Some((_, paid)) => self.owed = asked.filter(|(_, ticket)| *ticket > paid),
+        let settled = asked.filter(reached).or(self.owed.filter(reached));
+        match settled {
+            Some((_, settled)) => self.owed = asked.filter(|(_, ticket)| *ticket > settled),
             None => self.owed = self.owed.or(asked),
         }
-        paid.map(|(_, ticket)| ticket)
+        settled.map(|(_, ticket)| ticket)
     }
 
-    /// How old the cache may be now. Where writes go on it is never where the database is, so one goal is kept until it is
-    /// reached.
+    /// Measures how old the cache may be. While writes go on it never is where the database is, so one goal is kept
+    /// until it is reached.
     fn confirm(&mut self, revision: Revision, counter: Option<Revision>, asked: Instant) {
         self.goal = self.goal.or(counter.map(|counter| (counter, asked)));
         if let Some((_, asked)) = self.goal.take_if(|(goal, _)| revision >= *goal) {
@@ -462,7 +470,7 @@ impl Tail {
                 revision,
                 compacted: head.compacted,
                 seen: if self.loaded { progress.seen.max(newest) } else { newest },
-                // What another epoch has shown says nothing of this one.
+                // What was shown of another epoch says nothing about this one.
                 shown: if self.loaded { progress.shown } else { newest },
                 served: served.unwrap_or(progress.served),
                 failed: progress.failed,

@@ -32,7 +32,7 @@ impl ContinueToken {
         Self { v: VERSION.to_owned(), rv: as_rv(revision), start: format!("{path}\0"), epoch, left: None }
     }
 
-    /// With how many objects there are from the place on.
+    /// The same with the number of objects from there on.
     pub(crate) fn with_left(self, left: Option<u64>) -> Self {
         Self { left, ..self }
     }

@@ -56,7 +56,7 @@ enum Phase {
 }
 
 impl Cache {
-    /// Opens a watch. That its revision is too old, or one that the database has not come to, is told by its first item.
+    /// Opens a watch. If its revision is too old, or one that the database has not come to, its first item says so.
     pub async fn watch(&self, access: &Access, query: &WatchQuery) -> Result<Watch, Error> {
         if !self.0.subscriptions.admit() {
             return Err(Error::Busy);
@@ -90,7 +90,8 @@ impl Watch {
                 if self.cache.has_come_to(revision).await? {
                     self.go_on_after(revision);
                 } else {
-                    // Of a history that was lost: to wait for it would be to miss what this one makes of the same numbers.
+                    // The revision belongs to a history that was lost: a watch that waited for it would miss what
+                    // this history has under the same numbers.
                     let current = self.cache.read().revision;
                     self.phase = Phase::Ended(WatchEnd::Expired { asked: revision, current });
                 }
@@ -176,19 +177,21 @@ impl Watch {
             return;
         }
         // Seldom needed: a watch keeps no room for it.
-        match Box::pin(history::read(&self.cache, &self.filter, cursor)).await {
+        match Box::pin(history::read(&self.cache, self.generation, &self.filter, cursor)).await {
             Ok(Some((items, end))) => {
+                self.phase = Phase::Past { items, cursor: end };
                 if end == cursor {
                     // Nothing that is known to be committed follows yet.
                     tokio::time::sleep(self.cache.config.poll).await;
+                } else {
+                    tokio::task::yield_now().await;
                 }
-                self.phase = Phase::Past { items, cursor: end };
             }
             Ok(None) => {
                 let current = self.cache.read().revision;
                 self.end(WatchEnd::Expired { asked: cursor, current });
             }
-            // The reader comes back and is told then what holds.
+            // The reader comes back, and is told then how things are.
             Err(error) => {
                 tracing::warn!(%error, "read events for a watch from an older revision");
                 self.end(WatchEnd::Slow);
@@ -196,7 +199,7 @@ impl Watch {
         }
     }
 
-    /// What follows `cursor` according to the cache; `None` where the ring does not reach back so far.
+    /// The changes after `cursor` in the cache; `None` if the ring does not reach back so far.
     fn read_ring(&self, cursor: Revision) -> Option<Phase> {
         let state = self.cache.read();
         if state.generation != self.generation {

@@ -9,7 +9,7 @@ mod link;
 mod outcome;
 /// Whether a server has the history that is known.
 mod recognize;
-/// A write that is decided and taken back.
+/// A write that is decided and rolled back.
 mod rehearsal;
 /// Writes that are made together or not at all.
 mod together;
@@ -186,6 +186,7 @@ impl Task {
 
     async fn transact(&mut self, writes: &[Pending]) -> Result<BatchAnswer, Unanswered> {
         let fault = |error: Error| Unanswered::Failed(StatementFailure::Fault(error.to_string()));
+        let writes = writes.iter().map(|pending| &pending.write);
         let batch = Batch::new(writes, &self.rules.standings).map_err(fault)?;
         let begun = Instant::now();
         for _ in 0..SENDS_MAX {
@@ -233,14 +234,10 @@ impl Task {
         self.inbox.answering(writes);
         let mut written = Vec::with_capacity(writes);
         self.meters.batch_writes.observe(f64::from(u32::try_from(writes).unwrap_or(u32::MAX)));
-        let mut entries = 0_usize;
-        let mut results = Vec::with_capacity(writes);
-        for pending in &part {
-            results.push(outcome::of(&pending.write, answer, entries));
-            entries = entries.saturating_add(pending.write.change.steps());
-        }
+        let entries: usize = part.iter().map(|pending| pending.write.change.steps()).sum();
+        let results = outcome::of_all(part.iter().map(|pending| &pending.write), answer);
         let connection = self.handover.connection();
-        // Before anybody hears of it: a server that takes over is asked for what was answered.
+        // Before anybody hears of it: a server that takes over is asked for the writes that were answered.
         let newest = part.iter().zip(&results).rev().find_map(|(pending, result)| {
             Some(outcome::answered(&pending.write, *result.as_ref().ok()?, connection))
         });

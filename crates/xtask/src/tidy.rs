@@ -82,7 +82,7 @@ fn module(line: &str) -> Option<&str> {
     rest.strip_prefix("mod ")?.strip_suffix(';')
 }
 
-/// Each row of the tables in docs/invariants.md names in its last column tests, or files of tests, that exist.
+/// Each entry of docs/invariants.md names tests, or files of tests, that exist.
 fn invariants(root: &Path, sources: &[PathBuf]) -> Result<Vec<String>> {
     let file = root.join("docs/invariants.md");
     let Ok(text) = std::fs::read_to_string(&file) else {
@@ -94,28 +94,38 @@ fn invariants(root: &Path, sources: &[PathBuf]) -> Result<Vec<String>> {
         functions.extend(text.lines().filter_map(function).map(str::to_owned));
     }
     let mut wrong = Vec::new();
-    let mut body = false;
-    for (number, line) in text.lines().enumerate() {
-        let row = line.starts_with('|');
-        let ruler = row && line.chars().all(|c| matches!(c, '|' | '-' | ' ' | ':'));
-        body = row && (body || ruler);
-        if !body || ruler {
-            continue;
-        }
-        let last = line.trim_end_matches('|').rsplit('|').next().unwrap_or_default();
-        let names: Vec<&str> = last.split('`').skip(1).step_by(2).collect();
+    for (number, tests) in entries(&text) {
+        let names: Vec<&str> = tests.iter().flat_map(|line| line.split('`').skip(1).step_by(2)).collect();
         if names.is_empty() {
-            wrong.push(format!("docs/invariants.md:{}: no test is named", number + 1));
+            wrong.push(format!("docs/invariants.md:{number}: no test is named"));
         }
         for name in names {
             let test = name.rsplit("::").next().unwrap_or(name);
             let file = sources.iter().any(|source| source.ends_with(name));
             if !file && !functions.contains(test) {
-                wrong.push(format!("docs/invariants.md:{}: there is no test `{name}`", number + 1));
+                wrong.push(format!("docs/invariants.md:{number}: there is no test `{name}`"));
             }
         }
     }
     Ok(wrong)
+}
+
+/// The entries of the page: the line on which each begins, and its lines from `- Tests:` on.
+fn entries(text: &str) -> Vec<(usize, Vec<&str>)> {
+    let mut entries: Vec<(usize, Vec<&str>)> = Vec::new();
+    let (mut inside, mut tests) = (false, false);
+    for (number, line) in text.lines().enumerate() {
+        let begins = line.starts_with("* **");
+        if begins {
+            entries.push((number + 1, Vec::new()));
+        }
+        inside = begins || inside && line.starts_with(' ');
+        tests = inside && !begins && (tests || line.starts_with("  - Tests:"));
+        if tests && let Some((_, lines)) = entries.last_mut() {
+            lines.push(line);
+        }
+    }
+    entries
 }
 
 /// The name of a function that starts on this line.
@@ -134,5 +144,19 @@ mod tests {
         assert_eq!(module("pub(crate) mod store;"), Some("store"));
         assert_eq!(module("mod tests {"), None);
         assert_eq!(function("    async fn it_works() {"), Some("it_works"));
+    }
+
+    #[test]
+    fn an_entry_without_a_test_and_a_test_that_is_not_there_are_found() {
+        let text = "text with `code`\n* **One.**\n  - Enforced by: `not_a_test`\n  - Tests:\n    - a `b.rs`: `c`,\n      `d`\n\
+                    * **Two** `x`.\n\ntext\n";
+        let names =
+            |lines: &[&str]| lines.join(" ").split('`').skip(1).step_by(2).collect::<Vec<_>>().join(" ");
+        let found: Vec<(usize, String)> =
+            entries(text).into_iter().map(|(number, lines)| (number, names(&lines))).collect();
+        assert_eq!(found, [(2, "b.rs c d".to_owned()), (7, String::new())]);
+        let root = workspace::root();
+        let sources = tree::files(&root, &["rs"]).unwrap();
+        assert_eq!(invariants(&root, &sources).unwrap(), Vec::<String>::new());
     }
 }

@@ -147,14 +147,21 @@ const STEPS: &[(&str, Step)] = &[
 
 /// Often, so that nobody waits for an audit; and an audit that is wrong in the middle of things shows.
 const AUDIT_PERIOD: &str = "1s";
+/// No step has pods that a cluster could count too late.
+const QUOTA_RECOUNT: &str = "10s";
 const START: Duration = Duration::from_mins(4);
 
 /// Runs all steps on an instance of their own.
 pub(crate) fn run() -> Result<Count> {
     let layout = Layout::of_accept();
     up::clear(&layout)?;
-    let audit_period = Some(AUDIT_PERIOD.to_owned());
-    let options = Options { members: 1, replicas: 2, audit_period, ..Options::default() };
+    let options = Options {
+        members: 1,
+        replicas: 2,
+        audit_period: Some(AUDIT_PERIOD.to_owned()),
+        quota_recount: Some(QUOTA_RECOUNT.to_owned()),
+        ..Options::default()
+    };
     say::step("`up` is killed -9 once it runs", || killed_up(&layout, &options))?;
     let instance = Instance::start(&layout, &options)?;
     demo::clear(&instance)?;
@@ -188,6 +195,7 @@ fn killed_up(layout: &Layout, options: &Options) -> Result<()> {
     let mut child = Command::new(layout::beside("instance")?)
         .args(["up", "--instance", "accept", "--members", &options.members.to_string()])
         .args(["--replicas", &options.replicas.to_string(), "--audit-period", AUDIT_PERIOD])
+        .args(["--quota-recount", QUOTA_RECOUNT])
         .stdin(Stdio::null())
         .stdout(out.try_clone()?)
         .stderr(out)

@@ -145,11 +145,5 @@ pub fn beside(program: &str) -> Result<PathBuf> {
 
 /// Sixteen hexadecimal digits that stand for these bytes.
 pub fn hash(bytes: &[u8]) -> String {
-    hex(Sha256::digest(bytes).get(..8).unwrap_or_default())
-}
-
-/// Bytes as hexadecimal digits.
-pub fn hex(bytes: &[u8]) -> String {
-    let digit = |nibble: u8| char::from_digit(u32::from(nibble), 16).unwrap_or_default();
-    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
+    hex::encode(Sha256::digest(bytes).get(..8).unwrap_or_default())
 }

@@ -9,7 +9,7 @@ use terminal::line::{self, Up};
 
 fn command() -> Command {
     let hidden = |name: &'static str| Arg::new(name).long(name).hide(true);
-    let up = Caller::flags(Up::command()).args([hidden("instance"), hidden("audit-period")]);
+    let up = Caller::flags(Up::command()).args(["instance", "audit-period", "quota-recount"].map(hidden));
     let wipe = Arg::new("wipe").long("wipe").action(ArgAction::SetTrue);
     let down = Caller::flags(Command::new("down")).args([wipe, line::output()]);
     let login = Caller::flags(Command::new("login")).args([line::person(), line::output()]);
@@ -22,9 +22,13 @@ fn main() -> ExitCode {
     match command().get_matches().subcommand() {
         Some(("up", matches)) => {
             let text = |name: &str| matches.get_one::<String>(name).cloned();
-            let (instance, audit_period) = (text("instance"), text("audit-period"));
-            let (asked, caller) =
-                (Asked { up: Up::of(matches), instance, audit_period }, Caller::of(matches));
+            let asked = Asked {
+                up: Up::of(matches),
+                instance: text("instance"),
+                audit_period: text("audit-period"),
+                quota_recount: text("quota-recount"),
+            };
+            let caller = Caller::of(matches);
             caller.run("up --check", || up::up(&asked, &caller).map(|()| None))
         }
         Some(("down", matches)) => {

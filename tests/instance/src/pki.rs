@@ -151,7 +151,7 @@ pub fn password(file: &Path) -> Result<String> {
 pub fn random() -> Result<String> {
     let mut bytes = [0; 24];
     std::io::Read::read_exact(&mut std::fs::File::open("/dev/urandom")?, &mut bytes)?;
-    Ok(crate::layout::hex(&bytes))
+    Ok(hex::encode(bytes))
 }
 
 fn valid_for(params: &mut CertificateParams, years: i32) {

@@ -60,6 +60,8 @@ pub struct Options {
     pub bare: bool,
     /// Time between two audits of the member clusters, when not the controller's own.
     pub audit_period: Option<String>,
+    /// Time within which member clusters count use again, when not the controller's own.
+    pub quota_recount: Option<String>,
 }
 
 /// A started instance.
@@ -404,6 +406,7 @@ impl<'a> Starter<'a> {
                 admin_port: *admin_port,
                 tunnel_port: self.port(programs::TUNNEL, programs::TUNNEL)?,
                 audit_period: self.options.audit_period.as_deref(),
+                quota_recount: self.options.quota_recount.as_deref(),
                 times: self.options.fleet.map(|options| options.times),
                 registry: instance.registry.as_ref(),
                 authority: &self.pki.cert("serving-ca"),

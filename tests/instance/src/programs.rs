@@ -197,6 +197,7 @@ pub struct Controller<'a> {
     /// Where the tunnel's server would be dialled.
     pub tunnel_port: u16,
     pub audit_period: Option<&'a str>,
+    pub quota_recount: Option<&'a str>,
     /// Times of leases and writes, when not the controller's own.
     pub times: Option<LeaseTimes>,
     pub registry: Option<&'a Registry>,
@@ -223,6 +224,7 @@ impl Controller<'_> {
             args.push(("endpoints-kubeconfig", text(self.endpoints)));
         }
         args.extend(self.audit_period.map(|period| ("audit-period", period.to_owned())));
+        args.extend(self.quota_recount.map(|time| ("quota-recount", time.to_owned())));
         args.extend(self.times.iter().flat_map(LeaseTimes::args));
         if let Some(registry) = self.registry {
             args.push(("registry-url", registry.url()));

@@ -34,6 +34,8 @@ pub struct Asked {
     pub instance: Option<String>,
     /// Time between two audits of the member clusters.
     pub audit_period: Option<String>,
+    /// Time within which member clusters count use again.
+    pub quota_recount: Option<String>,
 }
 
 impl Asked {
@@ -59,6 +61,7 @@ impl Asked {
             ha,
             bare: false,
             audit_period: self.audit_period.clone(),
+            quota_recount: self.quota_recount.clone(),
         }
     }
 

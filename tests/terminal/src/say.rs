@@ -66,7 +66,7 @@ static TOLD: Mutex<SayState> = Mutex::new(SayState {
     open: false,
 });
 
-/// One line for a program. docs/operations.md promises these names.
+/// One line for a program. docs/testing.md promises these names.
 #[derive(Debug, Default)]
 struct Document<'a> {
     /// `step`, `level` of `test`, or, at last, `run`.

@@ -49,11 +49,13 @@ const page = (revision: number, names: string[], next = "") => () => ({
 beforeEach(() => {
   vi.useFakeTimers();
   vi.stubGlobal("localStorage", { setItem: () => {} });
+  vi.spyOn(Math, "random").mockReturnValue(0.5);
   FakeSocket.all = [];
 });
 afterEach(() => {
   vi.useRealTimers();
   vi.unstubAllGlobals();
+  vi.restoreAllMocks();
 });
 
 it("lists page after page and watches from there", async () => {
@@ -80,6 +82,18 @@ it("goes on where it was cut, and tells of it when it lasts", async () => {
   expect(seen.states.map((state) => state.at)).toEqual(["live"]);
   FakeSocket.all[1]?.close();
   expect(seen.states.map((state) => state.at)).toEqual(["live", "cut"]);
+});
+
+it("comes back sooner or later than others that were cut with it", async () => {
+  story([page(7, ["a"])]);
+  await vi.advanceTimersByTimeAsync(0);
+  FakeSocket.all[0]?.onopen?.();
+  vi.mocked(Math.random).mockReturnValue(0);
+  FakeSocket.all[0]?.close();
+  await vi.advanceTimersByTimeAsync(124);
+  expect(FakeSocket.all).toHaveLength(1);
+  await vi.advanceTimersByTimeAsync(1);
+  expect(FakeSocket.all).toHaveLength(2);
 });
 
 it("says since when nothing is known, however often it tries", async () => {

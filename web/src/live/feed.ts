@@ -201,6 +201,7 @@ export class Feed<T extends Resource> {
     this.#tries += 1;
     // A watch ends now and then by itself; that alone is nothing to tell.
     if (this.#tries > 1) this.sink.state({ at: "cut", since: this.#heard, get why() { return why(); } });
-    this.#timer = setTimeout(then, patience);
+    // All pages are cut at once when a server ends: they do not all come back at once.
+    this.#timer = setTimeout(then, patience * (0.5 + Math.random()));
   }
 }

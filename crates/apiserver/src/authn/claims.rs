@@ -1,4 +1,4 @@
-//! Who a token makes somebody: claims in, a caller out. Pure.
+//! From the claims of a token to a caller. Pure.
 
 use super::config::apart::Territories;
 use super::expression::{self, Evaluated, Expression, Start};
@@ -7,11 +7,11 @@ use cel::Value as CelValue;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// Bytes of all that is known of one caller.
+/// Most bytes of one caller: name, groups and extra values together.
 const CALLER_LIMIT: usize = 64 * 1024;
-/// Where Kubernetes keeps which token it was.
+/// The extra key in which Kubernetes keeps the id of the token.
 const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
-/// Claims that are elsewhere.
+/// The claim that refers to claims kept elsewhere.
 const DISTRIBUTED: &str = "_claim_names";
 
 pub(crate) type Claims = Map<String, Value>;
@@ -48,14 +48,14 @@ pub(crate) struct ExtraRule {
     pub(crate) expression: Expression,
 }
 
-/// What has to be true of a token.
+/// A condition that a token must meet.
 #[derive(Clone, Debug)]
 pub(crate) enum ClaimRule {
     Claim { claim: String, value: String },
     Expression { expression: Expression, message: String },
 }
 
-/// What has to be true of who was made of it.
+/// A condition that the caller made of a token must meet.
 #[derive(Clone, Debug)]
 pub(crate) struct UserRule {
     pub(crate) expression: Expression,
@@ -63,7 +63,7 @@ pub(crate) struct UserRule {
 }
 
 impl NameRule {
-    /// How all names begin that it makes.
+    /// The beginning of all names that it makes.
     fn prefix(&self) -> Option<String> {
         match self {
             Self::Claim { prefix, .. } => Some(prefix.clone()).filter(|prefix| !prefix.is_empty()),
@@ -94,7 +94,7 @@ impl ClaimRules {
         matches!(rule, Some(NameRule::Expression(_)))
     }
 
-    /// An address that nobody has verified is anybody's.
+    /// Whether it takes an e-mail address as a name without looking whether it is verified: anybody could claim one.
     pub(crate) fn names_email_without_looking_at_it(&self) -> bool {
         let NameRule::Expression(username) = &self.username else { return false };
         let rules = self.validation.iter().filter_map(|rule| match rule {
@@ -277,7 +277,7 @@ fn holds(expression: &Expression, values: &Evaluated, message: &str) -> Result<(
     }
 }
 
-/// No caller is larger than a token by much, and none holds what PostgreSQL cannot keep as text.
+/// Refuses a caller who is much larger than a token, or who has a character that PostgreSQL cannot store in a text.
 fn bounded(caller: Caller) -> Result<Caller, String> {
     let extra = caller.extra.iter().flat_map(|(key, values)| std::iter::once(key).chain(values));
     let all = || [&caller.name, &caller.uid].into_iter().chain(&caller.groups).chain(extra.clone());

@@ -3,9 +3,9 @@
 use meta::field::FieldErrors;
 use serde::Deserialize;
 
-/// What of it is wrong, in Kubernetes' words.
+/// What is wrong with it, in Kubernetes' words.
 pub(crate) mod validate;
-/// Issuers do not speak for each other.
+/// Keeps the names of issuers apart.
 pub(crate) mod apart;
 
 /// Bytes of a file.
@@ -22,7 +22,7 @@ pub struct AuthenticationConfiguration {
     /// The issuers.
     #[serde(default)]
     pub jwt: Vec<JwtAuthenticator>,
-    /// Callers without credentials; absent: as the program's settings say.
+    /// Callers without credentials. If absent, the program's settings count.
     pub anonymous: Option<AnonymousAuth>,
 }
 
@@ -32,7 +32,7 @@ pub struct AuthenticationConfiguration {
 pub struct AnonymousAuth {
     /// Whether they are let in.
     pub enabled: bool,
-    /// Where; nowhere else, unless it is empty.
+    /// The only paths at which they are let in; all if it is empty.
     #[serde(default)]
     pub conditions: Vec<AnonymousAuthCondition>,
 }
@@ -57,22 +57,22 @@ impl AnonymousAuth {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct JwtAuthenticator {
-    /// Who it is.
+    /// The issuer itself.
     pub issuer: Issuer,
-    /// What has to be true of a token.
+    /// Conditions that a token must meet.
     #[serde(default)]
     pub claim_validation_rules: Vec<ClaimValidationRule>,
-    /// Who a token makes somebody.
+    /// How the claims of a token become a user.
     pub claim_mappings: ClaimMappings,
-    /// What has to be true of that one.
+    /// Conditions that the user must meet.
     #[serde(default)]
     pub user_validation_rules: Vec<UserValidationRule>,
-    /// Told by the program's settings: its extra keys need no domain.
+    /// It comes from the program's settings: its extra keys need no domain.
     #[serde(skip)]
     pub(crate) is_short_form: bool,
 }
 
-/// Who issues tokens.
+/// An issuer of tokens.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Issuer {
@@ -94,7 +94,7 @@ pub struct Issuer {
     pub egress_selector_type: String,
 }
 
-/// Something that has to be true of a token.
+/// A condition that a token must meet.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct ClaimValidationRule {
@@ -108,7 +108,7 @@ pub struct ClaimValidationRule {
     pub message: String,
 }
 
-/// Something that has to be true of who is made of a token.
+/// A condition that the user made of a token must meet.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct UserValidationRule {
@@ -130,7 +130,7 @@ pub struct ClaimMappings {
     /// His id.
     #[serde(default)]
     pub uid: ClaimOrExpression,
-    /// More of him.
+    /// His extra keys.
     #[serde(default)]
     pub extra: Vec<ExtraMapping>,
 }
@@ -188,7 +188,7 @@ impl AuthenticationConfiguration {
     }
 }
 
-/// Several errors as kube-apiserver shows them.
+/// Several errors in one text, as kube-apiserver shows them.
 pub(crate) fn aggregate(errors: &FieldErrors) -> String {
     match errors.as_slice() {
         [one] => one.to_string(),

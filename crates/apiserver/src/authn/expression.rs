@@ -1,5 +1,5 @@
-//! CEL over the claims of a token, as Kubernetes has it in AuthenticationConfiguration. What is let in is what gives the
-//! same answers here and there; all else is refused when the file is read.
+//! CEL over the claims of a token, as in Kubernetes' AuthenticationConfiguration. An expression is accepted only if
+//! it gives the same answers here and in Kubernetes. All others are refused when the file is read.
 
 use cel::common::ast::IdedExpr;
 use cel::{Context, Env, Value, extensions};
@@ -16,16 +16,16 @@ mod check;
 mod signatures;
 /// Regular expressions.
 mod pattern;
-/// Names of claims that are no identifiers.
+/// Names of claims that are not identifiers.
 mod escape;
-/// What may not be there.
+/// Values that may be absent.
 mod presence;
-/// Which claims are named.
+/// Which claims an expression names.
 mod uses;
 
 pub(crate) use check::Start;
 
-/// An address, and whether it is known to be whose it says.
+/// The claims of an e-mail address, and of whether it is verified.
 pub(crate) const ADDRESS_CLAIMS: [&str; 2] = ["email", "email_verified"];
 /// Bytes of an expression.
 const TEXT_LIMIT: usize = 4096;
@@ -35,7 +35,7 @@ const PARSE_DEPTH: u16 = 48;
 const STACK: usize = 32 << 20;
 /// How many values are looked at by all comprehensions of an expression.
 const COST_LIMIT: u64 = 250_000;
-/// How many tokens are looked at at once.
+/// How many tokens are evaluated at once.
 const ROOM: usize = 16;
 /// How long the expressions of one issuer may take for one token, waiting included.
 const DEADLINE: Duration = Duration::from_secs(2);
@@ -50,12 +50,12 @@ static ENV: LazyLock<Arc<Env>> = LazyLock::new(|| {
 });
 static PLACES: Semaphore = Semaphore::const_new(ROOM);
 
-/// What an expression speaks of.
+/// The variable that an expression is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Subject {
     /// `claims`: what the token says.
     Claims,
-    /// `user`: what was made of it.
+    /// `user`: the user made of the token.
     User,
 }
 
@@ -68,12 +68,12 @@ impl Subject {
     }
 }
 
-/// What an expression may give.
+/// The value that an expression must give.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wanted {
     /// Yes or no.
     Bool,
-    /// Looked at when it is there.
+    /// Any type: it is checked when there is a value.
     Anything,
 }
 
@@ -83,9 +83,9 @@ pub(crate) struct Expression {
     text: String,
     subject: Subject,
     tree: IdedExpr,
-    /// Of the claims that an address takes, those that it names.
+    /// Those of [`ADDRESS_CLAIMS`] that it names.
     named: Vec<&'static str>,
-    /// How all texts begin that it gives.
+    /// The beginning of all texts that it gives.
     starts: Start,
     cost: check::Cost,
 }
@@ -133,7 +133,7 @@ impl Expression {
     }
 }
 
-/// What expressions are evaluated over.
+/// The variables over which expressions are evaluated.
 #[derive(Clone, Debug)]
 pub(crate) struct Evaluated {
     value: Value,
@@ -148,7 +148,7 @@ impl Evaluated {
         Self { value, size }
     }
 
-    /// The one who was made of a token.
+    /// The user who was made of a token.
     pub(crate) fn user(user: &Json) -> Self {
         let mut size = check::Size::default();
         let value = value(user, &mut size);
@@ -177,7 +177,7 @@ fn value(from: &Json, size: &mut check::Size) -> Value {
     }
 }
 
-/// Texts out of a value, as Kubernetes takes groups and extra values: one or a list, and what is empty does not count.
+/// Texts out of a value, as Kubernetes takes groups and extra values: one text or a list, without the empty ones.
 pub(crate) fn texts(value: &Value) -> Result<Vec<String>, &'static str> {
     const WRONG: &str = "expression must return a string or a list of strings";
     let texts = match value {
@@ -195,7 +195,7 @@ pub(crate) fn texts(value: &Value) -> Result<Vec<String>, &'static str> {
     Ok(texts.into_iter().filter(|text| !text.is_empty()).collect())
 }
 
-/// Does it where there is room for the deepest expression, and waits.
+/// Runs work on a stack that is deep enough for every expression, and waits for it.
 pub(crate) fn deep<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, String> {
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, work);
@@ -204,7 +204,8 @@ pub(crate) fn deep<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, String
     })
 }
 
-/// The same without keeping others waiting. What takes too long is not waited for, and keeps its place until it ends.
+/// The same without blocking a thread of the runtime. Work that takes too long is not waited for; it keeps its place
+/// until it ends.
 pub(crate) async fn deep_apart<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, String> {
@@ -213,7 +214,7 @@ pub(crate) async fn deep_apart<T: Send + 'static>(
         let place = PLACES.acquire().await.map_err(|error| error.to_string())?;
         let (tell, told) = oneshot::channel();
         let work = move || {
-            // Nobody may be waiting any more.
+            // Perhaps nobody waits any more.
             drop(tell.send(work()));
             drop(place);
         };

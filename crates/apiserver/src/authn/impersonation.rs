@@ -21,11 +21,11 @@ const AUTHENTICATION: (&str, &str) = ("authentication.k8s.io", "v1");
 const ACCOUNT_PREFIX: &str = "system:serviceaccount:";
 const ANONYMOUS: &str = "system:anonymous";
 
-/// Whom a request wants to be taken for.
+/// The identity that a request wants to assume.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Impersonation {
     user: String,
-    /// Namespace and name, where the user is a service account.
+    /// Namespace and name, if the user is a service account.
     account: Option<(String, String)>,
     groups: Vec<String>,
     /// One pair a value.
@@ -34,8 +34,8 @@ pub(crate) struct Impersonation {
 }
 
 impl Impersonation {
-    /// Takes the headers out of a request. A header of this family that is not known would narrow or widen the
-    /// identity in a way that nobody here understands: it is refused, never ignored.
+    /// Takes the headers out of a request. An unknown header of this family is refused, never ignored: it could
+    /// narrow or widen the identity in a way that is not understood here.
     pub(crate) fn take(headers: &mut HeaderMap) -> Result<Option<Self>, Status> {
         let names: Vec<HeaderName> =
             headers.keys().filter(|name| name.as_str().starts_with(PREFIX)).cloned().collect();
@@ -73,7 +73,7 @@ impl Impersonation {
         Ok(Some(wanted))
     }
 
-    /// What the caller must be allowed, one right each, in the order of a Go API server.
+    /// The rights that the caller needs, in the order of a Go API server.
     pub(crate) fn rights(&self) -> Vec<ResourceRequest> {
         let user = match &self.account {
             Some((namespace, name)) => {
@@ -90,7 +90,7 @@ impl Impersonation {
         std::iter::once(user).chain(groups).chain(extra).chain(uid).collect()
     }
 
-    /// Who the caller becomes; tenant and the group of everybody known are still to be added.
+    /// The caller that results; the tenant and the group `system:authenticated` are still to be added.
     pub(crate) fn into_caller(self) -> Caller {
         let mut groups = self.groups;
         if let (Some((namespace, _)), true) = (&self.account, groups.is_empty()) {

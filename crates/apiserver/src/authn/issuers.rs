@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::time::interval;
 
-/// Where the issuers are told.
+/// Where the issuers are configured.
 #[derive(Clone, Debug)]
 pub enum IssuerSettings {
     /// Here.
@@ -31,7 +31,7 @@ pub enum IssuerSettings {
         path: PathBuf,
         /// Issuers whose tokens may name a tenant by an extra key.
         naming_tenants: Vec<String>,
-        /// Issuers that kube-apiserver believes, too, by the same file: what it lets their people do counts here.
+        /// Issuers that kube-apiserver believes by the same file: the rights that it gives their users count here.
         of_cluster: Vec<String>,
     },
 }
@@ -78,7 +78,7 @@ impl JwtSettings {
         }
     }
 
-    /// The tenant as CEL, and the extra key that it goes to.
+    /// The tenant as CEL, and the extra key that takes it.
     fn tenant(&self) -> Result<ExtraMapping, Error> {
         let claim = self.tenant_claim.as_str();
         if self.issuer.is_empty() || self.audiences.is_empty() || claim.is_empty() {
@@ -127,11 +127,11 @@ impl JwtSettings {
 #[derive(Debug, Default)]
 pub(crate) struct IssuerTable {
     issuers: Vec<KnownIssuer>,
-    /// What is said of callers without credentials.
+    /// The rule for callers without credentials.
     pub(crate) anonymous: Option<AnonymousAuth>,
 }
 
-/// An issuer, and what it was made of.
+/// An issuer, and the configuration that it was made from.
 #[derive(Clone, Debug)]
 struct KnownIssuer {
     told: JwtAuthenticator,
@@ -139,7 +139,7 @@ struct KnownIssuer {
     issuer: Arc<JwtIssuer>,
 }
 
-/// What the program's settings make of an issuer of the file.
+/// The role that the program's settings give to an issuer of the file.
 struct Standing {
     tenant_keys: Vec<String>,
     is_cluster: bool,
@@ -162,7 +162,7 @@ pub(crate) struct TokenIssuers {
     settings: IssuerSettings,
     tenant_keys: Vec<String>,
     current: ArcSwap<IssuerTable>,
-    /// The bytes that were looked at last, good or bad.
+    /// The bytes of the file that were last read, good or bad.
     seen: Mutex<Vec<u8>>,
     clock: Clock,
     metrics: Arc<ServerMetrics>,
@@ -194,7 +194,7 @@ impl TokenIssuers {
         self.current.load()
     }
 
-    /// Keeps up with the file and with the keys of all issuers for ever.
+    /// Follows the file, and the keys of all issuers, for ever.
     pub(crate) async fn follow(self: Arc<Self>, every: Duration) {
         let mut look = interval(every);
         loop {
@@ -215,7 +215,7 @@ impl TokenIssuers {
         }
     }
 
-    /// Whether the file has brought other issuers.
+    /// Reads the file again. Returns whether the issuers have changed.
     async fn look(&self) -> bool {
         let IssuerSettings::File { path, .. } = &self.settings else { return false };
         let bytes = match read(path).await {
@@ -271,7 +271,7 @@ impl TokenIssuers {
         Ok(IssuerTable { issuers, anonymous: None })
     }
 
-    /// The issuer, with the keys that are known of it already where they come from the same place.
+    /// The issuer. It keeps the keys that are already known if they come from the same place.
     async fn known(
         &self,
         told: &JwtAuthenticator,
@@ -305,8 +305,8 @@ fn keys_of(issuer: &Issuer) -> KeySource {
     KeySource::Discovery { url, authorities }
 }
 
-/// Looks at a file as a server would that has these keys for tenants, and lets these issuers use them: its issuers, or what
-/// is wrong with it.
+/// Reads a file as a server with these keys for tenants would, which lets these issuers use them. Returns its
+/// issuers, or what is wrong with it.
 pub fn check_file(
     bytes: &[u8],
     tenant_keys: &[String],
@@ -316,7 +316,7 @@ pub fn check_file(
     Ok(file.jwt.into_iter().map(|one| one.issuer.url).collect())
 }
 
-/// A file that holds what Kubernetes and we demand of it.
+/// The issuers of a file, if it meets what Kubernetes and this server demand.
 pub(crate) fn checked(
     bytes: &[u8],
     tenants: TenantNaming<'_>,

@@ -27,7 +27,7 @@ pub(crate) const ALGORITHMS: [Algorithm; 9] = [
 
 /// How often keys behind a URL are fetched.
 const URL_PERIOD: Duration = Duration::from_mins(5);
-/// How often a file is looked at, and a URL that never answered.
+/// How often a file is read, and a URL that has never answered.
 const FILE_PERIOD: Duration = Duration::from_secs(5);
 /// A token with an unknown key id may cause a fetch this often.
 const COOL_DOWN: Duration = Duration::from_secs(5);
@@ -45,19 +45,19 @@ pub enum KeySource {
     Url {
         /// The URL.
         url: String,
-        /// Who vouches for it.
+        /// The CAs that vouch for its server.
         authorities: IssuerAuthorities,
     },
-    /// A discovery document tells.
+    /// The URL that a discovery document names.
     Discovery {
         /// Where that is, if not at `ISSUER/.well-known/openid-configuration`.
         url: Option<String>,
-        /// Who vouches for it.
+        /// The CAs that vouch for its server.
         authorities: IssuerAuthorities,
     },
 }
 
-/// By which CAs an issuer's servers are believed.
+/// The CAs by which an issuer's servers are believed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum IssuerAuthorities {
     /// Those of this machine.
@@ -118,7 +118,7 @@ impl KeySet {
         self.current.load().generation
     }
 
-    /// The keys of an id, fetched again when there is none. Without an id, all that can be meant.
+    /// The keys with an id, fetched again if there is none. Without an id, all keys that can be meant.
     pub(crate) async fn find(&self, id: Option<&str>, algorithm: Algorithm) -> Vec<Arc<DecodingKey>> {
         let known = self.current.load().find(id, algorithm);
         if !known.is_empty() {
@@ -140,7 +140,7 @@ impl KeySet {
         }
     }
 
-    /// Fetches now and then, and when asked, for ever.
+    /// Fetches the keys for ever: regularly, and when asked to.
     pub(crate) async fn follow(self: Arc<Self>) {
         loop {
             let period = match self.source {
@@ -215,13 +215,13 @@ impl Keys {
     }
 }
 
-/// For those who try to break the parser: how many keys it finds.
+/// For fuzzing: how many keys the parser finds.
 #[cfg(feature = "fuzzing")]
 pub(crate) fn count(document: &[u8]) -> Result<usize, String> {
     parse(document).map(|keys| keys.len())
 }
 
-/// Keys for checking signatures; others in the set are none of ours.
+/// The keys that check signatures; others in the set are ignored.
 fn parse(document: &[u8]) -> Result<Vec<VerificationKey>, String> {
     #[derive(serde::Deserialize)]
     struct Set {

@@ -19,12 +19,12 @@ const TOKEN_LIMIT: usize = 16 * 1024;
 const TTL: Duration = Duration::from_mins(5);
 /// How many verified tokens are remembered, an issuer.
 const CAPACITY: usize = 8192;
-/// How far a token's beginning may lie ahead, as for kube-apiserver. Its end is its end.
+/// How far a token's beginning may lie in the future, as for kube-apiserver. Its end is not extended.
 const AHEAD_SECONDS: i64 = 60;
 
 type Verified = Result<Arc<Caller>, Arc<str>>;
 
-/// What an issuer's tokens are worth.
+/// The rules for an issuer's tokens.
 #[derive(Debug)]
 pub(crate) struct IssuerRules {
     /// The claim `iss`, letter by letter.
@@ -33,7 +33,7 @@ pub(crate) struct IssuerRules {
     pub(crate) audiences: Vec<String>,
     pub(crate) claims: ClaimRules,
     pub(crate) territories: Territories,
-    /// Extra keys by which it names a tenant; none where it may not.
+    /// Extra keys by which it names a tenant; none if it may not.
     pub(crate) tenant_keys: Vec<String>,
     /// Whether the cluster knows its people by the same names.
     pub(crate) is_cluster: bool,
@@ -55,7 +55,7 @@ impl JwtIssuer {
         validation.set_issuer(&[&rules.url]);
         validation.set_audience(&rules.audiences);
         validation.set_required_spec_claims(&["iss", "aud"]);
-        // Both are looked at below, as kube-apiserver does it.
+        // Both are checked below, as kube-apiserver does it.
         validation.validate_exp = false;
         validation.validate_nbf = false;
         Self { rules: Arc::new(rules), validation, keys, verified: AnswerCache::new(CAPACITY) }
@@ -69,7 +69,7 @@ impl JwtIssuer {
         &self.keys
     }
 
-    /// Whose token it is. Tokens verified under keys that were replaced since are verified again.
+    /// The caller of a token. A token that was verified with keys that have been replaced since is verified again.
     pub(crate) async fn verify(
         &self,
         token: &str,
@@ -106,7 +106,7 @@ impl JwtIssuer {
         Ok(Caller { expires: Some(expires), ..caller? })
     }
 
-    /// What the token says, if one of the keys has signed it for us.
+    /// The claims of a token, if one of the keys has signed it for this audience.
     async fn claims(&self, token: &str) -> Result<Claims, String> {
         let header = decode_header(token).map_err(|error| error.to_string())?;
         if !ALGORITHMS.contains(&header.alg) {
@@ -131,7 +131,7 @@ impl JwtIssuer {
 }
 
 impl IssuerRules {
-    /// Who the claims of a good token make somebody.
+    /// The caller that the claims of a good token make.
     pub(crate) fn caller(&self, claims: &Claims) -> Result<Caller, String> {
         let mut caller = self.claims.caller(claims, &self.territories)?;
         caller.tenant = tenant(&self.tenant_keys, &caller)?;
@@ -140,7 +140,7 @@ impl IssuerRules {
     }
 }
 
-/// Claims that the standard defines are of the types that it gives them, whether they are asked for or not.
+/// Claims that the standard defines must have its types, whether they are used or not.
 fn check_types(claims: &Claims) -> Result<(), String> {
     for claim in ["sub", "nonce", "at_hash"] {
         if claims.get(claim).is_some_and(|value| !value.is_string() && !value.is_null()) {
@@ -159,7 +159,7 @@ fn check_types(claims: &Claims) -> Result<(), String> {
     }
 }
 
-/// A point in time, in Unix seconds. Go takes a number in quotes for a number.
+/// A point in time, in Unix seconds. As in Go, a number may be in quotes.
 fn seconds(claims: &Claims, claim: &str) -> Result<Option<i64>, String> {
     let number = match claims.get(claim) {
         None | Some(Value::Null) => return Ok(None),
@@ -183,7 +183,7 @@ fn expires(claims: &Claims, now: i64) -> Result<i64, String> {
     Ok(end)
 }
 
-/// The issuer that an unverified token names; only used to choose who verifies it.
+/// The issuer that an unverified token names. It only decides which issuer verifies the token.
 pub(crate) fn issuer_of(token: &str) -> Option<String> {
     #[derive(serde::Deserialize)]
     struct TokenClaims {

@@ -5,7 +5,7 @@ use crate::tls::Authority;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use std::collections::BTreeMap;
 
-/// A front proxy: who may be one, and in which headers it says who asks.
+/// A front proxy: who may be one, and the headers in which it names the caller.
 #[derive(Debug)]
 pub(crate) struct Proxy {
     pub(crate) authority: Authority,
@@ -72,7 +72,7 @@ impl Proxy {
         self.allows_any_name() || self.allowed_names.iter().any(|name| name == common_name)
     }
 
-    /// Whom the headers name; `None` when they name nobody. The proxy itself was believed before.
+    /// The caller that the headers name; `None` if they name nobody. The proxy itself was believed before.
     pub(crate) fn caller(&self, headers: &HeaderMap) -> Option<Caller> {
         let name = first(&self.user_headers, headers)?;
         let mut extra: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -94,7 +94,7 @@ impl Proxy {
         })
     }
 
-    /// Takes every identity header out, whoever sent it.
+    /// Removes every identity header, whoever sent it.
     pub(crate) fn strip(&self, headers: &mut HeaderMap) {
         for name in self.user_headers.iter().chain(&self.uid_headers).chain(&self.group_headers) {
             headers.remove(name);

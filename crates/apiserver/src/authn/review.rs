@@ -13,7 +13,7 @@ const PATH: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
 const FAILURE_TTL: Duration = Duration::from_secs(1);
 /// How many tokens are remembered.
 const CAPACITY: usize = 4096;
-/// Longer tokens are nobody's.
+/// Longer tokens are refused unread.
 const TOKEN_LIMIT: usize = 16 * 1024;
 
 type Reviewed = Result<Arc<Caller>, TokenReviewFailure>;
@@ -25,11 +25,11 @@ pub(crate) struct TokenReviews {
     cache: AnswerCache<Hash, Reviewed>,
     /// Tokens that were good once are reviewed again however many unknown ones wait.
     good: Mutex<Recent>,
-    /// What unknown tokens may take of kube-apiserver.
+    /// Room for reviews of unknown tokens at kube-apiserver.
     room: Semaphore,
 }
 
-/// Why there is no caller. The texts are for the log.
+/// Why a token has no caller. The texts are for the log.
 #[derive(Clone, Debug)]
 pub(crate) enum TokenReviewFailure {
     /// The token is nobody's.
@@ -72,7 +72,7 @@ impl TokenReviews {
         Self { room: delegate.room(), delegate, cache, good: Mutex::default() }
     }
 
-    /// Whose token it is. The group of everybody is added by kube-apiserver itself.
+    /// The caller of a token. kube-apiserver itself adds the group `system:authenticated`.
     pub(crate) async fn review(&self, token: &str, hash: Hash, metrics: &Delegated) -> Reviewed {
         if token.len() > TOKEN_LIMIT {
             return Err(TokenReviewFailure::Refused(Arc::from("the token is too long")));

@@ -42,7 +42,7 @@ pub(super) fn take(headers: &mut HeaderMap) -> Option<Result<String, &'static st
         Ok(rest) if !rest.is_empty() => headers.insert(SEC_WEBSOCKET_PROTOCOL, rest),
         _ => headers.remove(SEC_WEBSOCKET_PROTOCOL),
     };
-    // An empty token is none.
+    // An empty token counts as none.
     Some(token).filter(|token| token.as_ref().map_or(true, |token| !token.is_empty()))
 }
 

@@ -18,7 +18,7 @@ use std::time::Duration;
 /// Where kube-apiserver publishes what aggregated servers must trust.
 const NAMESPACE: &str = "kube-system";
 const CONFIG_MAP: &str = "extension-apiserver-authentication";
-/// How often the ConfigMap is read again although its watch is silent.
+/// How often the ConfigMap is read again while its watch is silent.
 const REREAD: Duration = Duration::from_mins(1);
 
 /// Trust that the program's settings name.
@@ -26,7 +26,7 @@ const REREAD: Duration = Duration::from_mins(1);
 pub struct TrustSettings {
     /// PEM bundle of CAs for client certificates.
     pub client_ca_file: Option<PathBuf>,
-    /// A front proxy beside the one of the ConfigMap's kube-apiserver; it replaces that one.
+    /// A front proxy that replaces the one of the ConfigMap.
     pub proxy: Option<ProxySettings>,
 }
 
@@ -39,7 +39,7 @@ pub struct ProxySettings {
     pub allowed_names: Vec<String>,
 }
 
-/// What identities are believed by, at one time.
+/// What identities are believed by, at one moment.
 #[derive(Debug, Default)]
 pub(crate) struct Trust {
     /// Grows with each change: what was verified under another trust is verified again.
@@ -52,11 +52,11 @@ pub(crate) struct Trust {
 #[derive(Debug)]
 pub(crate) struct TrustStore {
     settings: TrustSettings,
-    /// The parts that `current` was made of, to see a change.
+    /// The parts that `current` was made of, to notice a change.
     source: Mutex<TrustFiles>,
     current: ArcSwap<Trust>,
     loaded: AtomicBool,
-    /// A kube-apiserver publishes more than the files say.
+    /// A kube-apiserver publishes trust beyond that of the files.
     awaits_config_map: bool,
 }
 
@@ -90,12 +90,12 @@ impl TrustStore {
         self.loaded.load(Ordering::Acquire)
     }
 
-    /// Whether whoever is not believed now will not be believed a moment later, either.
+    /// Whether all trust is loaded: a caller who is not believed now would not be believed a moment later either.
     pub(crate) fn is_complete(&self) -> bool {
         !self.awaits_config_map || self.is_loaded()
     }
 
-    /// Looks at the files for ever.
+    /// Follows the files for ever.
     #[expect(clippy::infinite_loop, reason = "the task is cancelled at the end of the program")]
     pub(crate) async fn follow_files(self: Arc<Self>, every: Duration) {
         loop {
@@ -106,7 +106,7 @@ impl TrustStore {
         }
     }
 
-    /// Keeps up with the ConfigMap for ever.
+    /// Follows the ConfigMap for ever.
     pub(crate) async fn follow_config_map(self: Arc<Self>, client: kube::Client) {
         let api: Api<ConfigMap> = Api::namespaced(client, NAMESPACE);
         let mut changes = pin!(watch_object(api.clone(), CONFIG_MAP).default_backoff());
@@ -171,7 +171,7 @@ impl TrustStore {
 }
 
 impl TrustFiles {
-    /// A missing key turns its authenticator off; it never means that anything goes.
+    /// A missing key turns its authenticator off; it never lets anybody in.
     fn trust(&self, generation: u64, settings: &TrustSettings) -> Result<Trust, Error> {
         let of_map = |key: &str| self.config_map.get(key).map(String::as_str).unwrap_or_default();
         let client_pem = [&self.client_file, b"\n".as_slice(), of_map("client-ca-file").as_bytes()].concat();

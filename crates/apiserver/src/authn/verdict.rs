@@ -2,11 +2,11 @@ use super::Opinion;
 use crate::caller::Caller;
 use std::sync::Arc;
 
-/// What the chain of a connection is worth under one generation of trust.
+/// The verdict on the chain of a connection under one generation of trust.
 #[derive(Debug)]
 pub(crate) struct ChainVerdict {
     pub(super) generation: u64,
-    /// The leaf's end; trust ends with it although the connection goes on.
+    /// The leaf's end; trust ends then, even if the connection goes on.
     pub(super) until_unix_seconds: i64,
     pub(super) proxy: Result<(), String>,
     pub(super) client: Result<Option<Arc<Caller>>, String>,
@@ -18,7 +18,7 @@ impl ChainVerdict {
         self.proxy.as_ref().copied().map_err(String::as_str)
     }
 
-    /// Who the peer is by its own certificate.
+    /// The caller by the peer's own certificate.
     pub(crate) fn client(&self) -> Opinion {
         match &self.client {
             Ok(Some(caller)) => Opinion::Known(Arc::clone(caller)),

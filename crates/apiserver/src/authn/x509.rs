@@ -4,12 +4,11 @@ use crate::caller::{AUTHENTICATED, Caller, Via};
 use crate::tls::Peer;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::sync::Arc;
 use x509_parser::prelude::{FromDer, X509Certificate};
 use x509_parser::x509::X509Name;
 
-/// Where kube-apiserver looks for a user's uid in a certificate's subject.
+/// The attribute of a certificate's subject in which kube-apiserver looks for a user's uid.
 const UID_OID: &str = "1.3.6.1.4.1.57683.2";
 /// Extra key that names the certificate.
 const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
@@ -73,10 +72,7 @@ fn caller(name: &str, leaf: &X509Certificate<'_>, der: &[u8]) -> Caller {
         .find(|attribute| attribute.attr_type().to_id_string() == UID_OID)
         .and_then(|attribute| attribute.as_str().ok())
         .unwrap_or_default();
-    let mut id = "X509SHA256=".to_owned();
-    for byte in Sha256::digest(der) {
-        let _written = write!(id, "{byte:02x}");
-    }
+    let id = format!("X509SHA256={}", hex::encode(Sha256::digest(der)));
     Caller {
         name: name.to_owned(),
         uid: uid.to_owned(),

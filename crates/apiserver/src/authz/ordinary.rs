@@ -1,49 +1,37 @@
-//! People of an issuer who were no operators when kube-apiserver was asked last: tenants come directly so that they do not
-//! depend on it. Operators are never remembered, for what they may can be taken from them.
+//! Users of an issuer who were not operators when kube-apiserver was last asked: tenants come directly so that they
+//! do not depend on it. Operators are never remembered here, for their rights can be taken from them.
 
+use super::recent::Recent;
 use crate::caller::Caller;
-use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
-
-/// How long the last answer is good for while there is no other.
-const KEPT: Duration = Duration::from_hours(1);
-/// Of how many people. All are forgotten when there are more.
-const CAPACITY: usize = 8192;
+use std::time::Instant;
 
 /// A user and his groups: RBAC knows no more of him.
 type Person = (String, Vec<String>);
 
-/// Who was no operator, and when.
+/// Users who were not operators.
 #[derive(Debug, Default)]
-pub(super) struct OrdinaryPeople(Mutex<HashMap<Person, Instant>>);
+pub(super) struct OrdinaryPeople(Recent<Person, 8192>);
 
 impl OrdinaryPeople {
-    /// What kube-apiserver has said of a caller.
+    /// Notes what kube-apiserver has said about a caller.
     pub(super) fn note(&self, caller: &Caller, operates: bool, now: Instant) {
-        let mut people = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let person = (caller.name.clone(), caller.groups.clone());
-        if operates {
-            people.remove(&person);
-            return;
-        }
-        if people.len() >= CAPACITY {
-            people.clear();
-        }
-        people.insert(person, now);
+        self.0.note(person(caller), !operates, now);
     }
 
-    /// Whether he was none, not long ago.
+    /// Whether he was not an operator, not long ago.
     pub(super) fn contains(&self, caller: &Caller, now: Instant) -> bool {
-        let people = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let person = (caller.name.clone(), caller.groups.clone());
-        people.get(&person).is_some_and(|at| now.duration_since(*at) < KEPT)
+        self.0.contains(&person(caller), now)
     }
+}
+
+fn person(caller: &Caller) -> Person {
+    (caller.name.clone(), caller.groups.clone())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::authz::recent::KEPT;
 
     #[test]
     fn an_ordinary_person_is_remembered_for_an_hour_and_an_operator_never() {

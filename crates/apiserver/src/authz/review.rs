@@ -17,15 +17,15 @@ use tokio::sync::Semaphore;
 const PATH: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
 /// How long a failure holds.
 const FAILURE_TTL: Duration = Duration::from_millis(500);
-/// How many answers are remembered, beside those to callers without credentials, who can ask for anything, and those about
-/// acting as somebody else, which anybody can ask for under any name.
+/// How many answers are remembered. Answers to callers without credentials, who can ask for anything, and answers
+/// about impersonation, which anybody can ask for with any name, are kept apart.
 const CAPACITY: usize = 8192;
 const STRANGERS_CAPACITY: usize = 1024;
 const IMPERSONATIONS_CAPACITY: usize = 1024;
 /// Bytes of a request whose answer is remembered; longer ones are asked about each time.
 const REMEMBERED_BYTES_MAX: usize = 1024;
 
-/// What kube-apiserver says.
+/// The answer of kube-apiserver.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReviewAnswer {
     /// Whether it allows.
@@ -34,15 +34,15 @@ pub struct ReviewAnswer {
     pub reason: String,
 }
 
-/// Access reviews, each asked once in a while.
+/// Access reviews, whose answers are remembered for a while.
 pub(super) struct Reviews {
     delegate: Delegate,
     cache: AnswerCache<Attributes, Reviewed>,
-    /// Of callers without credentials, so that they push out nobody else's answers.
+    /// Answers to callers without credentials, apart so that they push out nobody else's.
     strangers: AnswerCache<Attributes, Reviewed>,
-    /// About acting as somebody else, for the same reason.
+    /// Answers about impersonation, apart for the same reason.
     impersonations: AnswerCache<Attributes, Reviewed>,
-    /// What callers without credentials may ask at once.
+    /// Room for the reviews of callers without credentials.
     room: Semaphore,
 }
 
@@ -73,7 +73,7 @@ impl Reviews {
         }
     }
 
-    /// The answer; a review that fails allows nothing and is a 500.
+    /// The answer. A review that fails allows nothing; the client gets a 500.
     pub(super) async fn review(
         &self,
         attributes: &Attributes,
@@ -98,7 +98,7 @@ impl Reviews {
         })
     }
 
-    /// Where the answer is remembered.
+    /// The cache that remembers the answer.
     fn cache(&self, Attributes { caller, info }: &Attributes) -> &AnswerCache<Attributes, Reviewed> {
         if !caller.is_known() {
             return &self.strangers;
@@ -157,7 +157,7 @@ fn resource(asked: &ResourceRequest) -> ResourceAttributes {
     }
 }
 
-/// Parsed terms where they parse; kube-apiserver makes what it can of the rest.
+/// The parsed terms if the selector parses; else the text, of which kube-apiserver makes what it can.
 fn field_selector(text: &str) -> Option<FieldSelectorAttributes> {
     if text.is_empty() {
         return None;

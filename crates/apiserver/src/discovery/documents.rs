@@ -10,7 +10,6 @@ use meta::gvk::GroupVersionKind;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256, Sha512};
 use std::collections::BTreeMap;
-use std::fmt::Write;
 use std::sync::Arc;
 
 /// A document with its `ETag`.
@@ -25,11 +24,7 @@ pub(super) struct Document {
 impl Document {
     fn new(json: impl Into<Bytes>) -> Self {
         let json = json.into();
-        let digest = Sha512::digest(&json);
-        let mut hash = String::with_capacity(128);
-        for byte in digest {
-            let _written = write!(hash, "{byte:02X}");
-        }
+        let hash = hex::encode_upper(Sha512::digest(&json));
         let etag = format!("\"{hash}\"");
         Self { json, hash, etag }
     }
@@ -44,7 +39,7 @@ pub struct Documents {
     /// `/apis/G` and `/apis/G/V`.
     legacy: BTreeMap<String, Bytes>,
     pub(super) openapi_v2: Document,
-    /// The same as protobuf.
+    /// The v2 document as protobuf.
     pub(super) openapi_v2_protobuf: Document,
     pub(super) openapi_v3: Document,
     /// By path.
@@ -169,7 +164,7 @@ fn legacy_entries(resource: &Resource) -> Vec<Value> {
             ("kind".to_owned(), json!(kind_of(resource, sub).kind)),
             ("verbs".to_owned(), json!(verb_names(sub.verbs))),
         ]);
-        // Only where it is not that of the list, as in Go.
+        // Only if it differs from that of the list, as in Go.
         let kind = kind_of(resource, sub);
         if (&kind.group, &kind.version) != (&gvk.group, &gvk.version) {
             entry.insert("group".to_owned(), json!(kind.group));

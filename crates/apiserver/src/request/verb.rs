@@ -1,4 +1,4 @@
-/// What is done to a resource, in the words of Kubernetes' authorizers.
+/// A verb on a resource, in the words of Kubernetes' authorizers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Verb {
     /// `POST`
@@ -23,7 +23,7 @@ pub enum Verb {
 }
 
 impl Verb {
-    /// As authorizers write it.
+    /// The name that authorizers use.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Create => "create",

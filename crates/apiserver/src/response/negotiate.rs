@@ -9,7 +9,7 @@ use meta::status::Status;
 pub(crate) enum Media {
     Json,
     Yaml,
-    /// Of metadata and of Status only: kinds have no such form, as custom resources have none.
+    /// For metadata and Status only: like custom resources, kinds have no such form.
     Protobuf,
 }
 
@@ -22,7 +22,7 @@ impl Media {
         }
     }
 
-    /// What a body ends with.
+    /// The end of a body.
     pub(crate) fn end(self) -> &'static [u8] {
         match self {
             Self::Json | Self::Yaml => b"\n",
@@ -30,7 +30,7 @@ impl Media {
         }
     }
 
-    /// That of a watch. YAML has no events.
+    /// The content type of a watch. YAML has no events.
     pub(crate) fn stream_type(self) -> &'static str {
         match self {
             Self::Json | Self::Yaml => "application/json",
@@ -62,7 +62,7 @@ impl Default for Accepted {
     }
 }
 
-/// What is to be answered, and so what can be had.
+/// The sort of an answer, which decides the forms that are offered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Offer {
     /// Objects and lists of them.
@@ -150,7 +150,7 @@ pub(crate) fn negotiate(headers: &HeaderMap, offer: Offer) -> Result<Accepted, S
         })
         .find_map(|(clause, media)| accept(clause, media, offer));
     match accepted {
-        // The stream is looked at last, when the clause is chosen.
+        // Whether it can be a stream is checked last, when the clause is chosen.
         Some(Accepted { media: Media::Yaml, .. }) if offer == Offer::Events => {
             Err(Status::not_acceptable(&["application/json;stream=watch", PROTOBUF_STREAM]))
         }

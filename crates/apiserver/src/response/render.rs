@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use store::Entry;
 
-/// What a row of a table carries of its object.
+/// The part of its object that a row of a table carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Include {
     None,
@@ -75,7 +75,7 @@ impl Renderer {
         }
     }
 
-    /// What stands before the elements of a list, between them, and behind them.
+    /// The bytes before the elements of a list, between them, and behind them.
     pub(crate) async fn around(
         &self,
         meta: &ListMeta,

@@ -1,4 +1,4 @@
-//! What is read out of stored bytes without parsing them.
+//! Reads parts of stored bytes without parsing them.
 
 use meta::object::splice_point;
 use store::Entry;
@@ -15,7 +15,7 @@ pub(super) fn metadata_object(body: &str) -> Option<&str> {
     body.get(start..)?.get(..end)
 }
 
-/// What stands between the braces of `metadata`.
+/// The bytes between the braces of `metadata`.
 pub(super) fn metadata_of(body: &str) -> Option<&str> {
     let (_, tail) = splice_point(body)?;
     let (mut depth, mut in_string, mut escaped) = (1_u32, false, false);

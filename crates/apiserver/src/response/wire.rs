@@ -21,8 +21,8 @@ pub(super) fn item(entry: &Entry, version: &str, out: &mut BytesMut) {
     append(out, |out| out.nested(protobuf::items_field(version), |out| metadata(entry, out)));
 }
 
-/// What stands around a list's elements. Their length comes first, so they are encoded twice: to know it, and when they
-/// are sent. Kept, they would be the whole list in memory.
+/// The bytes around a list's elements. The length of the elements comes first, so they are encoded twice: for their
+/// length, and when they are sent. If they were kept, the whole list would be in memory.
 pub(super) async fn around(version: &str, meta: &ListMeta, items: &[Arc<Entry>]) -> (Bytes, Bytes) {
     let (mut total, mut scratch) = (0_usize, BytesMut::new());
     for turn in items.chunks(TURN_ENTRIES) {

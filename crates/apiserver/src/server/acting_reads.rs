@@ -3,7 +3,7 @@ use crate::resource::Resource;
 use crate::subresource::SubresourceKind;
 use std::sync::Arc;
 
-/// Subresources of which even a GET does something.
+/// Subresources whose GET does something, too.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ActingReads(Vec<ActingSubresource>);
 

@@ -1,6 +1,6 @@
-//! Bodies of streams. Each keeps its place in the lane until it ends, and a panic in it ends it. A client that takes nothing keeps
-//! nothing alive for long either: what is still to be sent, objects and events, is given up. So is what has an end, such as a
-//! list, of which it takes so little that the place would be its own.
+//! Bodies of streams. Each keeps its place in the lane until it ends, and a panic in it ends it. A client that takes
+//! nothing keeps nothing alive for long: the objects and events still to be sent are given up. So is an answer with
+//! an end, such as a list, if the client takes it too slowly and would occupy the place.
 
 use crate::flow::LanePlace;
 use crate::metrics::{ServerMetrics, WatchEvents};
@@ -16,9 +16,9 @@ use tokio::time::{Instant, sleep};
 
 /// A client that takes nothing for so long is gone.
 pub(crate) const CLIENT_WAIT: Duration = Duration::from_secs(30);
-/// What has an end may take so long, and the time that its bytes take at the least rate.
+/// An answer with an end may take so long, and in addition the time of its bytes at the least rate.
 const ENDS_WITHIN: Duration = Duration::from_mins(1);
-/// Between two looks at what the clients of a connection take.
+/// Time between two looks at what the clients of a connection take.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The streams of one connection.
@@ -28,7 +28,7 @@ pub(super) struct Streams(Mutex<Vec<Weak<Mutex<Stream>>>>);
 /// What a stream keeps until it ends.
 pub(super) struct Kept {
     pub(super) place: LanePlace,
-    /// It ends by itself, unlike a watch, and has to in time.
+    /// It ends by itself, unlike a watch, and must do so in time.
     pub(super) ends: bool,
     pub(super) events: Option<WatchEvents>,
     pub(super) metrics: Arc<ServerMetrics>,
@@ -64,7 +64,8 @@ impl Streams {
         Body::new(Streamed(stream))
     }
 
-    /// Gives up streams of which nothing is taken, or too little, for as long as this is waited for; with `at_once` it ends when there was one.
+    /// Gives up streams of which nothing or too little is taken, as long as this future runs. With `at_once` it ends
+    /// after the first.
     pub(super) async fn sweep(&self, at_once: bool) {
         loop {
             sleep(SWEEP_INTERVAL).await;
@@ -95,7 +96,7 @@ fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Stream {
-    /// Why it is not waited for any longer.
+    /// Why the stream is given up; `None` if it goes on.
     fn hopeless(&self, now: Instant) -> Option<&'static str> {
         if self.taken.is_some_and(|taken| now.duration_since(taken) > CLIENT_WAIT) {
             return Some("client takes nothing");

@@ -25,11 +25,11 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
-/// A handshake that takes longer is nobody's.
+/// Longest time of a handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// An idle HTTP/1.1 connection lives this long: longer than the 90 s for which Go's clients keep one.
 const IDLE_TIMEOUT: Duration = Duration::from_mins(3);
-/// How often the other end of an idle HTTP/2 connection is asked whether it is there, and how long it may think.
+/// How often the other end of an idle HTTP/2 connection is pinged, and how long it may take to answer.
 const PING_INTERVAL: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(15);
 /// kube-apiserver sends everything through one connection.
@@ -44,10 +44,10 @@ const HEADER_LIMIT: usize = 256 * 1024;
 const HEADER_LINES: usize = 1024;
 /// How long a connection that has to make room may take to end.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(1);
-/// After an error of the socket, such as too many open files.
+/// Pause after an error of the socket, such as too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Where callers come in.
+/// A listening socket with its certificate and its door.
 pub(super) struct Socket {
     pub(super) listener: TcpListener,
     pub(super) config: ServerConfig,
@@ -133,7 +133,7 @@ impl<H: Handler> Acceptor<H> {
         });
     }
 
-    /// What the kernel has accepted already is still served.
+    /// Still serves connections that the kernel has accepted already.
     async fn drain(mut self) {
         while let Some(Ok((stream, address))) = self.listener.accept().now_or_never() {
             let Ok(permit) = Arc::clone(&self.room).try_acquire_owned() else { break };
@@ -222,7 +222,8 @@ async fn connection<H: Handler>(
     let (afterwards, streams) = (Afterwards::default(), Streams::default());
     let connected = Arc::new(Connected { door, peer, afterwards, streams });
     let service = service_fn(|request: http::Request<Incoming>| {
-        // A stream of HTTP/2 keeps the room of what answered it to its end, a watch for hours: only a pointer's.
+        // A stream of HTTP/2 keeps the memory of its service's future to its end, a watch for hours. Boxed, that is
+        // only a pointer.
         let answered = Box::pin(pipeline::serve(Arc::clone(shared), Arc::clone(&connected), request));
         async move { Ok::<_, Infallible>(answered.await) }
     });
@@ -230,7 +231,7 @@ async fn connection<H: Handler>(
     let mut served = pin!(http.serve_connection_with_upgrades(stream, service));
     let ended = tokio::select! {
         ended = served.as_mut() => ended,
-        // What shares a connection with such a stream goes on.
+        // Other streams on a shared connection go on.
         () = connected.streams.sweep(!is_shared) => return Err("its client takes nothing".to_owned()),
         () = closing.cancelled() => {
             served.as_mut().graceful_shutdown();

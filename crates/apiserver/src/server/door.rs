@@ -8,10 +8,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::net::TcpListener;
 
-/// What callers at a [`SideDoor`] pass, before anything else looks at their requests.
+/// The gate of a [`SideDoor`]: requests pass it before anything else looks at them.
 pub trait Gate: Send + Sync + 'static {
-    /// Makes of a request one that the server understands: credentials of its own sort become those that the
-    /// authenticators know. What it refuses goes no further.
+    /// Turns a request into one that the server understands: the door's own sort of credentials become credentials
+    /// that the authenticators know. A request that it refuses goes no further.
     fn enter(&self, request: &mut Request<Body>) -> Result<(), Response<Body>>;
 
     /// The last look at the headers of each answer, refusals included.
@@ -21,7 +21,7 @@ pub trait Gate: Send + Sync + 'static {
 /// A further socket of the same server, for callers who come another way. They have the same resources, and routes of their
 /// own beside the server's. No client certificate is asked for there.
 pub struct SideDoor {
-    /// Where it is.
+    /// Its listening socket.
     pub listener: TcpListener,
     /// PEM file with the serving certificate and its chain.
     pub certificate_file: PathBuf,
@@ -29,7 +29,7 @@ pub struct SideDoor {
     pub key_file: PathBuf,
     /// Told when that certificate ends.
     pub certificate_end: CertificateEnd,
-    /// What each request passes.
+    /// The gate that each request passes.
     pub gate: Arc<dyn Gate>,
     /// Served here alone.
     pub routes: Vec<Route>,
@@ -41,7 +41,7 @@ impl std::fmt::Debug for SideDoor {
     }
 }
 
-/// By which way a request comes in.
+/// The way by which a request comes in.
 pub(super) struct Door {
     pub(super) routes: Routes,
     pub(super) gate: Option<Arc<dyn Gate>>,

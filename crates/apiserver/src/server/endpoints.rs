@@ -13,7 +13,7 @@ use runtime::{Health, Metrics, admin};
 use serde::Serialize;
 use serde_json::{Map, json};
 
-/// What `/version` says, in the words of `k8s.io/apimachinery/pkg/version`.
+/// The answer at `/version`, in the words of `k8s.io/apimachinery/pkg/version`.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Version {
@@ -71,7 +71,7 @@ pub(super) fn routes(checks: &Checks, metrics: &Metrics, version: &Version) -> V
         }));
         let one_alone = move |cx: &RequestContext, request: &Request<Body>| one(&each, cx, request);
         let below = Route::document(path, Admits::Reviewed, one_alone).reaching(Reach::Below).listing([]);
-        // A review for each of as many names as somebody thinks of takes a place.
+        // It takes a place, for each name that somebody makes up costs a review.
         routes.push(Route { class: Class::Read, ..below });
     }
     let version = serde_json::to_vec_pretty(version).map_or_else(|_| Bytes::new(), Bytes::from);
@@ -84,7 +84,7 @@ pub(super) fn routes(checks: &Checks, metrics: &Metrics, version: &Version) -> V
     routes
 }
 
-/// Whom this server takes the caller for, as kube-apiserver answers `kubectl auth whoami`.
+/// The caller as this server knows him, in the form in which kube-apiserver answers `kubectl auth whoami`.
 fn whoami(caller: &Caller) -> Response<Body> {
     let Caller { name, uid, groups, extra, .. } = caller;
     let mut user =
@@ -104,7 +104,7 @@ fn whoami(caller: &Caller) -> Response<Body> {
     bytes_response(StatusCode::OK, "application/json", review.to_string().into())
 }
 
-/// Who has no credentials learns the verdict alone: what this server depends on is nobody's business.
+/// A caller without credentials learns only the verdict, and not what this server depends on.
 fn report(health: &Health, name: &'static str, cx: &RequestContext, uri: &Uri) -> Response<Body> {
     let response = admin::health(health, name, uri);
     if cx.caller.is_known() {

@@ -1,8 +1,9 @@
 //! A connection that carries many answers at a time sends those that are ready together in one record.
 //!
-//! HTTP/2 flushes whenever one answer is complete. Writes are decided in batches, so dozens of answers are complete at nearly the same
-//! moment, and each would be a record of TLS, a system call here, and a wake-up and another one at the other end. The first flush
-//! therefore lets whoever is ready run once more; the next one sends what has come together.
+//! HTTP/2 flushes whenever one answer is complete. Writes are decided in batches, so dozens of answers are complete
+//! at nearly the same moment, and each would be a record of TLS, a system call here, and a wake-up and another one at
+//! the other end. So the first flush lets the tasks that are ready run once more, and the next one sends what has
+//! come together.
 
 use bytes::{Buf as _, BytesMut};
 use pin_project_lite::pin_project;
@@ -11,11 +12,11 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// What is gathered at most: a record of TLS. More goes out at once.
+/// Most bytes that are gathered: a record of TLS. More goes out at once.
 const RECORD: usize = 16 * 1024;
 
 pin_project! {
-    /// A stream of which flushes wait for one turn of the scheduler.
+    /// A stream whose flushes wait for one turn of the scheduler.
     pub(super) struct Gathering<S> {
         #[pin]
         inner: S,

@@ -7,7 +7,7 @@ use http::{Request, Response};
 use std::future::Future;
 use std::sync::Arc;
 
-/// What answers authorized requests at resources.
+/// Answers authorized requests at resources.
 pub trait Handler: Send + Sync + 'static {
     /// Answers one request. The future is dropped when the request's deadline passes.
     fn handle(

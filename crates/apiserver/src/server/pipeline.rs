@@ -29,9 +29,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tracing::Instrument;
 
-/// The longest a request may take that is no watch; `?timeout=` can only shorten it.
+/// The longest time of a request that is not a watch; `?timeout=` can only shorten it.
 const REQUEST_TIMEOUT: Duration = Duration::from_mins(1);
-/// Seconds after which somebody who found no room may come back.
+/// Seconds after which a caller who found no room may come back.
 const RETRY_AFTER: HeaderValue = HeaderValue::from_static("1");
 
 /// A connection, by which requests come.
@@ -126,7 +126,7 @@ async fn answer<H: Handler>(
     let wanted = Impersonation::take(request.headers_mut()).map_err(|status| failure(&status, &request))?;
     let mut acting = Acting { caller: Arc::clone(&authenticated.caller), rights: Vec::new() };
     if let Some(wanted) = wanted {
-        // What is asked for his sake takes room of his own, whatever he then does as somebody else.
+        // The reviews of the impersonation take room of the caller himself, whatever he then does as somebody else.
         let _asking = enter(shared, asking(entrance.class), &authenticated.caller)?;
         let assumed = trace::span("impersonation", impersonate(shared, &authenticated.caller, wanted));
         let assumed = Box::pin(within(shared, deadline, assumed)).await;
@@ -192,7 +192,7 @@ fn handed_over<H>(
     }
 }
 
-/// Who asks; nobody is asked where credentials are not looked at.
+/// The caller; without a look at credentials if the path is open to all.
 async fn authenticate<H>(
     shared: &ServerShared<H>,
     peer: &Peer,
@@ -207,7 +207,7 @@ async fn authenticate<H>(
     shared.authenticator.authenticate(peer, request.headers_mut(), uri.path(), dialect).await
 }
 
-/// A stream keeps its place as long as it lasts; what is answered in one piece gives it up at once.
+/// A stream keeps its place as long as it lasts; an answer in one piece gives it up at once.
 fn keep_place<H>(
     shared: &ServerShared<H>,
     connected: &Connected,
@@ -248,7 +248,7 @@ impl Entrance {
                 let admits = door.routes.admits(&asked.path);
                 match door.routes.find(&asked.path) {
                     Some(route) => Self { class: route.class, admits, sees: route.sees },
-                    // A review for each of as many paths as somebody thinks of is no small matter.
+                    // It takes a place, for each path that somebody makes up costs a review.
                     None if admits == Admits::Reviewed => Self { class: Class::Read, admits, sees: false },
                     None => Self { class: Class::Exempt, admits, sees: false },
                 }
@@ -257,10 +257,10 @@ impl Entrance {
     }
 }
 
-/// As whom a request acts.
+/// The caller as whom a request acts.
 struct Acting {
     caller: Arc<Caller>,
-    /// By which rights that is somebody else than who was authenticated.
+    /// The rights by which the authenticated caller acts as this one; none if he is this one.
     rights: Vec<RequestInfo>,
 }
 
@@ -276,7 +276,7 @@ async fn handle<H: Handler>(
     }
 }
 
-/// The wish to go on over a WebSocket.
+/// The request to go on over a WebSocket, if there is one.
 fn upgrade(
     request: &mut Request<Body>,
     context: &RequestContext,
@@ -293,7 +293,7 @@ fn upgrade(
     })
 }
 
-/// What a step says, or that the time is over. Not an `async fn`: that would have room for the step twice.
+/// The result of a step, or that the time is over. Not an `async fn`, which would have room for the step twice.
 fn within<H, T>(
     shared: &ServerShared<H>,
     deadline: Instant,
@@ -327,8 +327,8 @@ fn timeout(request: &Request<Body>) -> Result<Duration, Refused> {
     }
 }
 
-/// The caller as whom a caller acts, if he may. kube-apiserver has done this before it forwards, and takes the
-/// headers out: a front proxy that sends them has looked at nothing, and who it names stays who asks.
+/// The caller as whom a caller acts, if he may. kube-apiserver does this before it forwards, and removes the headers.
+/// A front proxy that sends them has not checked anything: the caller that it names remains the one who asks.
 async fn impersonate<H>(
     shared: &ServerShared<H>,
     caller: &Arc<Caller>,
@@ -348,7 +348,8 @@ async fn impersonate<H>(
     Ok(Acting { caller: assumed, rights })
 }
 
-/// Among which requests it counts to ask whether somebody may act as another one. That is no stream, and never exempt.
+/// The class in which the question counts whether somebody may act as another one. It is not a stream, and never
+/// exempt.
 fn asking(class: Class) -> Class {
     match class {
         Class::Write => Class::Write,
@@ -356,7 +357,7 @@ fn asking(class: Class) -> Class {
     }
 }
 
-/// A place among the requests under way; what is exempt needs none.
+/// A place among the requests under way; an exempt request needs none.
 fn enter<H>(shared: &ServerShared<H>, class: Class, caller: &Caller) -> Result<Option<LanePlace>, Refused> {
     let lane = match class {
         Class::Exempt => return Ok(None),

@@ -12,12 +12,12 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// A request that left before its answer, as proxies write it.
+/// The code of a request whose client left before the answer, as proxies write it.
 const CLIENT_LEFT: u16 = 499;
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
 
-/// What is known of a request when it ends, however it ends.
+/// What is recorded of a request when it ends, however it ends.
 pub(super) struct Trail {
     metrics: Arc<ServerMetrics>,
     pub(super) audit_id: Arc<str>,
@@ -34,7 +34,7 @@ pub(super) struct Trail {
     pub(super) impersonated: Option<Arc<Caller>>,
     /// What the handler says of a write.
     pub(super) outcome: Option<AuditedChange>,
-    /// Where this request is traced.
+    /// The trace of this request, if it is traced.
     pub(super) trace: Option<Root>,
     answered: bool,
 }
@@ -69,7 +69,7 @@ impl Trail {
     pub(super) fn authenticated(&mut self, caller: &Arc<Caller>) {
         self.caller = Some(Arc::clone(caller));
         self.phases.authenticated = self.started.elapsed();
-        // Who asks through kube-apiserver was sampled there; of others only masters may say what is traced.
+        // A request through kube-apiserver was sampled there. Of the others only masters may decide what is traced.
         if let Some(trace) = &mut self.trace
             && (caller.via == Via::FrontProxy || caller.in_group(MASTERS))
         {
@@ -154,7 +154,7 @@ fn validation<B>(request: &Request<B>) -> Option<&'static str> {
     Some(["", "Ignore", "Warn", "Strict"].into_iter().find(|known| *known == asked).unwrap_or("invalid"))
 }
 
-/// What is asked, without names, so that traces can be counted by it.
+/// The request without names of objects, so that traces can be counted by it.
 fn name(method: &Method, info: Option<&RequestInfo>) -> String {
     let Some(asked) = info.and_then(RequestInfo::resource) else { return method.to_string() };
     let mut name = format!("{method} /apis/{}/{}", asked.group, asked.version);

@@ -26,18 +26,18 @@ use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig
 use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
 use tokio_util::sync::CancellationToken;
 
-/// The one version there is.
+/// The only version of the protocol.
 pub(super) const VERSION: HeaderValue = HeaderValue::from_static("13");
-/// What RFC 6455 has every server put behind the client's key.
+/// The text that every server puts behind the client's key (RFC 6455).
 const KEY_SUFFIX: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
-/// Clients have nothing to say but pings and their end.
+/// Largest message of a client, which has nothing to send but pings and its end.
 const MESSAGE_LIMIT: usize = 64 * 1024;
 /// Events are gathered up to this size while more are ready.
 const WRITE_BUFFER: usize = 64 * 1024;
 /// How long a client may take to agree to the end.
 const CLOSE_WAIT: Duration = Duration::from_secs(5);
 
-/// What a connection does after it has stopped to speak HTTP.
+/// The work of a connection after it has stopped speaking HTTP.
 #[derive(Default)]
 pub(super) struct Afterwards(Mutex<Option<BoxFuture<'static, ()>>>);
 
@@ -51,7 +51,7 @@ impl Afterwards {
     }
 }
 
-/// A client's wish to go on over a WebSocket, checked.
+/// A client's checked request to go on over a WebSocket.
 pub(super) struct Upgrade {
     connection: OnUpgrade,
     accept: HeaderValue,
@@ -59,7 +59,7 @@ pub(super) struct Upgrade {
 }
 
 impl Upgrade {
-    /// The wish of a watch. Other requests are answered as if it were not there, as in Go.
+    /// The upgrade that a watch asks for. In other requests it is ignored, as in Go.
     pub(super) fn asked(request: &mut Request<Body>, caller: &Caller) -> Result<Option<Box<Self>>, Status> {
         let headers = request.headers();
         if request.version() != Version::HTTP_11 || !subprotocol::is_websocket(headers) {
@@ -77,7 +77,7 @@ impl Upgrade {
         Ok(Some(Box::new(Self { connection: hyper::upgrade::on(request), accept, protocol })))
     }
 
-    /// Turns the answer of a watch into that of the handshake; its body is told to the client afterwards.
+    /// Turns the answer of a watch into that of the handshake; its body is sent to the client afterwards.
     pub(super) fn accept(
         self,
         response: Response<Body>,
@@ -106,7 +106,7 @@ fn accept(key: &[u8]) -> HeaderValue {
     HeaderValue::try_from(BASE64_STANDARD.encode(digest)).unwrap_or_else(|_| HeaderValue::from_static(""))
 }
 
-/// One subprotocol is echoed; of several none is known here, so none can be chosen.
+/// The subprotocol to echo. None is known here, so of several none can be chosen.
 fn protocol(headers: &HeaderMap) -> Result<Option<HeaderValue>, Status> {
     let offered: Vec<&str> = subprotocol::offered(headers).collect();
     match offered.as_slice() {
@@ -121,8 +121,9 @@ fn protocol(headers: &HeaderMap) -> Result<Option<HeaderValue>, Status> {
     }
 }
 
-/// A browser says which page opens the socket. It sends a client certificate for every page's sake, so with one the
-/// page must be ours; a token was given by the page itself. Programs send no origin.
+/// Checks the page that opens the socket, which a browser names. A browser sends a client certificate for any page,
+/// so with a certificate the page must be of this server. A token comes from the page itself. Programs send no
+/// origin.
 fn check_origin(headers: &HeaderMap, caller: &Caller) -> Result<(), Status> {
     let Some(value) = headers.get(header::ORIGIN) else { return Ok(()) };
     let refused = |why: &str| Err(Status::failure(403, "Forbidden", format!("forbidden: {why}")));
@@ -140,7 +141,7 @@ fn check_origin(headers: &HeaderMap, caller: &Caller) -> Result<(), Status> {
     Ok(())
 }
 
-/// Tells the events of a watch until they or the client end.
+/// Sends the events of a watch until they or the client end.
 async fn session(connection: OnUpgrade, events: Body, take: Take, draining: CancellationToken) {
     let upgraded = match connection.await {
         Ok(upgraded) => TokioIo::new(upgraded),
@@ -154,7 +155,7 @@ async fn session(connection: OnUpgrade, events: Body, take: Take, draining: Canc
     let ending = match tell(&mut socket, events, take).await {
         Ended::Left => None,
         Ended::Failed => Some(CloseCode::Error),
-        // A client that hears the server goes away asks another one.
+        // A client that is told that the server goes away asks another one.
         Ended::Told if draining.is_cancelled() => Some(CloseCode::Away),
         Ended::Told => Some(CloseCode::Normal),
     };
@@ -164,7 +165,7 @@ async fn session(connection: OnUpgrade, events: Body, take: Take, draining: Canc
 }
 
 enum Ended {
-    /// All was said.
+    /// All events were sent.
     Told,
     /// The stream of events broke.
     Failed,
@@ -186,7 +187,7 @@ async fn tell(socket: &mut Socket, events: Body, take: Take) -> Ended {
             }
             tokio::select! {
                 chunk = chunks.next() => chunk,
-                // Pings are answered by the library. What else a client says is not listened to.
+                // The library answers pings. Other messages of a client are ignored.
                 said = socket.next() => match said {
                     None | Some(Err(_) | Ok(Message::Close(_))) => return Ended::Left,
                     Some(Ok(_)) => continue,

@@ -70,7 +70,7 @@ impl ClientCertVerifier for AnyClient {
 pub struct Authority(Arc<dyn ClientCertVerifier>);
 
 impl Authority {
-    /// The CAs of a PEM bundle; none in it is an error.
+    /// The CAs of a PEM bundle. A bundle without any is an error.
     pub fn from_pem(what: &str, pem: &[u8]) -> Result<Self, Error> {
         let mut roots = RootCertStore::empty();
         for certificate in CertificateDer::pem_slice_iter(pem) {

@@ -41,7 +41,7 @@ impl ServingCertificate {
         Ok(Self { files, current: ArcSwap::from_pointee(loaded), told })
     }
 
-    /// Looks at the files for ever and takes over what fits together. A half-written pair is looked at again.
+    /// Follows the files for ever, and takes over a pair that fits together. A half-written pair is read again later.
     #[expect(clippy::infinite_loop, reason = "the task is cancelled at the end of the program")]
     pub(crate) async fn follow(self: Arc<Self>, every: Duration) {
         loop {

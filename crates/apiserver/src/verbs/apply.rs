@@ -5,7 +5,7 @@ use crate::resource::StoredKind;
 use crate::verbs::change::change;
 use crate::verbs::create::{New, insert};
 use crate::verbs::options::{WriteKind, WriteOptions, names_no_revision, resource_version};
-use crate::verbs::owned::{OwnedRights, Resets, writer};
+use crate::verbs::owned::{Resets, Wanted, writer};
 use crate::verbs::update::check_identity;
 use crate::verbs::{Call, nul};
 use axum::body::Body;
@@ -16,7 +16,7 @@ use serde_json::Value;
 use std::sync::Arc;
 use store::Entry;
 
-/// How often an apply that finds the object now there, now not, goes round.
+/// How often an apply tries again that finds the object present at one moment and absent at the next.
 const ROUNDS_MAX: usize = 4;
 
 pub(crate) async fn apply(
@@ -48,7 +48,7 @@ pub(crate) async fn apply(
     }
 }
 
-/// Only the object itself may be made by an apply, and only where it is the object that is missing.
+/// An apply creates only the object itself, and only if the object is what is missing.
 fn is_missing(call: &Call<'_>, status: &Status) -> bool {
     let is_this = status.details.as_ref().is_some_and(|details| {
         details.name == call.asked.name
@@ -92,7 +92,7 @@ async fn change_live(
         let mut object = merged.map_err(|error| error.status())?;
         decode::apply_defaults(&mut object, &resource.schema);
         check_identity(&resource, &asked.name, &asked.namespace, &mut object)?;
-        Ok(OwnedRights { object, track: false, versioned, warnings: Vec::new() })
+        Ok(Wanted { object, track: false, versioned, warnings: Vec::new() })
     });
     entry.await
 }
@@ -118,7 +118,7 @@ async fn create_new(
     let resets = Resets::of(&resource, stored, call.part);
     let merged = resets.track(&resource, |tracker| tracker.apply(None, applied, options.force, write));
     let mut object = merged.map_err(|error| error.status())?;
-    // As in a Go server, the revision of an object that is gone does not stand in the way of the new one.
+    // As in a Go server, the revision of an object that is gone does not prevent a new one.
     object.remove(&["metadata", "resourceVersion"]);
     decode::apply_defaults(&mut object, &resource.schema);
     insert(call, stored, New { object, track: false }, options).await

@@ -1,6 +1,7 @@
 //! Request bodies: their size, their media type, and how they become objects.
 
 use crate::pace;
+use crate::resource::Resource;
 use crate::response::PROTOBUF;
 use crate::verbs::nul;
 use axum::body::Body;
@@ -23,10 +24,11 @@ const PROTOBUF_REFUSED: &str = "the body of the request is in protobuf, and obje
      the same)";
 /// Bytes of a request body.
 pub(crate) const BODY_BYTES_MAX: usize = 3 * 1024 * 1024;
-/// It may take so long, and the time that its bytes take at the least rate: the request has its place already.
+/// A body may take so long, and in addition the time of its bytes at the least rate: the request has its place
+/// already.
 const BODY_WITHIN: Duration = Duration::from_secs(10);
 
-/// Reads the body; 413 where it is too large, 504 where it does not come in time.
+/// Reads the body; 413 if it is too large, 504 if it does not come in time.
 pub(crate) async fn read(body: Body) -> Result<Bytes, Status> {
     let began = Instant::now();
     let mut body = Limited::new(body, BODY_BYTES_MAX);
@@ -53,7 +55,7 @@ pub(crate) async fn read(body: Body) -> Result<Bytes, Status> {
     }
 }
 
-/// The media type without its parameters; empty where none is given.
+/// The media type without its parameters; empty if none is given.
 pub(crate) fn content_type(headers: &HeaderMap) -> String {
     let text = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     text.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
@@ -109,6 +111,27 @@ pub(crate) fn set_kind(object: &mut Object, kind: &GroupVersionKind) {
     object.set(&["kind"], Value::from(kind.kind.as_str()));
 }
 
+/// Writes the namespace of the URL, which a body may leave out; an object of cluster scope has none.
+pub(crate) fn set_namespace(
+    resource: &Resource,
+    url_namespace: &str,
+    object: &mut Object,
+) -> Result<(), Status> {
+    let path = ["metadata", "namespace"];
+    if !resource.namespaced {
+        object.remove(&path);
+        return Ok(());
+    }
+    let given = object.namespace();
+    if !given.is_empty() && given != url_namespace {
+        return Err(Status::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ));
+    }
+    object.set(&path, Value::from(url_namespace));
+    Ok(())
+}
+
 fn unreadable(gvk: &GroupVersionKind, error: &DecodeError) -> Status {
     let kind = &gvk.kind;
     Status::bad_request(format!(
@@ -121,7 +144,7 @@ fn refused(gvk: &GroupVersionKind, error: &DecodeError) -> Status {
     Status::bad_request(format!("{kind} in version \"{version}\" cannot be handled as a {kind}: {error}"))
 }
 
-/// The body's own word on what it is must agree with the URL, as far as it says anything.
+/// Refuses a body whose `apiVersion` or `kind`, if it has them, do not agree with the URL.
 pub(crate) fn check_kind(body: &Value, wanted: &GroupVersionKind) -> Result<(), Status> {
     let text = |key: &str| body.get(key).and_then(Value::as_str).unwrap_or_default();
     let (api_version, expected) = (text("apiVersion"), wanted.api_version());

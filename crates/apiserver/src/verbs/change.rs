@@ -1,15 +1,13 @@
-//! Update, patch and apply are one thing: read, compute, compare and swap, and again when somebody was faster.
+//! Update, patch and apply are one loop: read, compute, compare and swap, and again if another write was faster.
 
-use crate::errors::{MODIFIED, status_of};
 use crate::resource::{Resource, StoredKind};
+use crate::store_status::{MODIFIED, status_of};
 use crate::strategy::Strategy;
 use crate::verbs::commit::{
-    Live, Warnings, always_conflicts, commit, context, growth_warnings, state, written,
+    Live, Warnings, always_conflicts, commit, context, growth_warnings, state, taken, written,
 };
 use crate::verbs::options::{WriteOptions, resource_version};
-use crate::verbs::owned::{
-    OwnedRights, Resets, is_unchanged, is_whole, keep_owned, may_grow, same_spec, writer,
-};
+use crate::verbs::owned::{Resets, Wanted, is_unchanged, is_whole, keep_owned, may_grow, same_spec, writer};
 use crate::verbs::tries::Tries;
 use crate::verbs::{Call, moves, owners, parent};
 use bytes::Bytes;
@@ -35,7 +33,7 @@ pub(crate) enum ChangeOutcome {
     Written(Written),
     /// Nothing changes: nothing is written.
     Same(Entry),
-    /// Somebody was faster.
+    /// Another write was faster.
     Conflict,
     /// The store has decided: there is nothing to look at again.
     Refused(Status),
@@ -50,7 +48,7 @@ pub(crate) async fn change<F>(
     mut compute: F,
 ) -> Result<Entry, Status>
 where
-    F: FnMut(&Object) -> Result<OwnedRights, Status>,
+    F: FnMut(&Object) -> Result<Wanted, Status>,
 {
     let mut tries = Tries::new(options.dry_run);
     loop {
@@ -89,7 +87,7 @@ async fn attempt<F>(
     compute: &mut F,
 ) -> Result<ChangeOutcome, Status>
 where
-    F: FnMut(&Object) -> Result<OwnedRights, Status>,
+    F: FnMut(&Object) -> Result<Wanted, Status>,
 {
     let live = Live::read(call, &call.key(stored), at).await?;
     let wanted = compute(&live.object)?;
@@ -98,11 +96,11 @@ where
     settle(call, stored, options, proposal, told).await
 }
 
-/// What shall become of an object.
+/// A change of an object that is proposed.
 pub(crate) struct Proposal {
     pub(crate) live: Live,
-    pub(crate) wanted: OwnedRights,
-    /// Whether what it costs or grants may become more.
+    pub(crate) wanted: Wanted,
+    /// Whether the object may grow in what it costs or grants.
     pub(crate) may_grow: bool,
     /// Whether it goes to the namespace that is wanted.
     pub(crate) moves: bool,
@@ -110,7 +108,7 @@ pub(crate) struct Proposal {
     pub(crate) note: String,
 }
 
-/// Makes of what is wanted what will be stored, and has the store decide.
+/// Turns the proposal into the state to store, and has the store decide.
 pub(crate) async fn settle(
     call: &Call<'_>,
     stored: &StoredKind,
@@ -167,7 +165,7 @@ pub(crate) async fn settle(
             Ok(ChangeOutcome::Refused(strategy.refusal(&cx, &object, &violations)))
         }
         Err(Error::AlreadyExists { deleting }) if moves => {
-            Ok(ChangeOutcome::Refused(moves::taken(call, &at, deleting).await))
+            Ok(ChangeOutcome::Refused(taken(call, &at, deleting).await))
         }
         Err(error) => {
             Ok(ChangeOutcome::Refused(status_of(&error, &call.resource.group_resource(), &call.asked.name)))
@@ -178,18 +176,18 @@ pub(crate) async fn settle(
 /// An object, ready to be stored.
 struct Prepared {
     object: Object,
-    /// Nobody waits for the object any more, and it goes with this write.
+    /// Nobody waits for the object any more: this write removes it.
     gone: bool,
 }
 
-/// What shall become of an object as it was read.
+/// The wanted state of an object, and the state that was read.
 struct Wish<'a> {
     live: &'a Object,
-    wanted: OwnedRights,
+    wanted: Wanted,
     moves: bool,
 }
 
-/// Makes of what the client wants what will be stored; `None` where that is what is stored already.
+/// Turns the wanted state into the state to store; `None` if that one is stored already.
 async fn prepare(
     call: &Call<'_>,
     stored: &StoredKind,
@@ -243,7 +241,7 @@ async fn prepare(
     Ok(Some(Prepared { object: new, gone }))
 }
 
-/// A revision in the object is the one the client has seen.
+/// Checks the revision in the object, which is the one that the client has seen.
 fn check_revision(
     resource: &Resource,
     strategy: &dyn Strategy,
@@ -260,16 +258,16 @@ fn check_revision(
     }
 }
 
-/// The refusal of a write that names no revision of what it writes over.
+/// The refusal of a write that does not name the revision that it overwrites.
 pub(crate) fn needs_revision(resource: &Resource, live: &Object) -> Status {
     let path = Path::new("metadata").child("resourceVersion");
     let error = FieldError::invalid(&path, &Value::from(0), "must be specified for an update");
-    // A Go server shows the plural where every other 422 shows the kind.
+    // A Go server shows the plural here, and the kind in every other 422.
     let shown = GroupVersionKind::new(resource.gvk.group.as_str(), "", resource.plural);
     Status::invalid(&shown, live.name(), &vec![error])
 }
 
-/// What no request changes.
+/// Takes the fields that no request can change from the live object.
 fn keep_identity(live: &Object, new: &mut Object) {
     for field in ["generation", "creationTimestamp", "resourceVersion", "selfLink"] {
         new.copy_from(live, &["metadata", field]);

@@ -1,7 +1,7 @@
-//! What creates, changes and deletes have in common on their way into the store.
+//! The steps that creates, changes and deletes share on their way into the store.
 
-use crate::errors::status_of;
 use crate::resource::{Resource, StoredKind};
+use crate::store_status::status_of;
 use crate::strategy::WriteContext;
 use crate::verbs::Call;
 use bytes::Bytes;
@@ -21,7 +21,8 @@ const OBJECT_BYTES_MAX: usize = 2 * 1024 * 1024;
 pub(crate) struct Warnings {
     /// About what the client has sent.
     pub(crate) always: Vec<String>,
-    /// About what it comes to; a refused write says nothing of that, as it may be of what its caller does not see.
+    /// About the result. A refused write does not show them, for they may be about things that its caller does not
+    /// see.
     pub(crate) accepted: Vec<String>,
 }
 
@@ -31,7 +32,7 @@ impl Warnings {
     }
 }
 
-/// What a strategy may know of a write.
+/// The context of a write for the strategy.
 pub(crate) fn context<'a>(
     call: &'a Call<'_>,
     dry_run: bool,
@@ -65,7 +66,7 @@ impl Live {
         Ok(Self { entry, object })
     }
 
-    /// What the store has to know of the state that was read.
+    /// The state that was read, as the store needs it.
     pub(crate) fn before(&self, stored: &StoredKind) -> Result<Before, Status> {
         let account = stored.strategy.account(&self.object)?;
         Ok(Before { attributes: self.entry.attributes.clone(), account })
@@ -96,7 +97,7 @@ pub(crate) async fn commit(call: &Call<'_>, write: Write, dry_run: bool) -> Resu
     call.api.store.write(&call.cx.access, write).await
 }
 
-/// What to tell who has made an accepted write.
+/// Warnings for the caller of an accepted write.
 pub(crate) fn growth_warnings(stored: &StoredKind, change: &Change) -> Vec<String> {
     let (before, Some(after)) = (change.before(), change.after()) else { return Vec::new() };
     if before.is_some_and(|before| before.weighs_as(after)) {
@@ -109,6 +110,12 @@ pub(crate) fn growth_warnings(stored: &StoredKind, change: &Change) -> Vec<Strin
 pub(crate) fn always_conflicts(resource: &Resource, name: &str) -> Status {
     tracing::warn!(resource = resource.plural, name, "a write has lost every race and is given up");
     status_of(&Error::Conflict, &resource.group_resource(), name)
+}
+
+/// The answer when the name is taken. Only a caller who sees the object that has it is told that it is being deleted.
+pub(crate) async fn taken(call: &Call<'_>, key: &Key, deleting: bool) -> Status {
+    let seen = deleting && call.api.store.get(&call.cx.access, key, At::Latest).await.is_ok();
+    status_of(&Error::AlreadyExists { deleting: seen }, &call.resource.group_resource(), &key.name)
 }
 
 /// The object as it was written, to answer with.

@@ -1,9 +1,9 @@
 //! Reads of kinds that are made when they are read.
 
 use crate::computed::{Computed, ReadContext, Singleton};
-use crate::errors::status_of;
 use crate::request::Verb;
 use crate::response::list_response;
+use crate::store_status::status_of;
 use crate::verbs::list::{check_fields, freshness};
 use crate::verbs::options::{ListOptions, resource_version};
 use crate::verbs::{Call, body, get};
@@ -34,7 +34,7 @@ async fn one(call: &Call<'_>, computed: &dyn Computed) -> Result<Response<Body>,
     }
 }
 
-/// A list comes whole: it is made in one go, and there is no older state to go on in.
+/// A list always comes whole: it is made at one moment, and no older state is kept for further pages.
 async fn all(call: &Call<'_>, computed: &dyn Computed) -> Result<Response<Body>, Status> {
     let options = ListOptions::parse(&call.query, false)?;
     check_fields(&options.fields, computed.fields())?;
@@ -48,7 +48,7 @@ async fn all(call: &Call<'_>, computed: &dyn Computed) -> Result<Response<Body>,
     if options.continue_token.is_some() {
         return Err(Status::bad_request("invalid continue token: lists of this kind have one page"));
     }
-    // Read before the objects: whoever watches what they are made of from here on misses nothing.
+    // Read before the objects: a client that watches their sources from this revision on misses nothing.
     let revision = Revision(call.api.store.revision().0.max(1));
     let now = call.now();
     let mut objects = computed.list(context(call, at, &now)).await?;
@@ -61,7 +61,7 @@ async fn all(call: &Call<'_>, computed: &dyn Computed) -> Result<Response<Body>,
     Ok(list_response(renderer, &meta, items, &call.style).await)
 }
 
-/// The object that stands for the whole collection. Selectors have to be ones, and select nothing of it.
+/// The object that stands for the whole collection. Selectors must be valid, but have no effect.
 pub(crate) async fn read_one(
     call: &mut Call<'_>,
     singleton: &dyn Singleton,
@@ -94,7 +94,7 @@ fn field_of<'o>(object: &'o Object, field: &str) -> Option<&'o str> {
     object.get(&path)?.as_str()
 }
 
-/// The object as one of the store would be written.
+/// The object in the form of an entry of the store.
 fn entry(call: &Call<'_>, mut object: Object) -> Entry {
     body::set_kind(&mut object, &call.resource.gvk);
     Entry {

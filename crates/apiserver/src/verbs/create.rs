@@ -1,8 +1,8 @@
 //! `POST` of a collection.
 
-use crate::errors::status_of;
 use crate::resource::StoredKind;
-use crate::verbs::commit::{Warnings, commit, context, growth_warnings, state, written};
+use crate::store_status::status_of;
+use crate::verbs::commit::{Warnings, commit, context, growth_warnings, state, taken, written};
 use crate::verbs::options::{WriteKind, WriteOptions, names_no_revision};
 use crate::verbs::owned::{Resets, keep_at_create, writer};
 use crate::verbs::{Call, body, owners, parent};
@@ -20,7 +20,7 @@ use uuid::Uuid;
 
 /// Names that are tried for an object with a `generateName`.
 const GENERATED_NAMES_MAX: usize = 8;
-/// What the server alone gives an object.
+/// Fields of `metadata` that only the server sets.
 const SYSTEM_FIELDS: [&str; 5] =
     ["creationTimestamp", "uid", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"];
 
@@ -39,11 +39,11 @@ pub(crate) async fn create(
     call.respond(StatusCode::CREATED, &entry)
 }
 
-/// An object that a client wants to be.
+/// An object that a client wants to create.
 #[derive(Clone)]
 pub(crate) struct New {
     pub(crate) object: Object,
-    /// Whether field owners still have to be found out: an apply has named its fields' owner itself.
+    /// Whether field owners still have to be tracked. An apply has set them already.
     pub(crate) track: bool,
 }
 
@@ -58,7 +58,7 @@ pub(crate) async fn insert(
         let about = call.resource.group_resource();
         return Err(Status::forbidden(&about, new.object.name(), "nothing is visible to this user"));
     }
-    place(call, &mut new.object)?;
+    body::set_namespace(&call.resource, &call.asked.namespace, &mut new.object)?;
     parent::check(call, stored, None, &new.object).await?;
     call.warnings.extend(validation::dedup_owner_references(&mut new.object));
     let generated =
@@ -96,53 +96,29 @@ impl CreateFailure {
     }
 }
 
-/// The namespace is the URL's.
-fn place(call: &Call<'_>, object: &mut Object) -> Result<(), Status> {
-    let path = ["metadata", "namespace"];
-    if !call.resource.namespaced {
-        object.remove(&path);
-        return Ok(());
-    }
-    let given = object.namespace();
-    if !given.is_empty() && given != call.asked.namespace {
-        return Err(Status::bad_request(
-            "the namespace of the provided object does not match the namespace sent on the request",
-        ));
-    }
-    object.set(&path, Value::from(call.asked.namespace.as_str()));
-    Ok(())
-}
-
 async fn try_insert(
     call: &mut Call<'_>,
     stored: &StoredKind,
     new: New,
     options: &WriteOptions,
 ) -> Result<Entry, CreateFailure> {
-    let (now, uid) = (call.now(), Uuid::new_v4());
+    let now = call.now();
     let mut told = Warnings::default();
-    let prepared = prepare(call, stored, new, options, uid, &mut told).await;
+    let ready = ready(call, stored, new, options, &mut told).await;
     call.warnings.append(&mut told.always);
-    let mut object = prepared.map_err(CreateFailure::Other)?;
-    let strategy = &stored.strategy;
-    let extra = strategy.extra_right(&context(call, options.dry_run, false, &now), None, &object);
-    let growth = call.growth(extra, object.name()).await.map_err(CreateFailure::Other)?;
-    let state = state(stored, &mut object).map_err(CreateFailure::Other)?;
-    let key = Key::new(stored.id, object.namespace(), object.name());
-    let body = Bytes::from(state.body.clone());
-    let change = Change::Create(state);
-    let warnings = growth_warnings(stored, &change);
-    let write = Write { key: key.clone(), uid, change, growth, hold: None };
+    let (object, write) = ready.map_err(CreateFailure::Other)?;
+    let (key, uid) = (write.key.clone(), write.uid);
+    let body = Bytes::from(write.change.state().body.clone());
     match commit(call, write, options.dry_run).await {
         Ok(revision) => {
-            call.warnings.extend(told.accepted.into_iter().chain(warnings));
+            call.warnings.extend(told.accepted);
             let entry = written(&key, uid, revision, body);
             call.audit(None, &entry, options.dry_run, String::new());
             Ok(entry)
         }
         Err(Error::Refused(violations)) => {
             let cx = context(call, options.dry_run, false, &now);
-            Err(CreateFailure::Other(strategy.refusal(&cx, &object, &violations)))
+            Err(CreateFailure::Other(stored.strategy.refusal(&cx, &object, &violations)))
         }
         Err(error) => Err(Box::pin(refused(call, stored, &object, &key, error)).await),
     }
@@ -158,12 +134,8 @@ async fn refused(
 ) -> CreateFailure {
     let about = call.resource.group_resource();
     match error {
-        // In which state the object is that has the name is for who sees it.
-        Error::AlreadyExists { deleting } => {
-            let seen = deleting && call.api.store.get(&call.cx.access, key, At::Latest).await.is_ok();
-            CreateFailure::Taken(status_of(&Error::AlreadyExists { deleting: seen }, &about, object.name()))
-        }
-        // Where the caller may put nothing, there is nothing for him.
+        Error::AlreadyExists { deleting } => CreateFailure::Taken(taken(call, key, deleting).await),
+        // A place where the caller may create nothing does not exist for him.
         Error::NotFound => CreateFailure::Other(match stored.strategy.parent(object) {
             Some(parent) => parent::missing(call, stored, object, &parent),
             None => status_of(&error, &about, object.name()),
@@ -172,8 +144,26 @@ async fn refused(
     }
 }
 
-/// Makes the object what will be stored, and validates it.
-pub(crate) async fn prepare(
+/// A new object as it can be stored, and the write that stores it.
+pub(crate) async fn ready(
+    call: &Call<'_>,
+    stored: &StoredKind,
+    new: New,
+    options: &WriteOptions,
+    told: &mut Warnings,
+) -> Result<(Object, Write), Status> {
+    let (now, uid) = (call.now(), Uuid::new_v4());
+    let mut object = prepare(call, stored, new, options, uid, told).await?;
+    let extra = stored.strategy.extra_right(&context(call, options.dry_run, false, &now), None, &object);
+    let growth = call.growth(extra, object.name()).await?;
+    let change = Change::Create(state(stored, &mut object)?);
+    told.accepted.extend(growth_warnings(stored, &change));
+    let key = Key::new(stored.id, object.namespace(), object.name());
+    Ok((object, Write { key, uid, change, growth, hold: None }))
+}
+
+/// Turns the object into the state to store, and validates it.
+async fn prepare(
     call: &Call<'_>,
     stored: &StoredKind,
     new: New,
@@ -198,7 +188,7 @@ pub(crate) async fn prepare(
     if let Some(admission) = strategy.admit(&mut cx, call.view(At::Any), None, &mut object) {
         admission.await?;
     }
-    // Owners that cannot be read are forgotten, and no error.
+    // Owners that cannot be read are dropped without an error.
     if track {
         let write = writer(call, &options.manager, &now);
         let resets = Resets::of(resource, stored, call.part);
@@ -212,7 +202,7 @@ pub(crate) async fn prepare(
     }
     owners::check(call, None, &object).await?;
     if !names_no_revision(object.resource_version()) {
-        // What a Go server says: a bare storage error without a reason.
+        // The answer of a Go server: a bare storage error without a reason.
         return Err(Status::failure(500, "", "resourceVersion should not be set on objects to be created"));
     }
     object.remove(&["metadata", "resourceVersion"]);

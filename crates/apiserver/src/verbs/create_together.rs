@@ -1,11 +1,11 @@
-//! `POST` of a list, at the collection of all namespaces: all of its objects are created, or none. Each is prepared, admitted and
-//! validated as one that is created alone; the store decides them in one transaction.
+//! `POST` of a list, at the collection of all namespaces: all of its objects are created, or none. Each is prepared,
+//! admitted and validated as if it were created alone. The store decides them in one transaction.
 
-use crate::errors::status_of;
 use crate::resource::StoredKind;
 use crate::response::{Offer, Style, document};
-use crate::verbs::commit::{Warnings, context, growth_warnings, state};
-use crate::verbs::create::{New, prepare};
+use crate::store_status::status_of;
+use crate::verbs::commit::{Warnings, context};
+use crate::verbs::create::{New, ready};
 use crate::verbs::options::{WriteKind, WriteOptions};
 use crate::verbs::{Call, body, parent};
 use axum::body::Body;
@@ -16,9 +16,8 @@ use meta::status::{Status, StatusCause};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use store::model::{Change, Write};
+use store::model::Write;
 use store::{Error, Key, Visibility};
-use uuid::Uuid;
 
 /// Objects of one list.
 const ITEMS_MAX: usize = 1000;
@@ -115,18 +114,12 @@ async fn one(
     let decoded =
         body::decode(text.as_bytes(), Media::Json, &resource.gvk, &resource.schema, options.validation)?;
     parent::check(call, stored, None, &decoded.object).await?;
-    let (uid, mut told) = (Uuid::new_v4(), Warnings::default());
+    let mut told = Warnings::default();
     let new = New { object: decoded.object, track: true };
-    let mut object = prepare(call, stored, new, options, uid, &mut told).await?;
-    let now = call.now();
-    let extra = stored.strategy.extra_right(&context(call, options.dry_run, false, &now), None, &object);
-    let growth = call.growth(extra, object.name()).await?;
-    let change = Change::Create(state(stored, &mut object)?);
+    let (object, write) = ready(call, stored, new, options, &mut told).await?;
     let mut warnings = decoded.warnings;
     warnings.extend(told.of_accepted());
-    warnings.extend(growth_warnings(stored, &change));
-    let key = Key::new(stored.id, object.namespace(), object.name());
-    Ok(Ready { object, write: Write { key, uid, change, growth, hold: None }, warnings })
+    Ok(Ready { object, write, warnings })
 }
 
 /// Has the store decide all of them, unless one is refused already.
@@ -174,7 +167,7 @@ fn refusal(call: &Call<'_>, stored: &StoredKind, object: &Object, error: &Error,
     }
 }
 
-/// One answer for all: the code that they have in common, and the causes of each at its place in the list.
+/// One answer for all refusals: their common code, and the causes of each at its place in the list.
 fn none_of(of: usize, refused: &[Refused]) -> Status {
     let first = refused.first().map(|refused| &refused.status);
     let common = first.filter(|first| refused.iter().all(|other| other.status.code == first.code));

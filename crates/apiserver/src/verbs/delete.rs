@@ -1,9 +1,9 @@
-//! `DELETE` of one object: marked while somebody waits for it, removed otherwise.
+//! `DELETE` of one object: it is marked if somebody must act before it goes, and removed otherwise.
 
-use crate::errors::status_of;
 use crate::request::Verb;
 use crate::resource::StoredKind;
 use crate::response::{self, PROTOBUF};
+use crate::store_status::status_of;
 use crate::verbs::commit::{Live, Warnings, always_conflicts, commit, context, state, written};
 use crate::verbs::options::{DeleteOptions, Propagation};
 use crate::verbs::owned::is_unchanged;
@@ -31,7 +31,8 @@ pub(crate) enum Removal {
     Gone(Entry),
     /// It waits for its finalizers.
     Marked(Entry),
-    /// It was marked before, and its strategy says what it waits for: a conflict for who asks for this one object.
+    /// It was marked before, and its strategy says what it waits for. That is a conflict for a DELETE of this one
+    /// object.
     Waits(Status),
 }
 
@@ -55,7 +56,7 @@ pub(crate) async fn delete(
             Ok(response::answer(StatusCode::OK, &Status::success(details), &call.style))
         }
         Removal::Marked(entry) => {
-            // The one case in which a Go server says that it is not done yet.
+            // The one case in which a Go server answers that the deletion is not done yet.
             let code =
                 if options.orphan_dependents == Some(false) { StatusCode::ACCEPTED } else { StatusCode::OK };
             call.respond(code, &entry)
@@ -64,13 +65,13 @@ pub(crate) async fn delete(
     }
 }
 
-/// From the body, or from the query where there is none.
+/// Options from the body, or from the query if there is none.
 pub(crate) async fn read_options(call: &Call<'_>, body: Body) -> Result<DeleteOptions, Status> {
     let bytes = body::read(body).await?;
     if bytes.is_empty() {
         let mut options = DeleteOptions::from_query(&call.query)?;
         if call.asked.verb == Verb::DeleteCollection {
-            // In the query of a collection it is the state that is listed, and no object's revision.
+            // In the query of a collection it names the state to list, and not an object's revision.
             options.resource_version = None;
         }
         return Ok(options);
@@ -78,7 +79,7 @@ pub(crate) async fn read_options(call: &Call<'_>, body: Body) -> Result<DeleteOp
     DeleteOptions::from_body(decoded(&bytes, &call.headers)?, &call.resource.gvk.api_version())
 }
 
-/// Options are a meta type: unlike objects, protobuf can say them.
+/// Options are a meta type: unlike objects, they have a form in protobuf.
 fn decoded(bytes: &[u8], headers: &HeaderMap) -> Result<Value, Status> {
     if body::content_type(headers) == PROTOBUF {
         return protobuf::decode(bytes, "DeleteOptions")
@@ -158,7 +159,8 @@ async fn attempt(
     let prepared = prepare(call, stored, &live.object, waits.is_some(), options, told);
     let Some(Prepared { mut object, gone }) = prepared else {
         if at == At::Any {
-            // Nothing is written that would find out that the object has gone meanwhile, and another has its name.
+            // Nothing is written, so nothing else would notice that the object has gone meanwhile, and that another
+            // has its name.
             return Ok(DeleteOutcome::Conflict);
         }
         return Ok(DeleteOutcome::Removed(live.entry.revision, Removal::Marked(live.unchanged())));
@@ -188,7 +190,7 @@ async fn attempt(
 }
 
 fn check_preconditions(call: &Call<'_>, live: &Object, options: &DeleteOptions) -> Result<(), Status> {
-    // Failed preconditions show the kind where conflicts of an update show the plural.
+    // Failed preconditions show the kind; conflicts of an update show the plural.
     let gvk = &call.resource.gvk;
     let conflict = |why: &str| {
         let about = GroupResource::new(gvk.group.as_str(), gvk.kind.as_str());
@@ -217,11 +219,11 @@ fn check_preconditions(call: &Call<'_>, live: &Object, options: &DeleteOptions) 
 /// What will be stored.
 struct Prepared {
     object: Object,
-    /// It goes with this write.
+    /// This write removes it.
     gone: bool,
 }
 
-/// What will be stored, or nothing where the object waits already.
+/// The state to store, or nothing if the object waits already.
 fn prepare(
     call: &Call<'_>,
     stored: &StoredKind,
@@ -249,7 +251,7 @@ fn prepare(
         stored.strategy.prepare_delete(&mut cx, &mut object);
         told.accepted.append(&mut cx.warnings);
     }
-    // Marking changes no charge: what the object holds is refunded when it goes.
+    // Marking changes no charge: the object's charge is refunded when it goes.
     (!is_unchanged(live, &object)).then_some(Prepared { object, gone: false })
 }
 

@@ -1,8 +1,8 @@
 //! `DELETE` of a collection: every object's own lifecycle, page by page.
 
-use crate::errors::status_of;
 use crate::resource::StoredKind;
 use crate::response::list_response;
+use crate::store_status::status_of;
 use crate::verbs::Call;
 use crate::verbs::delete::{Removal, read_options, remove};
 use crate::verbs::list::{list_meta, list_query, nothing};
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use store::read::At;
 use store::{Entry, Error};
 
-/// Objects listed at a time where the request has no limit.
+/// Objects listed at a time if the request has no limit.
 const PAGE_ITEMS: usize = 500;
 
 pub(crate) async fn delete_collection(
@@ -39,7 +39,8 @@ pub(crate) async fn delete_collection(
     loop {
         let page = match call.api.store.list(&call.cx.access, &query).await {
             Ok(page) => page,
-            // What was deleted of the pages before has pushed their state out of memory: the rest is taken as it is now.
+            // The deletions of earlier pages have pushed the listed state out of memory: the rest is deleted as it is
+            // now.
             Err(Error::ContinueExpired { continue_token }) if is_later_page => {
                 query.continue_token = Some(continue_token);
                 continue;
@@ -48,7 +49,7 @@ pub(crate) async fn delete_collection(
         };
         for entry in &page.items {
             match remove(call, stored, &entry.key, &options).await {
-                // Each as it was listed, what is on its way already included.
+                // Each object is answered as it was listed, including those that wait already.
                 Ok(Removal::Gone(_) | Removal::Marked(_) | Removal::Waits(_)) => {
                     removed.push(Arc::clone(entry));
                 }

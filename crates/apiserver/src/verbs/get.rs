@@ -1,7 +1,7 @@
 //! `GET` of one object, or of a subresource of it: the same object.
 
-use crate::errors::status_of;
 use crate::resource::StoredKind;
+use crate::store_status::status_of;
 use crate::verbs::Call;
 use crate::verbs::options::resource_version;
 use axum::body::Body;
@@ -18,7 +18,7 @@ pub(crate) async fn get(call: &mut Call<'_>, stored: &StoredKind) -> Result<Resp
     call.respond(StatusCode::OK, &entry)
 }
 
-/// Refuses what no GET has any more.
+/// Refuses a query parameter that GET no longer supports.
 pub(crate) fn check(call: &Call<'_>) -> Result<(), Status> {
     if call.query.flag("export").unwrap_or_default() {
         return Err(Status::bad_request(

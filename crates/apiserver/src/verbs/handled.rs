@@ -1,14 +1,14 @@
-//! Subresources that do something of their own.
+//! Subresources with handlers.
 
-use crate::errors::status_of;
 use crate::request::Verb;
 use crate::resource::StoredKind;
 use crate::response::{Offer, Style, bytes_response, document};
+use crate::store_status::status_of;
 use crate::subresource::{Action, SubresourceHandler, Text};
 use crate::verbs::change::{ChangeOutcome, Proposal, Written, settle};
 use crate::verbs::commit::{Live, Warnings, always_conflicts, context};
 use crate::verbs::options::{WriteKind, WriteOptions};
-use crate::verbs::owned::OwnedRights;
+use crate::verbs::owned::Wanted;
 use crate::verbs::tries::Tries;
 use crate::verbs::{Call, body};
 use axum::body::Body;
@@ -24,7 +24,7 @@ pub(crate) async fn handled(
     handler: &dyn SubresourceHandler,
     body: Body,
 ) -> Result<Response<Body>, Status> {
-    // Its answers have no other form, such as a table.
+    // The answers have no other form, such as a table.
     call.style = Style::of(&call.headers, &call.query, Offer::Document)?;
     let (code, kind) = match call.asked.verb {
         Verb::Get => return show(call, stored, handler).await,
@@ -47,7 +47,7 @@ pub(crate) async fn handled(
     Ok(answered(call, handler, code, answer))
 }
 
-/// What a request wants to have done.
+/// The action that a request asks for.
 struct Deed<'a> {
     stored: &'a StoredKind,
     handler: &'a dyn SubresourceHandler,
@@ -70,7 +70,7 @@ async fn show(
     Ok(answered(call, handler, StatusCode::OK, handled.answer))
 }
 
-/// Has the handler say what becomes of the object, and stores that; again when somebody was faster.
+/// Asks the handler what becomes of the object, and stores that; again if another write was faster.
 async fn act(call: &mut Call<'_>, deed: &Deed<'_>) -> Result<Object, Status> {
     let mut tries = Tries::new(deed.options.dry_run);
     loop {
@@ -103,7 +103,7 @@ async fn act(call: &mut Call<'_>, deed: &Deed<'_>) -> Result<Object, Status> {
     }
 }
 
-/// What one try has come to.
+/// The result of one try.
 struct Done {
     answer: Object,
     outcome: ChangeOutcome,
@@ -121,7 +121,7 @@ async fn attempt(call: &Call<'_>, deed: &Deed<'_>, at: At, told: &mut Warnings) 
         return Ok(Done { answer: handled.answer, outcome: ChangeOutcome::Same(live.unchanged()) });
     };
     let note = handler.note(action);
-    let wanted = OwnedRights { object, track: true, versioned: false, warnings: Vec::new() };
+    let wanted = Wanted { object, track: true, versioned: false, warnings: Vec::new() };
     let proposal = Proposal { live, wanted, may_grow: handler.may_grow(), moves: handler.moves(), note };
     let outcome = settle(call, stored, options, proposal, told).await?;
     Ok(Done { answer: handled.answer, outcome })

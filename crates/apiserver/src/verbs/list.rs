@@ -1,8 +1,8 @@
 //! `GET` of a collection.
 
-use crate::errors::status_of;
 use crate::resource::StoredKind;
 use crate::response::list_response;
+use crate::store_status::status_of;
 use crate::verbs::Call;
 use crate::verbs::options::{ListOptions, Match, resource_version};
 use axum::body::Body;
@@ -26,7 +26,7 @@ pub(crate) async fn list(call: &mut Call<'_>, stored: &StoredKind) -> Result<Res
     Ok(list_response(renderer, &meta, page.items, &call.style).await)
 }
 
-/// What a caller who sees nothing gets, without anybody being asked.
+/// The page for a caller who sees nothing; nobody is asked for it.
 pub(crate) fn nothing(call: &Call<'_>) -> Page {
     // A list's revision is never 0, which would mean "any".
     let revision = Revision(call.api.store.revision().0.max(1));
@@ -51,7 +51,7 @@ pub(crate) fn list_query(
     Ok(ListQuery { selection, at, limit, continue_token: options.continue_token.clone() })
 }
 
-/// Which state a list shows, and how much of it at once.
+/// The state that a list shows, and how much of it at once.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Freshness {
     pub(crate) at: At,
@@ -71,7 +71,7 @@ pub(crate) fn freshness(options: &ListOptions) -> Result<Freshness, Status> {
     }
     let at = match (revision, options.version_match, options.limit) {
         (None, _, _) => At::Latest,
-        // Whatever the cache holds comes whole.
+        // The state that the cache holds comes whole.
         (Some(0), _, _) => return Ok(Freshness { at: At::Any, limit: None }),
         (Some(n), Some(Match::Exact), _) | (Some(n), None, Some(_)) => At::Exact(Revision(n)),
         (Some(n), Some(Match::NotOlderThan), _) | (Some(n), None, None) => At::NotOlderThan(Revision(n)),

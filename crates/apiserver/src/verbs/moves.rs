@@ -1,6 +1,5 @@
-//! An object goes to another namespace: what there is to see to beside what every change of it is checked for.
+//! Moves of an object to another namespace: the checks beyond those of every change.
 
-use crate::errors::status_of;
 use crate::request::{ResourceRequest, Verb};
 use crate::resource::ResourceSource;
 use crate::verbs::{Call, owners};
@@ -8,27 +7,27 @@ use meta::field::{FieldError, FieldErrors, Path};
 use meta::object::Object;
 use meta::status::Status;
 use store::read::At;
-use store::{Entry, Error, Key};
+use store::{Entry, Key};
 
-/// Where the object will lie.
+/// The key at which the object will lie.
 pub(crate) fn to(from: &Key, object: &Object) -> Key {
     Key::new(from.kind, object.namespace(), &from.name)
 }
 
-/// The body that those see last who watch the old place.
+/// The last body for those who watch the old namespace.
 pub(crate) fn last(entry: &Entry) -> Result<String, Status> {
     String::from_utf8(entry.body.to_vec()).map_err(|error| Status::internal(error.to_string()))
 }
 
-/// The object as if it had always lain where it goes.
+/// The object as if it had always been in the new namespace.
 pub(crate) fn relocated(live: &Object, new: &Object) -> Object {
     let mut relocated = live.clone();
     relocated.copy_from(new, &["metadata", "namespace"]);
     relocated
 }
 
-/// Refuses what must stay. Owner references are resolved in an object's own namespace: who goes without his owner, or
-/// leaves what he owns, has it collected.
+/// Refuses a move that must not be. Owner references are resolved in an object's own namespace: an object that moves
+/// without its owner, or leaves its dependents behind, would cause a garbage collection.
 pub(crate) async fn check(call: &Call<'_>, live: &Object, new: &Object) -> Result<(), Status> {
     let about = call.resource.group_resource();
     let right = ResourceRequest {
@@ -60,8 +59,8 @@ pub(crate) async fn check(call: &Call<'_>, live: &Object, new: &Object) -> Resul
     if errors.is_empty() { Ok(()) } else { Err(Status::invalid(&call.resource.gvk, live.name(), &errors)) }
 }
 
-/// An object of its namespace that it owns. Whoever may move an object is told of what hangs on it, seen or not: nothing
-/// else would explain the refusal.
+/// A dependent of the object in its namespace. A caller who may move the object is told of the dependent whether he
+/// sees it or not: nothing else would explain the refusal.
 async fn dependent(call: &Call<'_>, live: &Object) -> Result<Option<String>, Status> {
     let view = call.view(At::Latest).unfiltered();
     for resource in call.api.resources.iter().filter(|resource| resource.namespaced) {
@@ -73,10 +72,4 @@ async fn dependent(call: &Call<'_>, live: &Object) -> Result<Option<String>, Sta
         }
     }
     Ok(None)
-}
-
-/// The answer when the name is taken there. In which state that one is, is for who sees it.
-pub(crate) async fn taken(call: &Call<'_>, at: &Key, deleting: bool) -> Status {
-    let seen = deleting && call.api.store.get(&call.cx.access, at, At::Latest).await.is_ok();
-    status_of(&Error::AlreadyExists { deleting: seen }, &call.resource.group_resource(), &at.name)
 }

@@ -1,11 +1,11 @@
-//! U+0000: JSON can say it, and PostgreSQL cannot keep it.
+//! U+0000: JSON can hold it, and PostgreSQL cannot.
 
 use meta::field::{Cause, Path};
 use meta::status::{Status, StatusCause};
 use serde_json::Value;
 
-/// Refuses a document with a NUL in a text or a key, by the place where it is. `body` is what it was read from: most
-/// bodies have nothing in them that could stand for one, and are not looked at again.
+/// Refuses a document with a NUL in a text or a key, and names its place. `body` is the text of the document: most
+/// bodies have nothing that could stand for a NUL, and their documents are not walked.
 pub(crate) fn check(body: &[u8], document: &Value) -> Result<(), Status> {
     if !could_hold_one(body) {
         return Ok(());

@@ -17,13 +17,13 @@ use serde_json::Value;
 #[derive(Clone, Debug)]
 pub(crate) struct WriteOptions {
     pub(crate) dry_run: bool,
-    /// The one given, or what the user agent says.
+    /// The field manager: the given one, or the user agent's name.
     pub(crate) manager: String,
     pub(crate) validation: FieldValidation,
     pub(crate) force: bool,
 }
 
-/// Which options object the parameters make up.
+/// The options object that the parameters form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WriteKind {
     Create,
@@ -85,7 +85,7 @@ fn dry_run<'a>(values: impl Iterator<Item = &'a str>, errors: &mut FieldErrors) 
     !values.is_empty()
 }
 
-/// The user agent up to its first `/`, without what does not print.
+/// The user agent up to its first `/`, without characters that do not print.
 fn manager_from_agent(headers: &HeaderMap) -> String {
     let agent = headers.get(USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let name = agent.split('/').next().unwrap_or_default();

@@ -1,4 +1,5 @@
-//! What of an object each endpoint owns: what a write through it changes, and what becomes its manager's.
+//! The part of an object that each endpoint owns: the fields that a write through it changes, and whose owner its
+//! manager becomes.
 
 use crate::part::Part;
 use crate::resource::{Resource, StoredKind};
@@ -11,14 +12,14 @@ use serde_json::{Map, Value};
 use std::borrow::Cow;
 
 const MANAGED_FIELDS: &[&str] = &["metadata", "managedFields"];
-/// What of an object is not its specification.
+/// The parts of an object beside its specification.
 const BESIDE_SPEC: [&[&str]; 4] = [&["apiVersion"], &["kind"], &["metadata"], &["status"]];
 
-/// What a request wants the object to be.
-pub(crate) struct OwnedRights {
+/// The state that a request wants the object to have.
+pub(crate) struct Wanted {
     /// The whole object as the client means it.
     pub(crate) object: Object,
-    /// Whether field owners still have to be found out.
+    /// Whether field owners still have to be tracked.
     pub(crate) track: bool,
     /// Whether the request itself names the revision it was made from.
     pub(crate) versioned: bool,
@@ -34,9 +35,9 @@ pub(crate) fn is_whole(stored: &StoredKind, part: Part) -> bool {
     !subresource(stored, part).is_some_and(|sub| matches!(sub.kind, SubresourceKind::Writes(_)))
 }
 
-/// Keeps of the written object only what this endpoint owns; the rest is taken from the live one.
-pub(crate) fn keep_owned(stored: &StoredKind, part: Part, live: &Object, wanted: OwnedRights) -> Object {
-    let OwnedRights { object: mut new, track, .. } = wanted;
+/// Keeps only the part of the written object that this endpoint owns; the rest comes from the live one.
+pub(crate) fn keep_owned(stored: &StoredKind, part: Part, live: &Object, wanted: Wanted) -> Object {
+    let Wanted { object: mut new, track, .. } = wanted;
     match subresource(stored, part) {
         Some(Subresource { kind: SubresourceKind::Writes(writes), .. }) => {
             let mut kept = live.clone();
@@ -61,7 +62,7 @@ pub(crate) fn keep_owned(stored: &StoredKind, part: Part, live: &Object, wanted:
     }
 }
 
-/// Takes out of a new object what only a later write through a subresource brings, and what is the server's.
+/// Removes from a new object the fields that only a later write through a subresource sets, and the server's own.
 pub(crate) fn keep_at_create(stored: &StoredKind, object: &mut Object) {
     for subresource in &stored.subresources {
         if let SubresourceKind::Writes(writes) = &subresource.kind
@@ -77,7 +78,7 @@ pub(crate) fn keep_at_create(stored: &StoredKind, object: &mut Object) {
     }
 }
 
-/// The subtrees that an endpoint does not write: nobody comes to own them through it.
+/// The subtrees that an endpoint does not write: nobody becomes their owner through it.
 pub(crate) struct Resets(Vec<Cow<'static, [&'static str]>>);
 
 impl Resets {
@@ -98,7 +99,7 @@ impl Resets {
         })
     }
 
-    /// Runs something with the tracker of field owners at this endpoint.
+    /// Calls a function with the tracker of field owners of this endpoint.
     pub(crate) fn track<T>(&self, resource: &Resource, with: impl FnOnce(Tracker<'_>) -> T) -> T {
         let reset: Vec<&[&str]> = self.0.iter().map(|path| &**path).collect();
         with(Tracker { schema: &resource.schema, kind: &resource.gvk, reset: &reset })
@@ -117,7 +118,7 @@ pub(crate) fn may_grow(stored: &StoredKind, part: Part) -> bool {
     part == Part::Main || subresource(stored, part).is_some_and(Subresource::may_grow)
 }
 
-/// The fields of a schema that lie on none of these paths.
+/// The fields of a schema that are not on any of these paths.
 fn everything_but(
     schema: &Schema,
     paths: &[&'static [&'static str]],
@@ -142,25 +143,25 @@ fn everything_but(
     }
 }
 
-/// Who writes, for the tracker.
+/// The writer, for the tracker.
 pub(crate) fn writer<'a>(call: &Call<'_>, manager: &'a str, now: &'a str) -> Writer<'a> {
     Writer { manager, subresource: call.part.name(), now }
 }
 
-/// Whether two states have the same specification, whatever the server has put into it.
+/// Whether two states have the same specification, apart from the server's fields.
 pub(crate) fn same_spec(stored: &StoredKind, live: &Object, new: &Object) -> bool {
     let except: Vec<&[&str]> = BESIDE_SPEC.iter().chain(stored.server_fields).copied().collect();
     same_but(live.as_map(), new.as_map(), &except)
 }
 
-/// Whether two states of an object are the same but for revision and the times of field owners.
+/// Whether two states of an object are the same, apart from the revision and the times of field owners.
 pub(crate) fn is_unchanged(live: &Object, new: &Object) -> bool {
     let but_these: [&[&str]; 2] = [&["metadata", "resourceVersion"], MANAGED_FIELDS];
     same_but(live.as_map(), new.as_map(), &but_these)
         && same_owners(live.get(MANAGED_FIELDS), new.get(MANAGED_FIELDS))
 }
 
-/// Whether two maps agree but for what lies at these paths.
+/// Whether two maps agree apart from the values at these paths.
 fn same_but(left: &Map<String, Value>, right: &Map<String, Value>, except: &[&[&str]]) -> bool {
     let is_left_out = |key: &str| except.iter().any(|path| matches!(path, [last] if *last == key));
     let same = |(key, value): (&String, &Value)| match (value, right.get(key)) {

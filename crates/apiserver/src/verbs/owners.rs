@@ -1,5 +1,6 @@
-//! Owner references: an owner holds its dependents' fate, and a dependent with `blockOwnerDeletion` the owner's. Neither
-//! reaches across tenants. The garbage collector knows owners by their uid alone, whatever else a reference says.
+//! Owner references: the deletion of an owner deletes its dependents, and a dependent with `blockOwnerDeletion` holds
+//! back the owner's deletion. Neither reaches across tenants. The garbage collector knows owners by their uid alone,
+//! whatever else a reference says.
 
 use crate::request::{ResourceRequest, Verb};
 use crate::resource::{Resource, StoredKind};
@@ -19,8 +20,9 @@ const BLOCKED: &str =
 
 type Reference = Map<String, Value>;
 
-/// Refuses new references to owners of other tenants. Who does not see everything may name only what is served here, and
-/// what he sees of it; who does may name what is elsewhere or not there yet, as in a Go server.
+/// Refuses new references to owners of other tenants. A caller who does not see everything may only name objects that
+/// are served here and that he sees. One who sees everything may name objects that are elsewhere or do not exist yet,
+/// as in a Go server.
 pub(crate) async fn check(call: &Call<'_>, live: Option<&Object>, new: &Object) -> Result<(), Status> {
     let known: HashSet<&Reference> = live.into_iter().flat_map(references).collect();
     if references(new).all(|reference| known.contains(&reference)) {
@@ -35,8 +37,8 @@ fn references(object: &Object) -> impl Iterator<Item = &Reference> {
     list.into_iter().flatten().filter_map(Value::as_object)
 }
 
-/// The places of an object's references to owners that lie in its namespace, as far as can be told: of kinds that are
-/// served elsewhere nothing is known.
+/// The places of an object's references to owners that may lie in its namespace. Nothing is known about kinds that
+/// are not served here, so they count.
 pub(crate) fn namespaced(call: &Call<'_>, object: &Object) -> impl Iterator<Item = usize> {
     let is_elsewhere = |reference: &Reference| {
         Owner::of(call, reference, object).is_some_and(|owner| !owner.resource.namespaced)
@@ -46,7 +48,7 @@ pub(crate) fn namespaced(call: &Call<'_>, object: &Object) -> impl Iterator<Item
 
 /// Whether a stored object names this one as its owner.
 pub(crate) fn is_owned_by(entry: &Entry, uid: &str) -> bool {
-    // Seldom: most bodies need not be read.
+    // A cheap check first: most bodies need not be parsed.
     let names_it = std::str::from_utf8(&entry.body).is_ok_and(|body| body.contains(uid));
     names_it
         && Object::from_stored(&entry.body, entry.revision.0)
@@ -122,7 +124,7 @@ impl<'a> Owner<'a> {
         Ok((!same).then(|| FieldError::forbidden(path, "the owner is another tenant's")))
     }
 
-    /// Whether the caller may hold the owner's deletion back.
+    /// An error unless the caller may hold back the owner's deletion.
     async fn may_be_held(&self, call: &Call<'_>, new: &Object) -> Result<(), Status> {
         let right = ResourceRequest {
             verb: Verb::Update,

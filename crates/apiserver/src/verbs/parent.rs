@@ -1,15 +1,15 @@
-//! What an object lies below decides before the object itself is looked at.
+//! The parent of an object is checked before the object itself.
 
-use crate::errors::status_of;
 use crate::resource::StoredKind;
+use crate::store_status::status_of;
 use crate::verbs::Call;
 use meta::object::Object;
 use meta::status::Status;
 use store::read::At;
 use store::{Error, Key, Visibility};
 
-/// Refuses a write below an object that the caller does not see, with a 404 for that one: whether it exists, in whatever
-/// state, and what lies below it, makes no difference. Who sees everything learns it from the store.
+/// Refuses a write below a parent that the caller does not see, with a 404 for the parent. Whether the parent exists,
+/// in which state, and what lies below it makes no difference. A caller who sees everything learns it from the store.
 pub(crate) async fn check(
     call: &Call<'_>,
     stored: &StoredKind,
@@ -29,7 +29,7 @@ pub(crate) async fn check(
     }
 }
 
-/// The answer about a parent that is not there for the caller.
+/// The answer about a parent that does not exist for the caller.
 pub(crate) fn missing(call: &Call<'_>, stored: &StoredKind, new: &Object, parent: &Key) -> Status {
     stored
         .strategy

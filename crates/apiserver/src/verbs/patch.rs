@@ -5,7 +5,7 @@ use crate::resource::{Resource, StoredKind};
 use crate::verbs::apply::apply;
 use crate::verbs::change::change;
 use crate::verbs::options::{WriteKind, WriteOptions, names_no_revision};
-use crate::verbs::owned::OwnedRights;
+use crate::verbs::owned::Wanted;
 use crate::verbs::update::check_identity;
 use crate::verbs::{Call, body, nul};
 use axum::body::Body;
@@ -58,13 +58,13 @@ pub(crate) async fn patch(
         let Resource { gvk, schema, .. } = &*resource;
         let (mut object, warnings) = patched(kind, gvk, schema, live, &bytes, options.validation)?;
         check_identity(&resource, &name, &namespace, &mut object)?;
-        Ok(OwnedRights { object, track: true, versioned, warnings })
+        Ok(Wanted { object, track: true, versioned, warnings })
     });
     let entry = entry.await?;
     call.respond(StatusCode::OK, &entry)
 }
 
-/// Whether the patch pins the revision it was made from.
+/// Whether the patch names the revision that it was made from.
 fn names_revision(kind: PatchType, patch: &[u8]) -> bool {
     let Ok(patch) = serde_json::from_slice::<Value>(patch) else { return false };
     let pins =
@@ -78,7 +78,7 @@ fn names_revision(kind: PatchType, patch: &[u8]) -> bool {
     pins(patch.get("metadata").and_then(|metadata| metadata.get("resourceVersion")))
 }
 
-/// What a patch makes of an object, and what is wrong with the patch and yet no error.
+/// The patched object, and warnings about the patch.
 fn patched(
     kind: PatchType,
     gvk: &GroupVersionKind,
@@ -105,7 +105,7 @@ fn patched(
         dropped.clear();
     }
     if !dropped.is_empty() {
-        // Fields that a later release has stored are not the patch's.
+        // Unknown fields that a later release has stored do not come from the patch.
         let mut known = document();
         let has_others = decode::prune_and_check(&mut known, schema).is_ok_and(|others| !others.is_empty());
         if has_others && let Ok(again) = applied(known) {
@@ -122,7 +122,7 @@ fn patched(
     Ok((object, dropped))
 }
 
-/// Reads the patched document as the kind again: what is left, and what was dropped.
+/// Reads the patched document as the kind again. Returns what is left, and the fields that were dropped.
 fn reread(
     patched: Patched,
     gvk: &GroupVersionKind,

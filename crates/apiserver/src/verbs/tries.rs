@@ -1,16 +1,17 @@
-//! How often a write is tried whose object others change.
+//! How often a write is tried when others change its object.
 
 use runtime::Backoff;
 use std::time::Duration;
 use store::read::At;
 
-/// Tries after conflicts. With the waits between them a write gives up after some two seconds: by then it is no race.
+/// Tries after conflicts. With the waits between them a write gives up after some two seconds: by then it is not a
+/// race any more.
 const TRIES_MAX: u32 = 32;
 const WAIT_FLOOR: Duration = Duration::from_millis(1);
 const WAIT_CEILING: Duration = Duration::from_millis(100);
 
-/// The tries of one write. The first look is into the cache, which saves asking the database for its revision; whatever
-/// is then refused or left alone is looked at again at the newest state.
+/// The tries of one write. The first try reads the cache as it is, which saves asking the database for its revision.
+/// If it ends in a refusal or without a change, the newest state is looked at before that is answered.
 pub(crate) struct Tries {
     at: At,
     made: u32,
@@ -18,13 +19,14 @@ pub(crate) struct Tries {
 }
 
 impl Tries {
-    /// A rehearsal is of the newest state: nothing is written that would find out that it was made of an older one.
+    /// A dry run reads the newest state: nothing is written, so nothing else would notice that the state was an older
+    /// one.
     pub(crate) fn new(dry_run: bool) -> Self {
         let at = if dry_run { At::Latest } else { At::Any };
         Self { at, made: 0, backoff: Backoff::new(WAIT_FLOOR, WAIT_CEILING) }
     }
 
-    /// How fresh the object must be that this try looks at.
+    /// How fresh the object of this try must be.
     pub(crate) fn at(&self) -> At {
         self.at
     }

@@ -3,13 +3,12 @@
 use crate::resource::{Resource, StoredKind};
 use crate::verbs::change::{change, needs_revision};
 use crate::verbs::options::{WriteKind, WriteOptions, names_no_revision};
-use crate::verbs::owned::OwnedRights;
+use crate::verbs::owned::Wanted;
 use crate::verbs::{Call, body};
 use axum::body::Body;
 use http::{Response, StatusCode};
 use meta::object::Object;
 use meta::status::Status;
-use serde_json::Value;
 use std::sync::Arc;
 
 pub(crate) async fn update(
@@ -42,7 +41,7 @@ pub(crate) async fn update(
         if unversioned && !stored.strategy.allows_unconditional_update() {
             return Err(needs_revision(&resource, live));
         }
-        Ok(OwnedRights { object: given.clone(), track: true, versioned: !unversioned, warnings: Vec::new() })
+        Ok(Wanted { object: given.clone(), track: true, versioned: !unversioned, warnings: Vec::new() })
     });
     let entry = entry.await?;
     call.respond(StatusCode::OK, &entry)
@@ -66,16 +65,5 @@ pub(crate) fn check_identity(
             "the name of the object ({name}) does not match the name on the URL ({url_name})"
         )));
     }
-    if !resource.namespaced {
-        given.remove(&["metadata", "namespace"]);
-        return Ok(());
-    }
-    let namespace = given.namespace();
-    if !namespace.is_empty() && namespace != url_namespace {
-        return Err(Status::bad_request(
-            "the namespace of the provided object does not match the namespace sent on the request",
-        ));
-    }
-    given.set(&["metadata", "namespace"], Value::from(url_namespace));
-    Ok(())
+    body::set_namespace(resource, url_namespace, given)
 }

@@ -2,10 +2,10 @@
 
 mod frames;
 
-use crate::errors::{status_of, watch_expired};
 use crate::resource::StoredKind;
 use crate::response::{Media, body_response};
 use crate::server::CLIENT_WAIT;
+use crate::store_status::{status_of, watch_expired};
 use crate::tenure::Lost;
 use crate::verbs::Call;
 use crate::verbs::list::selection;
@@ -28,16 +28,16 @@ use tokio_util::sync::CancellationToken;
 const LIFE_SECONDS_MIN: u64 = 1800;
 /// Longest life that a watch may ask for.
 const LIFE_SECONDS_MAX: u64 = 24 * 3600;
-/// Why somebody has to list again although nothing was compacted.
+/// Why a client has to list again although nothing was compacted.
 const SEES_OTHERWISE: &str = "what the caller may see has changed: list again";
 /// About how often a bookmark is sent.
 const BOOKMARK_INTERVAL: Duration = Duration::from_mins(1);
 /// How long before its end a watch gets its last bookmark.
 const LAST_BOOKMARK: Duration = Duration::from_secs(2);
-/// What is sent together at most, but for its last frame.
+/// Most bytes that are sent together, apart from the last frame.
 const CHUNK_BYTES_MAX: usize = 64 << 10;
-/// Least time between two chunks of a watch. The first event after a silence goes out at once; under load a chunk, a
-/// record of TLS and a wake-up of the client are for several events.
+/// Least time between two chunks of a watch. The first event after a silence goes out at once. Under load several
+/// events share a chunk, a record of TLS and a wake-up of the client.
 const CHUNK_INTERVAL: Duration = Duration::from_millis(2);
 
 pub(crate) async fn watch(call: &mut Call<'_>, stored: &StoredKind) -> Result<Response<Body>, Status> {
@@ -53,7 +53,7 @@ pub(crate) async fn watch(call: &mut Call<'_>, stored: &StoredKind) -> Result<Re
     let body = match opened {
         Ok(watch) => {
             let end = Instant::now() + life(options.timeout_seconds);
-            let bookmarks = options.bookmarks.then_some(Bookmarks { next: Some(Instant::now()), end });
+            let bookmarks = options.bookmarks.then_some(Bookmarks { next: Some(Instant::now()) });
             let draining = call.api.draining.clone();
             let lost = call.cx.tenure.take().map(|tenure| tenure.lost().boxed());
             let initial = matches!(from, WatchFrom::State(_));
@@ -105,7 +105,7 @@ fn life(asked: Option<i64>) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// Waits until the caller may not go on; for ever where nothing can take his right away.
+/// Waits until the caller may not go on; for ever if nothing can take his right away.
 async fn lost(lost: &mut Option<BoxFuture<'static, Lost>>) -> Lost {
     match lost {
         Some(lost) => lost.await,
@@ -116,19 +116,18 @@ async fn lost(lost: &mut Option<BoxFuture<'static, Lost>>) -> Lost {
 /// When bookmarks are due.
 struct Bookmarks {
     next: Option<Instant>,
-    end: Instant,
 }
 
 struct Stream {
     watch: store::watch::Watch,
     frames: Frames,
-    /// Only where the client allowed them.
+    /// Only if the client allowed them.
     bookmarks: Option<Bookmarks>,
     /// The first state is still being sent; until its end there are no bookmarks.
     initial: bool,
     end: Instant,
     draining: CancellationToken,
-    /// Until the caller may not go on.
+    /// Completes when the caller may not go on.
     lost: Option<BoxFuture<'static, Lost>>,
     ended: bool,
     /// When the last chunk was sent.
@@ -136,8 +135,9 @@ struct Stream {
 }
 
 impl Stream {
-    /// The next frames, as many as are there; `None` ends the stream, and the client comes back by itself. It is called as soon
-    /// as the client has taken the chunk before: what it was not told meanwhile is not told to who may not see it any more.
+    /// The next frames, as many as are there; `None` ends the stream, and the client comes back by itself. It is
+    /// called as soon as the client has taken the previous chunk. Events that were not sent by then are not sent to a
+    /// caller who may not see them any more.
     async fn chunk(&mut self) -> Option<Bytes> {
         if let Some(sent) = self.sent {
             if sent.elapsed() > CLIENT_WAIT {
@@ -205,9 +205,9 @@ impl Stream {
 
     /// The last frame of a stream that may not go on.
     ///
-    /// Where the caller sees something else now, what he was told is no longer the whole truth: he has to list again, as
-    /// after a compaction. Events could be made up for what appears and disappears, but they would have no place in the
-    /// history that resource versions count, and a client that comes back from one would miss the rest.
+    /// If the caller sees something else now, what he was told is no longer the whole truth, and he has to list
+    /// again, as after a compaction. Events could be made up for what appears and disappears, but they would have no
+    /// place in the history that resource versions count, and a client that comes back from one would miss the rest.
     fn lose(&mut self, lost: &Lost) -> Option<Bytes> {
         (self.ended, self.lost) = (true, None);
         match lost {
@@ -217,7 +217,7 @@ impl Stream {
         }
     }
 
-    /// What an item is to the client, if it is anything.
+    /// The frame of an item; `None` if the client gets none.
     fn frame(&mut self, item: Result<WatchItem, WatchEnd>) -> Option<Bytes> {
         match item {
             Ok(WatchItem::Event { op, entry, frame }) => Some(self.frames.event(op, &entry, &frame)),
@@ -243,7 +243,7 @@ impl Stream {
     /// About every minute, and shortly before the end.
     fn schedule_bookmark(&mut self) {
         let Some(bookmarks) = &mut self.bookmarks else { return };
-        let Some(last) = bookmarks.end.checked_sub(LAST_BOOKMARK) else { return };
+        let Some(last) = self.end.checked_sub(LAST_BOOKMARK) else { return };
         let now = Instant::now();
         let regular = now + BOOKMARK_INTERVAL.mul_f64(0.75 + rand::random::<f64>() / 2.0);
         bookmarks.next = (now < last).then(|| regular.min(last));

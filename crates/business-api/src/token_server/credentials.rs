@@ -222,23 +222,18 @@ impl FoundCredential {
 /// A new password: 256 random bits.
 pub fn new_password() -> String {
     let bits: [u8; 32] = rand::random();
-    format!("{PASSWORD_PREFIX}{}", hex(&bits))
+    format!("{PASSWORD_PREFIX}{}", hex::encode(bits))
 }
 
 /// The hash of a password, which alone is stored. A password has as many random bits as the hash, so a slower hash
 /// would not make guessing harder.
 pub fn hash(password: &str) -> String {
-    hex(&Sha256::digest(password.as_bytes()))
+    hex::encode(Sha256::digest(password.as_bytes()))
 }
 
 /// The name to log in with.
 pub fn login(object: &Object) -> String {
     username(object.namespace(), object.name())
-}
-
-fn hex(bytes: &[u8]) -> String {
-    let digit = |nibble: u8| char::from_digit(u32::from(nibble), 16).unwrap_or_default();
-    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
 #[cfg(test)]

@@ -126,42 +126,109 @@ impl Marker {
         } else {
             object.set(&list, json!(waiting));
         }
-        let now = time::rfc3339_micro(self.clock.unix_micros());
-        object.set(&["metadata", "annotations", REGISTRY_CHANGED_ANNOTATION], json!(now));
+        let mark = mark_behind(object.annotation(REGISTRY_CHANGED_ANNOTATION), self.clock.unix_micros());
+        object.set(&["metadata", "annotations", REGISTRY_CHANGED_ANNOTATION], json!(mark));
         let row = self.kinds.accounts().find(|row| row.kind == key.kind).ok_or(Error::NotFound)?;
         let account = (row.read)(&entry.body).map_err(corrupt)?;
         self.store.write(access, Write::rewrite(&entry, object.to_stored(), account)).await
     }
 }
 
-/// The manifests that were pushed and not measured yet, and these manifests. These also if they were measured before:
-/// one may have been deleted, and pushed again during a measurement that has not found it. If there are too many, the
-/// list says that there were more: until they are measured, nothing can be pushed.
+/// The mark of a change at this time. It sorts after the last one, whatever the clock of its writer said.
+fn mark_behind(last: Option<&str>, unix_micros: i64) -> String {
+    let last = last.and_then(|last| time::parse_micro(last).ok());
+    time::rfc3339_micro(last.map_or(unix_micros, |last| unix_micros.max(last.saturating_add(1))))
+}
+
+/// The manifests that were pushed and not measured, in two generations. With pushes all the time, each measurement is followed
+/// by a new mark, so a list that only goes as a whole would never go.
+#[derive(Debug, Default)]
+struct Pushed<'a> {
+    /// Manifests that were told with `mark` or before.
+    before: Vec<&'a str>,
+    /// All marks have the same width: as texts they sort by time.
+    mark: Option<&'a str>,
+    /// Manifests that were told since then.
+    since: Vec<&'a str>,
+}
+
+impl<'a> Pushed<'a> {
+    /// As it stands in the annotation: `BEFORE… MARK SINCE…`, or `SINCE…` alone.
+    fn of(list: &'a str) -> Self {
+        let mut pushed = Self::default();
+        for word in list.split_whitespace() {
+            if word == AND_MORE || word.contains('@') {
+                pushed.since.push(word);
+            } else {
+                pushed.before.append(&mut pushed.since);
+                pushed.mark = Some(word);
+            }
+        }
+        pushed
+    }
+
+    /// Drops the manifests that a measurement has followed, and begins a new generation: those that are left were told with the
+    /// mark `changed` or before.
+    fn turns(self, changed: &'a str, measured: Option<&str>) -> Self {
+        if self.mark.is_some_and(|mark| measured.is_none_or(|measured| measured < mark)) {
+            return self;
+        }
+        Self { before: self.since, mark: Some(changed), since: Vec::new() }
+    }
+
+    /// Adds manifests that were pushed, also those that were told before: one may have been deleted, and pushed again during a
+    /// measurement that has not found it. Returns whether there is room for all.
+    fn extend(&mut self, new: &'a [String]) -> bool {
+        let since = &self.since;
+        let new: Vec<&str> = new.iter().map(String::as_str).filter(|name| !since.contains(name)).collect();
+        self.since.extend(new);
+        let since = &self.since;
+        self.before.retain(|name| !since.contains(name));
+        let held = self.before.iter().filter(|word| **word != AND_MORE).count();
+        let room = UNTAGGED_MAX.saturating_sub(held);
+        let was_more = self.since.contains(&AND_MORE);
+        self.since.retain(|word| *word != AND_MORE);
+        let are_all = self.since.len() <= room;
+        if was_more || !are_all {
+            self.since.truncate(room);
+            self.since.push(AND_MORE);
+        }
+        are_all
+    }
+
+    fn words(&self) -> Vec<&'a str> {
+        if self.before.is_empty() {
+            return self.since.clone();
+        }
+        self.before.iter().chain(&self.mark).chain(&self.since).copied().collect()
+    }
+}
+
+/// The manifests that were pushed and not measured yet, and these manifests. If there are too many, the list says that there
+/// were more: until they are measured, nothing can be pushed.
 fn unmeasured(object: &Object, pushed: &BTreeSet<ManifestName>) -> Result<String, serde_json::Error> {
     let status = RegistryStatus::of(object)?;
     let changed = object.annotation(REGISTRY_CHANGED_ANNOTATION);
     let is_measured = changed.is_some() && !status.awaits_measurement(object);
     let waiting = object.annotation(REGISTRY_PUSHED_ANNOTATION).filter(|_| !is_measured).unwrap_or_default();
-    let (more, mut all): (Vec<&str>, Vec<&str>) =
-        waiting.split_whitespace().partition(|word| *word == AND_MORE);
-    let pushed: Vec<String> = pushed.iter().map(ToString::to_string).collect();
-    let is_new = |name: &&String| !all.contains(&name.as_str());
-    let new: Vec<&str> = pushed.iter().filter(is_new).map(String::as_str).collect();
-    all.extend(new);
-    if all.len() > UNTAGGED_MAX || !more.is_empty() {
+    let new: Vec<String> = pushed.iter().map(ToString::to_string).collect();
+    let mut all = Pushed::of(waiting);
+    if let Some(changed) = changed {
+        all = all.turns(changed, status.measured_change.as_deref());
+    }
+    if !all.extend(&new) {
         let name = object.name();
         tracing::warn!(name, "more was pushed than is remembered until it is measured");
-        all.truncate(UNTAGGED_MAX);
-        all.push(AND_MORE);
     }
-    Ok(all.join(" "))
+    Ok(all.words().join(" "))
 }
 
-/// Whether an object that awaits its measurement names all of these, or says that there were more.
+/// Whether an object that awaits its measurement names all of these among what was told last, or says that there were more. What
+/// stands before goes by a measurement that may be under way.
 fn are_kept(object: &Object, pushed: &BTreeSet<ManifestName>) -> bool {
     let Ok(status) = RegistryStatus::of(object) else { return false };
     let waiting = object.annotation(REGISTRY_PUSHED_ANNOTATION).unwrap_or_default();
-    let kept: HashSet<&str> = waiting.split_whitespace().collect();
+    let kept: HashSet<&str> = Pushed::of(waiting).since.into_iter().collect();
     let are_named = || pushed.iter().all(|name| kept.contains(&*name.to_string()));
     status.awaits_measurement(object) && (kept.contains(AND_MORE) || are_named())
 }
@@ -200,19 +267,58 @@ mod tests {
             list(&[1, 3, 7]),
             "who measures may not find what was measured before"
         );
+        assert_eq!(kept(&waits, &[3]), format!("{} t2 {}", list(&[1]), list(&[3])));
         let measured = object("t2", &[1], &json!({"measuredChange": "t2"}));
         assert_eq!(kept(&measured, &[3]), list(&[3]));
         assert_eq!(kept(&measured, &[]), "");
         let many: Vec<usize> = (0..UNTAGGED_MAX).collect();
         let full = object("t2", &many, &json!({}));
-        assert_eq!(kept(&full, &[7]), list(&many), "there it is");
+        let others: Vec<usize> = many.iter().copied().filter(|number| *number != 7).collect();
+        assert_eq!(kept(&full, &[7]), format!("{} t2 {}", list(&others), list(&[7])), "there it is");
+        assert_eq!(kept(&full, &[999]), format!("{} t2 more", list(&many)));
         let more = format!("{} more", list(&many));
-        assert_eq!(kept(&full, &[999]), more);
         let mut over = full;
         over.set(&["metadata", "annotations", REGISTRY_PUSHED_ANNOTATION], json!(more));
-        assert_eq!(kept(&over, &[]), more, "it is not forgotten that there was more");
+        assert_eq!(kept(&over, &[]), format!("{more} t2"), "it is not forgotten that there was more");
+        assert_eq!(kept(&over, &[999]), format!("{more} t2 more"));
         over.set(&["status", "measuredChange"], json!("t2"));
         assert_eq!(kept(&over, &[3]), list(&[3]));
+    }
+
+    /// The object after this mark, which tells of a push.
+    fn is_marked(object: &mut Object, mark: &str, number: usize) {
+        let waiting = unmeasured(object, &names(&[number])).unwrap();
+        object.set(&["metadata", "annotations", REGISTRY_PUSHED_ANNOTATION], json!(waiting));
+        object.set(&["metadata", "annotations", REGISTRY_CHANGED_ANNOTATION], json!(mark));
+    }
+
+    #[test]
+    fn who_pushes_during_each_measurement_is_rid_of_what_was_measured() {
+        let mut object = Object::new(json!({"metadata": {}})).unwrap();
+        let mark = |number: usize| mark_behind(None, i64::try_from(number).unwrap() * 1_000_000);
+        let mut begun = None;
+        for number in 1..2 * UNTAGGED_MAX {
+            is_marked(&mut object, &mark(number), number);
+            // A look ends here, and the next one begins at once.
+            if number.is_multiple_of(50)
+                && let Some(begun) = begun.replace(number)
+            {
+                object.set(&["status", "measuredChange"], json!(mark(begun)));
+            }
+            let waiting = object.annotation(REGISTRY_PUSHED_ANNOTATION).unwrap();
+            assert!(!waiting.contains(AND_MORE), "{number}");
+            let measured = RegistryStatus::of(&object).unwrap().measured_change.unwrap_or_default();
+            let mut waits = (1..=number).filter(|number| mark(*number) > measured);
+            assert!(waits.all(|number| waiting.contains(&list(&[number]))), "{number}");
+        }
+    }
+
+    #[test]
+    fn a_mark_sorts_behind_the_last_one_whatever_the_clock_says() {
+        let first = mark_behind(None, 5_000_000);
+        assert_eq!(mark_behind(Some(&first), 7_000_000), mark_behind(None, 7_000_000));
+        assert_eq!(mark_behind(Some(&first), 3_000_000), mark_behind(None, 5_000_001));
+        assert_eq!(mark_behind(Some("nonsense"), 3_000_000), mark_behind(None, 3_000_000));
     }
 
     fn names(numbers: &[usize]) -> BTreeSet<ManifestName> {
@@ -224,6 +330,10 @@ mod tests {
         let kept = |object: &Object, numbers: &[usize]| are_kept(object, &names(numbers));
         let waits = object("t2", &[1, 2], &json!({"measuredChange": "t1", "untagged": [list(&[7])]}));
         assert!(kept(&waits, &[1, 2]) && !kept(&waits, &[1, 3]) && !kept(&waits, &[1, 7]));
+        let mut turned = waits.clone();
+        let waiting = format!("{} t1 {}", list(&[1]), list(&[2]));
+        turned.set(&["metadata", "annotations", REGISTRY_PUSHED_ANNOTATION], json!(waiting));
+        assert!(kept(&turned, &[2]) && !kept(&turned, &[1]), "the next mark may let it go");
         let mut over = waits;
         over.set(&["metadata", "annotations", REGISTRY_PUSHED_ANNOTATION], json!("more"));
         assert!(kept(&over, &[3]), "nothing is pushed there until all is measured");

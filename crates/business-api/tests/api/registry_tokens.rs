@@ -17,6 +17,12 @@ const PUSHED: &str = "business.tkestack.io/registry-pushed";
 const CHANGED: &str = "business.tkestack.io/registry-changed";
 const ALL: &str = "repository:acme/shop/app:*";
 
+/// The manifests that the annotation names, without the mark that may stand among them.
+fn named(pushed: &Value) -> String {
+    let words = pushed.as_str().unwrap_or_default().split_whitespace();
+    words.filter(|word| word.contains('@')).collect::<Vec<_>>().join(" ")
+}
+
 /// A server with a key, the project `web` of the tenant `acme`, and in it the image namespace `shop` of 4Gi.
 struct Registry {
     world: World,
@@ -575,6 +581,7 @@ async fn what_the_registry_tells_marks_the_object_whose_content_has_changed() {
     until("it is marked by what is long, too", async || mark("shop").await != second).await;
 
     let digest = |number: usize| format!("sha256:{number:064x}");
+    let name = |number: usize| format!("acme/shop/app@{}", digest(number));
     let by_digest = |number: usize| {
         let target = json!({"repository": "acme/shop/app", "digest": digest(number)});
         json!({"events": [{"id": "1", "action": "push", "target": target}]})
@@ -582,9 +589,9 @@ async fn what_the_registry_tells_marks_the_object_whose_content_has_changed() {
     let object = async || registry.admin().get(&format!("{IMAGES}/shop")).await.expect(200);
     let pushed = async || object().await["metadata"]["annotations"][PUSHED].clone();
     assert_eq!(teller.post("/registry/events", by_digest(1)).await.code, 200);
-    assert_eq!(pushed().await, format!("acme/shop/app@{}", digest(1)), "stored when it was answered");
+    assert_eq!(named(&pushed().await), name(1), "stored when it was answered");
     assert_eq!(teller.post("/registry/events", by_digest(2)).await.code, 200);
-    assert_eq!(pushed().await, format!("acme/shop/app@{} acme/shop/app@{}", digest(1), digest(2)));
+    assert_eq!(named(&pushed().await), format!("{} {}", name(1), name(2)));
     for (caller, label) in [(registry.admin(), "b"), (registry.world.operator(), "c")] {
         let sent = json!({"metadata": {"annotations": {PUSHED: null, CHANGED: "1"}, "labels": {"a": label}}});
         caller.patch(&format!("{IMAGES}/shop"), sent).await.expect(200);
@@ -593,12 +600,11 @@ async fn what_the_registry_tells_marks_the_object_whose_content_has_changed() {
     }
     let measured = object().await["metadata"]["annotations"][CHANGED].clone();
     let record = json!({"backend": "OCI", "provenance": "Made"});
-    let untagged = format!("acme/shop/app@{}", digest(1));
     let status =
-        json!({"phase": "Available", "registry": record, "measuredChange": measured, "untagged": [untagged]});
+        json!({"phase": "Available", "registry": record, "measuredChange": measured, "untagged": [name(1)]});
     registry.says("shop", status).await;
     assert_eq!(teller.post("/registry/events", by_digest(3)).await.code, 200);
-    assert_eq!(pushed().await, format!("acme/shop/app@{}", digest(3)), "the others were measured");
+    assert_eq!(pushed().await, name(3), "the others were measured");
     registry.world.assert_books_agree().await;
 }
 
@@ -620,12 +626,12 @@ async fn what_is_pushed_is_remembered_with_its_tag_or_without_and_beyond_that_no
     tell(vec![event(1, ("tag", "latest"))]).await;
     tell(vec![event(2, ("tag", "latest"))]).await;
     let both = format!("acme/shop/app@{} acme/shop/app@{}", digest(1), digest(2));
-    assert_eq!(pushed().await, both, "the second has taken the first one's tag");
+    assert_eq!(named(&pushed().await), both, "the second has taken the first one's tag");
     let changed = async || object().await["metadata"]["annotations"][CHANGED].clone();
     let before = changed().await;
     tell(vec![event(3, ("mediaType", "application/octet-stream"))]).await;
     until("a blob is told as well", async || changed().await != before).await;
-    assert_eq!(pushed().await, both, "it is no manifest");
+    assert_eq!(named(&pushed().await), both, "it is no manifest");
 
     assert_eq!(token(&admin, &[PUSH]).await.code, 200);
     tell((1000..1300).map(|number| event(number, ("tag", ""))).collect()).await;

@@ -259,10 +259,7 @@ fn patch(read: &Value, annotations: &Map<String, Value>, data: &Map<String, Valu
 
 /// As the controller tells it.
 fn fingerprint(token: &str) -> String {
-    let digit = |nibble: u8| char::from_digit(u32::from(nibble), 16).unwrap_or_default();
-    let digits = Sha256::digest(token);
-    let digits: String = digits.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect();
-    format!("sha256:{digits}")
+    format!("sha256:{}", hex::encode(Sha256::digest(token)))
 }
 
 #[cfg(test)]

@@ -15,6 +15,8 @@ const RELEASED: &str = "released";
 pub struct Survey {
     pub revision: u64,
     projects: BTreeMap<String, Said>,
+    /// The uids of namespaces that were found to take more than their objects are charged.
+    ahead: HashSet<String>,
 }
 
 #[derive(Debug)]
@@ -36,10 +38,12 @@ pub struct PlaceHolder<'a> {
 
 impl Survey {
     pub async fn make(business: &Business) -> Result<Self, CallFailure> {
-        let mut projects = BTreeMap::new();
+        let (mut projects, mut ahead) = (BTreeMap::new(), HashSet::new());
         let take = |project: ProjectView| {
             let name = project.key.name().to_owned();
             let status = project.status;
+            let is_ahead = |told: &&Orphan| told.state == OrphanState::Ahead;
+            ahead.extend(status.orphans.iter().filter(is_ahead).map(|told| told.uid.clone()));
             let said = Said {
                 uid: project.uid,
                 orphans: status.orphans,
@@ -49,7 +53,7 @@ impl Survey {
             projects.insert(name, said);
         };
         let revision = business.each::<BusinessProject>(take).await?;
-        Ok(Self { revision, projects })
+        Ok(Self { revision, projects, ahead })
     }
 
     /// Whether there is this very project.
@@ -88,8 +92,7 @@ impl Survey {
 
     /// Whether a namespace of this uid was found to take more than its object is charged.
     pub fn is_ahead(&self, uid: &str) -> bool {
-        let is_it = |told: &Orphan| told.state == OrphanState::Ahead && told.uid == uid;
-        self.projects.values().any(|said| said.orphans.iter().any(is_it))
+        self.ahead.contains(uid)
     }
 
     /// Projects whose status names orphans.

@@ -24,6 +24,9 @@ const LARGE_MAX: usize = 2 * (OBJECT_MAX - COMMON_MAX);
 const PAGES_MAX: usize = 32 * MIB;
 /// What an object within an answer counts beside its text: the least of it becomes so large in memory.
 const OBJECT_WEIGHT: usize = 128;
+/// Lists of which sums are kept, and no objects (`member_cluster/nodes.rs`): they count as their text. Nodes and pods have hundreds of
+/// objects within them that nobody reads. A cluster may lie below a path.
+const SUMMED: [&str; 2] = ["/api/v1/nodes", "/api/v1/pods"];
 
 /// Puts the bounds on whatever a client of one cluster is answered.
 #[derive(Clone, Debug, Default)]
@@ -37,12 +40,15 @@ pub(crate) struct Bounds {
 impl Bounds {
     fn of(&self, uri: &Uri, status: StatusCode) -> Meter {
         let has = |name: &str| uri.query().unwrap_or_default().split('&').any(|pair| pair.starts_with(name));
-        // An error is read as a whole although a watch was asked for.
-        if has("watch=") && !status.is_client_error() && !status.is_server_error() {
+        // An error is read as a whole, whatever was asked for.
+        let is_error = status.is_client_error() || status.is_server_error();
+        if has("watch=") && !is_error {
             return Meter::Watch(self.object());
         }
         if has("limit=") {
-            return Meter::Page { read: 0, all: Arc::clone(&self.pages), scale: Scale::default() };
+            let text_alone = !is_error && SUMMED.iter().any(|list| uri.path().ends_with(list));
+            let scale = Scale { text_alone, ..Scale::default() };
+            return Meter::Page { read: 0, all: Arc::clone(&self.pages), scale };
         }
         Meter::Answer(self.object())
     }
@@ -221,12 +227,17 @@ impl Drop for Meter {
 struct Scale {
     in_string: bool,
     escaped: bool,
+    /// Its objects need nothing.
+    text_alone: bool,
 }
 
 impl Scale {
     /// The text, and what its objects need beside it.
     fn weigh(&mut self, data: &[u8]) -> usize {
         let mut weight = data.len();
+        if self.text_alone {
+            return weight;
+        }
         for byte in data {
             match byte {
                 _ if self.escaped => self.escaped = false,
@@ -323,6 +334,24 @@ mod tests {
         let objects = client(200, b"{},{},{},{},{},{},{},{},", 20_000);
         assert!(read(&objects, OBJECT).await.is_err());
         assert!(read(&objects, PAGE).await.is_ok());
+    }
+
+    #[test]
+    fn what_is_summed_counts_as_its_text() {
+        let objects = vec![b'{'; MIB];
+        for (path, status, is_read) in [
+            ("/api/v1/pods?limit=500&fieldSelector=status.phase", StatusCode::OK, true),
+            ("/k8s/clusters/c/api/v1/nodes?limit=500", StatusCode::OK, true),
+            ("/api/v1/pods?limit=500", StatusCode::FORBIDDEN, false),
+            ("/api/v1/pods", StatusCode::OK, false),
+            ("/api/v1/namespaces/web/pods?limit=500", StatusCode::OK, false),
+            ("/api/v1/resourcequotas?limit=500", StatusCode::OK, false),
+        ] {
+            let mut meter = Bounds::default().of(&path.parse().unwrap(), status);
+            assert_eq!(meter.count(&objects).is_ok(), is_read, "{path} {status}");
+        }
+        let mut meter = Bounds::default().of(&"/api/v1/pods?limit=500".parse().unwrap(), StatusCode::OK);
+        assert!(meter.count(&vec![b'{'; PAGES_MAX + 1]).is_err(), "its text has a bound");
     }
 
     #[test]

@@ -114,7 +114,9 @@ pub async fn listed_as(
     mut entry: Described,
 ) -> Result<Listed, Error> {
     let fingerprint = fingerprint(&file, context.as_deref());
-    let config = kubeconfig::config(&file, context.as_deref()).await?;
+    let mut config = kubeconfig::config(&file, context.as_deref()).await?;
+    // What is new in the file is tried beside what is in use, as all of its credentials are.
+    config.root_cert_file = None;
     if entry.display_name.is_empty() {
         name.clone_into(&mut entry.display_name);
     }

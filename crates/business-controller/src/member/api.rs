@@ -456,6 +456,7 @@ mod tests {
     use crate::fixtures::server::{Link, Passage};
     use crate::fixtures::world::{NAMESPACE, World, times};
     use crate::member::Member;
+    use crate::member::counting::RECOUNT;
     use crate::shares::Share;
     use tokio::time::{advance, sleep};
 
@@ -473,7 +474,7 @@ mod tests {
         let (world, link, second) = (World::new(), Link::default(), Duration::from_secs(1));
         link.is(Passage::Slow(second));
         let share = world.cx.shares.post(Share::Clusters(0));
-        let member = Member::new("c1", CLUSTER_UID, world.server.client_over(&link), share);
+        let member = Member::new("c1", CLUSTER_UID, world.server.client_over(&link), share, RECOUNT);
         let body = json!({ "metadata": { "name": "web" } });
         let (made, ()) = tokio::join!(member.api.create_namespace("web", &body), async {
             sleep(second).await;

@@ -156,6 +156,7 @@ mod tests {
     use crate::fixtures::world::{SEEN_MAX, World};
     use crate::inventory::Inventory;
     use crate::member::ClusterNamespace;
+    use crate::member::counting::RECOUNT;
     use crate::member::template_objects::TemplateObjectKind;
     use crate::shares::Share;
     use futures_util::pin_mut;
@@ -169,7 +170,7 @@ mod tests {
     /// One that was listed, and answers.
     fn listed(world: &World, name: &str) -> Arc<Member> {
         let share = world.cx.shares.post(Share::Clusters(0));
-        let member = Member::new(name, CLUSTER_UID, world.server.client(), share);
+        let member = Member::new(name, CLUSTER_UID, world.server.client(), share, RECOUNT);
         member.observed.namespaces_end();
         member.observed.quotas_end();
         member.set_reach(Reach::Reachable);

@@ -14,8 +14,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// By then a cluster has counted anew what was let in before: its `--resource-quota-sync-period`, which is 5 minutes unless it is set, and
-/// time to work through all quotas.
+/// By then a cluster has counted again what was let in before, unless configured otherwise: the default of its
+/// `--resource-quota-sync-period`, 5 minutes, and time to work through all quotas.
 pub const RECOUNT: Duration = Duration::from_mins(6);
 
 /// How far the use that a quota shows is to be believed.
@@ -66,14 +66,14 @@ impl Counting {
     }
 
     /// After this version, which comes next.
-    fn then(mut self, quota: Arc<ClusterQuota>, now: Instant) -> Self {
-        if now.saturating_duration_since(self.busy) >= RECOUNT {
+    fn then(mut self, quota: Arc<ClusterQuota>, now: Instant, recount: Duration) -> Self {
+        if now.saturating_duration_since(self.busy) >= recount {
             self.risen.clear();
             self.recounted = false;
         }
         let is_limited_anew = self.last.status_hard != quota.status_hard;
         if is_limited_anew {
-            self.before = self.most_in_use(now);
+            self.before = self.most_in_use(now, recount);
             self.since = now;
         }
         if is_limited_anew || self.last.status_used != quota.status_used {
@@ -100,17 +100,14 @@ impl Counting {
         if *self.last == *quota {
             return self;
         }
-        let is_as_written = quota.marks.seal.is_some()
-            && self.last.marks.seal == quota.marks.seal
-            && self.last.uid == quota.uid
-            && self.last.status_hard == quota.status_hard;
+        let is_as_written = quota.marks.seal.is_some() && is_same_write(&self.last, &quota);
         let first = Self::first(quota, now);
         if is_as_written { Self { since: self.since, before: self.before, ..first } } else { first }
     }
 
     /// What may be in use at the most. What was let in before a count may be missing in it.
-    fn most_in_use(&self, now: Instant) -> ResourceList {
-        if self.seen_since.is_some_and(|since| now.saturating_duration_since(since) < RECOUNT) {
+    fn most_in_use(&self, now: Instant, recount: Duration) -> ResourceList {
+        if self.seen_since.is_some_and(|since| now.saturating_duration_since(since) < recount) {
             return ResourceList::new();
         }
         let ClusterQuota { status_hard, status_used, .. } = &*self.last;
@@ -129,10 +126,23 @@ impl Counting {
 }
 
 /// What is known of the quotas of a cluster, by namespace.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Countings {
     all: BTreeMap<String, Counting>,
     weight: usize,
+    /// Within this time everything is counted again.
+    recount: Duration,
+}
+
+impl Default for Countings {
+    fn default() -> Self {
+        Self::new(RECOUNT)
+    }
+}
+
+/// Whether two versions come from the same write of ours, and admission counts with the same limits.
+fn is_same_write(one: &ClusterQuota, other: &ClusterQuota) -> bool {
+    one.uid == other.uid && one.marks.seal == other.marks.seal && one.status_hard == other.status_hard
 }
 
 fn weight_of(namespace: &str, counting: &Counting) -> usize {
@@ -140,23 +150,32 @@ fn weight_of(namespace: &str, counting: &Counting) -> usize {
 }
 
 impl Countings {
-    /// What the watch has told of a quota, in a list or by an event.
-    pub(super) fn told(&mut self, namespace: &str, quota: Arc<ClusterQuota>, in_list: bool) {
+    /// Of a cluster that counts everything again within this time.
+    pub(super) fn new(recount: Duration) -> Self {
+        Self { all: BTreeMap::new(), weight: 0, recount }
+    }
+
+    /// Takes in what the watch reports of a quota, in a list or by an event. Returns whether [`Countings::of`] may answer
+    /// otherwise now for the version that was written last.
+    pub(super) fn told(&mut self, namespace: &str, quota: Arc<ClusterQuota>, in_list: bool) -> bool {
         let is_known = |known: &Counting| {
             revision(&quota.resource_version) <= revision(&known.last.resource_version)
                 && known.last.uid == quota.uid
         };
         if !in_list && self.all.get(namespace).is_some_and(is_known) {
-            return;
+            return false;
         }
+        let is_another = |known: &Counting| !is_same_write(&known.last, &quota);
+        let is_news = self.all.get(namespace).is_some_and(is_another);
         let now = Instant::now();
         let next = match self.take(namespace) {
             Some(before) if in_list => before.listed(quota, now),
-            Some(before) if before.last.uid == quota.uid => before.then(quota, now),
+            Some(before) if before.last.uid == quota.uid => before.then(quota, now, self.recount),
             Some(_) | None => Counting::first(quota, now),
         };
         self.weight = self.weight.saturating_add(weight_of(namespace, &next));
         self.all.insert(namespace.to_owned(), next);
+        is_news
     }
 
     /// The quota is gone.
@@ -184,16 +203,11 @@ impl Countings {
 
     /// Of this version of a quota. While the watch has not told what was written there last, nothing is known of it.
     pub(super) fn of(&self, namespace: &str, quota: &ClusterQuota) -> Counted {
-        let is_of = |counting: &&Counting| {
-            let last = &counting.last;
-            last.uid == quota.uid
-                && last.status_hard == quota.status_hard
-                && last.marks.seal == quota.marks.seal
-        };
+        let is_of = |counting: &&Counting| is_same_write(&counting.last, quota);
         let Some(counting) = self.all.get(namespace).filter(is_of) else {
-            return Counted::Before { most: ResourceList::new(), left: RECOUNT };
+            return Counted::Before { most: ResourceList::new(), left: self.recount };
         };
-        let left = RECOUNT.saturating_sub(counting.since.elapsed());
+        let left = self.recount.saturating_sub(counting.since.elapsed());
         if left.is_zero() { Counted::Anew } else { Counted::Before { most: counting.before.clone(), left } }
     }
 }

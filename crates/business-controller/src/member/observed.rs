@@ -21,6 +21,7 @@ use meta::quantity::ResourceList;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::Duration;
 
 /// What is kept of a namespace that is going: so many messages of its conditions, and so many bytes of each. They name what tenants
 /// have put there.
@@ -464,6 +465,12 @@ pub enum Concern {
 }
 
 impl Observed {
+    /// Nothing is seen yet of a cluster that counts use again within this time.
+    pub fn new(recount: Duration) -> Self {
+        let inner = ObservedInner { countings: Countings::new(recount), ..ObservedInner::default() };
+        Self { inner: RwLock::new(inner), ..Self::default() }
+    }
+
     /// Whether namespaces and quotas were listed since the cluster was last connected to. Nothing waits for bindings: we
     /// may not have the right to see them.
     pub fn is_synced(&self) -> bool {
@@ -554,12 +561,12 @@ impl Observed {
     /// The quota of a namespace as it is; what is new about it.
     pub fn quota(&self, namespace: &str, object: ClusterQuota, by_watch: bool) -> Concern {
         let mut inner = self.write();
-        let concern = match inner.quotas.objects.get(namespace) {
+        let mut concern = match inner.quotas.objects.get(namespace) {
             Some(old) if old.differs_in_use_only(&object) => Concern::Figures,
             _ => Concern::State,
         };
         let told = by_watch.then(|| object.clone());
-        let is_news = inner.quotas.seen(namespace, object, by_watch);
+        let mut is_news = inner.quotas.seen(namespace, object, by_watch);
         if let Some(told) = told {
             let ObservedInner { quotas, countings, .. } = &mut *inner;
             // As a rule it is the one that is kept anyway.
@@ -567,7 +574,10 @@ impl Observed {
                 Some(held) if **held == told => Arc::clone(held),
                 _ => Arc::new(told),
             };
-            countings.told(namespace, told, quotas.listed.is_some());
+            // An answer to a write of ours may have said it before, but only the watch says what was before it.
+            if countings.told(namespace, told, quotas.listed.is_some()) {
+                (is_news, concern) = (true, Concern::State);
+            }
         }
         if is_news { concern } else { Concern::Nothing }
     }

@@ -18,6 +18,10 @@ const PAUSE: Duration = Duration::from_secs(10);
 /// Before smaller pages are asked for: what was too much together with pages of others has ended by then.
 const HALVED_PAUSE: Duration = Duration::from_secs(1);
 
+/// After a page that was too large so many are read before as many objects are asked for again: each try takes as long as a page,
+/// and that pause.
+const CAREFUL_PAGES: u32 = 16;
+
 /// How many objects a page is asked for with.
 #[derive(Clone, Copy, Debug)]
 struct PageSize {
@@ -47,20 +51,24 @@ impl PageSize {
     }
 }
 
-/// A list that is read once, page after page. After one that is too large smaller ones are asked for, and after one that is read
-/// larger ones again: a few large objects do not slow down all that comes behind them.
+/// A list that is read once, page after page. After one that is too large smaller ones are asked for, and after some that are read
+/// larger ones again: a few large objects do not slow down all that comes behind them, and where all are large few tries fail.
 #[derive(Debug)]
 pub(crate) struct Pages {
     size: PageSize,
     /// Where the next one begins.
     next: Option<String>,
     objects: usize,
+    /// The half of the size that was too large last.
+    careful: Option<u32>,
+    /// Pages that were read since then.
+    read: u32,
 }
 
 impl Pages {
     /// At first of so many objects.
     pub(crate) fn of(size: u32) -> Self {
-        Self { size: PageSize::of(size), next: None, objects: 0 }
+        Self { size: PageSize::of(size), next: None, objects: 0, careful: None, read: 0 }
     }
 
     /// How many objects were read.
@@ -93,6 +101,7 @@ impl Pages {
         match tokio::time::timeout(deadline, call).await {
             Ok(Ok(page)) => Ok(Some(page)),
             Ok(Err(error)) if self.size.halve(&error) => {
+                (self.careful, self.read) = (Some(self.size.now), 0);
                 tokio::time::sleep(HALVED_PAUSE).await;
                 Ok(None)
             }
@@ -109,7 +118,11 @@ impl Pages {
     pub(crate) fn go_on(&mut self, objects: usize, token: Option<String>) -> bool {
         self.objects = self.objects.saturating_add(objects);
         self.next = token.filter(|token| !token.is_empty());
-        self.size.double();
+        self.read = self.read.saturating_add(1);
+        let was_too_large = self.careful.is_some_and(|half| self.size.now >= half);
+        if !was_too_large || self.read >= CAREFUL_PAGES {
+            self.size.double();
+        }
         self.next.is_some()
     }
 }
@@ -171,6 +184,7 @@ where
 mod tests {
     use super::*;
     use crate::dial::Bounds;
+    use crate::error::TooMuch;
     use http::{Request, Response, Uri};
     use http_body_util::StreamBody;
     use hyper::body::{Bytes, Frame};
@@ -286,7 +300,7 @@ mod tests {
     async fn what_is_read_once_is_read_in_smaller_pages_where_it_is_large() {
         let (client, asked) = cluster(&[12 * MIB; 4], 0);
         assert_eq!(read(client, 8).await, (4, String::new()));
-        assert_eq!(*asked.lock().unwrap(), [8, 4, 2, 4]);
+        assert_eq!(*asked.lock().unwrap(), [8, 4, 2, 2]);
     }
 
     #[tokio::test(start_paused = true)]
@@ -294,7 +308,24 @@ mod tests {
         let (client, asked) = cluster(&[1, 33 * MIB], 0);
         let (objects, why) = read(client, 4).await;
         assert!(objects == 1 && why.contains("object 2 of the list"), "{objects}: {why}");
-        assert_eq!(*asked.lock().unwrap(), [4, 2, 1, 2, 1]);
+        assert_eq!(*asked.lock().unwrap(), [4, 2, 1, 1]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_size_that_was_too_large_is_asked_for_again_after_many_pages() {
+        let too_much = || kube::Error::Service(Box::new(TooMuch { what: "a page", mib: 32 }));
+        let (mut pages, mut asked) = (Pages::of(10), Vec::new());
+        for _ in 0..40 {
+            let size = pages.size.now;
+            asked.push(size);
+            let answer = if size > 4 { Err(too_much()) } else { Ok(()) };
+            if pages.read(PAUSE, std::future::ready(answer)).await.unwrap().is_some() {
+                assert!(pages.go_on(1, Some("next".to_owned())));
+            }
+        }
+        assert_eq!(asked[..4], [10, 5, 2, 2]);
+        let tries: Vec<usize> = (2..40).filter(|at| asked[*at] > 4).collect();
+        assert_eq!(tries, [19, 36], "{asked:?}");
     }
 
     #[tokio::test(start_paused = true)]

@@ -524,6 +524,7 @@ mod tests {
     use super::*;
     use crate::fixtures::world::{SEEN_MAX, World};
     use crate::fixtures::{CLUSTER_UID, pending};
+    use crate::member::counting::RECOUNT;
     use crate::shares::Share;
     use futures_util::pin_mut;
     use kube::core::Status;
@@ -531,7 +532,7 @@ mod tests {
 
     fn member(world: &World) -> Arc<Member> {
         let share = world.cx.shares.post(Share::Clusters(0));
-        Member::new("c1", CLUSTER_UID, world.server.client(), share)
+        Member::new("c1", CLUSTER_UID, world.server.client(), share, RECOUNT)
     }
 
     /// One that was listed, and answers.

@@ -17,7 +17,7 @@ use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt as _};
 use meta::quantity::{Quantity, ResourceList};
 use serde_json::json;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
@@ -31,6 +31,8 @@ const AT_ONCE: usize = 4;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Reading one takes no longer.
 const DEADLINE: Duration = Duration::from_mins(2);
+/// After a look a cluster is left alone for so many times as long as it took, if that is more than until the next.
+const RESTS: u32 = 2;
 /// A rise by less than one part of so many is not worth a write. Every fall is.
 const RISE_PARTS: i128 = 100;
 
@@ -41,7 +43,7 @@ pub struct Capacities {
 }
 
 impl Capacities {
-    /// Looks for as long as this process lives. A cluster that is still being read is not read once more.
+    /// Looks for as long as this process lives. A cluster that is still being read, or rests, is not read once more.
     #[expect(clippy::infinite_loop, reason = "the task is cancelled at the end of the program")]
     pub async fn run(self) {
         // Until our namespaces are known, their pods are not told from others.
@@ -69,19 +71,25 @@ struct Readings<'a> {
     cx: &'a Context,
     slots: Arc<Semaphore>,
     names: BTreeSet<String>,
-    under_way: FuturesUnordered<BoxFuture<'a, String>>,
+    under_way: FuturesUnordered<BoxFuture<'a, (String, Duration)>>,
+    /// Until when.
+    rests: BTreeMap<String, Instant>,
 }
 
 impl<'a> Readings<'a> {
     fn new(cx: &'a Context) -> Self {
         let slots = Arc::new(Semaphore::new(AT_ONCE));
-        Self { cx, slots, names: BTreeSet::new(), under_way: FuturesUnordered::new() }
+        let (names, rests) = (BTreeSet::new(), BTreeMap::new());
+        Self { cx, slots, names, under_way: FuturesUnordered::new(), rests }
     }
 
-    /// Begins with every cluster that is not being read.
+    /// Begins with every cluster that is not being read, and does not rest.
     fn begin(&mut self) {
+        let now = Instant::now();
+        self.rests.retain(|_, until| *until > now);
         for object in self.cx.objects.member_clusters.all() {
-            if self.names.insert(object.key.name().to_owned()) {
+            let name = object.key.name();
+            if !self.rests.contains_key(name) && self.names.insert(name.to_owned()) {
                 self.under_way.push(read(self.cx, Arc::clone(&self.slots), object).boxed());
             }
         }
@@ -89,23 +97,25 @@ impl<'a> Readings<'a> {
 
     /// Goes on until all have ended.
     async fn end(&mut self) {
-        while let Some(name) = self.under_way.next().await {
+        while let Some((name, took)) = self.under_way.next().await {
             self.names.remove(&name);
+            self.rests.insert(name, Instant::now() + took.saturating_mul(RESTS));
         }
     }
 }
 
-/// Reads a cluster as soon as there is a slot, and says which one it was.
-async fn read(cx: &Context, slots: Arc<Semaphore>, object: Arc<MemberClusterView>) -> String {
+/// Reads a cluster as soon as there is a slot, and says which one it was, and how long it took.
+async fn read(cx: &Context, slots: Arc<Semaphore>, object: Arc<MemberClusterView>) -> (String, Duration) {
     let name = object.key.name().to_owned();
     let slot = slots.acquire_owned().await;
+    let begun = Instant::now();
     // Somebody else looks at those of other shares.
     let mut looked = std::pin::pin!(cx.shares.within(cx.share_of(&name), look_at(cx, object)));
     if timeout(PATIENCE, &mut looked).await.is_err() {
         drop(slot);
         let _looked = looked.await;
     }
-    name
+    (name, begun.elapsed())
 }
 
 async fn look_at(cx: &Context, object: Arc<MemberClusterView>) {

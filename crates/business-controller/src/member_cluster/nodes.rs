@@ -4,12 +4,16 @@ use crate::error::CallFailure;
 use crate::member::MemberApi;
 use crate::member::pages::Pages;
 use meta::quantity::{Quantity, ResourceList};
-use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::marker::PhantomData;
 
 /// Objects of one page.
 const PAGE: u32 = 500;
+/// Objects of one answer: some servers give more than they were asked for.
+const ANSWERED_MAX: usize = 20_000;
 /// Objects of one list.
 const OBJECTS_MAX: usize = 500_000;
 /// What Kubernetes has at the most, in bytes: a node's name, and a resource's with its domain.
@@ -30,12 +34,68 @@ pub struct NodeResources {
     pub available: ResourceList,
 }
 
-/// A page of a list; what is not named is passed over unread.
+/// A page of a list; what is not named is passed over unread. Pages of nodes and pods are bounded by their text alone
+/// (`dial/answers.rs`), and an object of two bytes would become a hundred times as much: of lists within it only sums are kept.
 #[derive(Debug, Deserialize)]
+#[serde(bound(deserialize = "T: DeserializeOwned + Default"))]
 struct Page<T> {
     #[serde(default)]
     metadata: PageMeta,
-    items: Vec<T>,
+    items: Summed<Answered<T>>,
+}
+
+/// What is made of a list while it is read.
+trait Sum: Default {
+    type Part: DeserializeOwned;
+
+    fn take(&mut self, part: Self::Part);
+}
+
+/// A list of which only that is kept.
+#[derive(Debug, Default)]
+struct Summed<S>(S);
+
+impl<'de, S: Sum> Deserialize<'de> for Summed<S> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_seq(SumVisitor(PhantomData))
+    }
+}
+
+struct SumVisitor<S>(PhantomData<S>);
+
+impl<'de, S: Sum> Visitor<'de> for SumVisitor<S> {
+    type Value = Summed<S>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut parts: A) -> Result<Self::Value, A::Error> {
+        let mut sum = S::default();
+        while let Some(part) = parts.next_element()? {
+            sum.take(part);
+        }
+        Ok(Summed(sum))
+    }
+}
+
+/// Objects of an answer, as many as may be.
+#[derive(Debug, Default)]
+struct Answered<T> {
+    objects: Vec<T>,
+    has_more: bool,
+}
+
+impl<T: DeserializeOwned + Default> Sum for Answered<T> {
+    type Part = T;
+
+    fn take(&mut self, object: T) {
+        if self.objects.len() < ANSWERED_MAX {
+            self.objects.push(object);
+        } else {
+            self.has_more = true;
+        }
+    }
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -69,7 +129,20 @@ struct NodeSpec {
 #[serde(default)]
 struct NodeStatus {
     allocatable: ResourceList,
-    conditions: Vec<NodeCondition>,
+    conditions: Summed<Readiness>,
+}
+
+#[derive(Debug, Default)]
+struct Readiness {
+    is_ready: bool,
+}
+
+impl Sum for Readiness {
+    type Part = NodeCondition;
+
+    fn take(&mut self, told: NodeCondition) {
+        self.is_ready |= told.type_ == "Ready" && told.status == "True";
+    }
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -91,8 +164,8 @@ struct Pod {
 #[serde(rename_all = "camelCase", default)]
 struct PodSpec {
     node_name: String,
-    containers: Vec<Container>,
-    init_containers: Vec<Container>,
+    containers: Summed<Running>,
+    init_containers: Summed<Starting>,
     overhead: ResourceList,
     resources: Requests,
 }
@@ -110,6 +183,46 @@ struct Requests {
     requests: ResourceList,
 }
 
+/// What the containers of a pod request.
+#[derive(Debug, Default)]
+struct Running {
+    requests: ResourceList,
+}
+
+impl Sum for Running {
+    type Part = Container;
+
+    fn take(&mut self, container: Container) {
+        add(&mut self.requests, &container.resources.requests);
+    }
+}
+
+/// What those that come before them request: each starts when the last has ended, or runs on beside it.
+#[derive(Debug, Default)]
+struct Starting {
+    /// Of those that run on.
+    beside: ResourceList,
+    /// The most at any time.
+    most: ResourceList,
+}
+
+impl Sum for Starting {
+    type Part = Container;
+
+    fn take(&mut self, container: Container) {
+        let runs_on = container.restart_policy == "Always";
+        for (key, amount) in container.resources.requests {
+            let beside = self.beside.get(&key).copied().unwrap_or(Quantity::ZERO);
+            let now = beside.checked_add(amount).unwrap_or(Quantity::MAX);
+            let most = self.most.entry(key.clone()).or_insert(now);
+            *most = (*most).max(now);
+            if runs_on {
+                self.beside.insert(key, now);
+            }
+        }
+    }
+}
+
 /// Reads nodes and pods, page after page; only sums are kept. `ours` are the names of our namespaces in the cluster.
 pub async fn read(api: &MemberApi, ours: &BTreeSet<String>) -> Result<NodeResources, CallFailure> {
     let mut sums = NodeSums::default();
@@ -122,7 +235,7 @@ pub async fn read(api: &MemberApi, ours: &BTreeSet<String>) -> Result<NodeResour
     Ok(sums.resources())
 }
 
-async fn each<T: DeserializeOwned>(
+async fn each<T: DeserializeOwned + Default>(
     api: &MemberApi,
     path: &str,
     select: &str,
@@ -131,9 +244,14 @@ async fn each<T: DeserializeOwned>(
     let mut pages = Pages::of(PAGE);
     while pages.objects() < OBJECTS_MAX {
         let Some(page) = api.page::<Page<T>>(&mut pages, path, select).await? else { continue };
-        let objects = page.items.len();
-        page.items.into_iter().try_for_each(&mut take)?;
-        if !pages.go_on(objects, page.metadata.r#continue) {
+        let Summed(Answered { objects, has_more }) = page.items;
+        if has_more {
+            let why = format!("{path} has more than {ANSWERED_MAX} objects in one answer");
+            return Err(CallFailure::Unavailable(why));
+        }
+        let read = objects.len();
+        objects.into_iter().try_for_each(&mut take)?;
+        if !pages.go_on(read, page.metadata.r#continue) {
             return Ok(());
         }
     }
@@ -149,8 +267,7 @@ struct NodeSums {
 
 impl NodeSums {
     fn add_node(&mut self, node: &Node) -> Result<(), CallFailure> {
-        let is_ready = |condition: &NodeCondition| condition.type_ == "Ready" && condition.status == "True";
-        if node.spec.unschedulable || !node.status.conditions.iter().any(is_ready) {
+        if node.spec.unschedulable || !node.status.conditions.0.is_ready {
             return Ok(());
         }
         is_at_most("bytes of a node's name", node.metadata.name.len(), NODE_NAME_MAX)?;
@@ -184,20 +301,10 @@ impl PodSpec {
     /// What the scheduler counts for it: its containers and those that run beside them, or what its start needs if that
     /// is more; what is requested for the pod as a whole goes before; and what running it costs.
     fn takes(&self) -> ResourceList {
-        let (mut beside, mut start) = (ResourceList::new(), ResourceList::new());
-        for container in &self.init_containers {
-            let mut now = beside.clone();
-            add(&mut now, &container.resources.requests);
-            if container.restart_policy == "Always" {
-                beside.clone_from(&now);
-            }
-            most(&mut start, &now);
-        }
-        let mut takes = beside;
-        for container in &self.containers {
-            add(&mut takes, &container.resources.requests);
-        }
-        most(&mut takes, &start);
+        let (running, starting) = (&self.containers.0, &self.init_containers.0);
+        let mut takes = running.requests.clone();
+        add(&mut takes, &starting.beside);
+        most(&mut takes, &starting.most);
         takes.extend(self.resources.requests.clone());
         add(&mut takes, &self.overhead);
         takes
@@ -256,6 +363,18 @@ mod tests {
         let whole = json!({"containers": [container("1")], "resources": {"requests": {"cpu": "2"}},
             "overhead": {"cpu": "250m"}});
         assert_eq!(cpu(whole), "2250m");
+    }
+
+    #[test]
+    fn of_an_answer_no_more_is_kept_than_sums() {
+        let page = |count: usize| -> Answered<Pod> {
+            let text = format!(r#"{{"items":[{}{{}}]}}"#, "{},".repeat(count - 1));
+            serde_json::from_str::<Page<Pod>>(&text).unwrap().items.0
+        };
+        let all = page(ANSWERED_MAX);
+        assert_eq!((all.objects.len(), all.has_more), (ANSWERED_MAX, false));
+        let more = page(ANSWERED_MAX + 9);
+        assert_eq!((more.objects.len(), more.has_more), (ANSWERED_MAX, true));
     }
 
     #[test]

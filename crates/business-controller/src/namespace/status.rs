@@ -3,7 +3,7 @@
 use super::access_state::{Access, Denied};
 use super::kind::NamespaceView;
 use super::template::state::TemplateState;
-use super::verdict::{InPlace, NamespaceFinding, Situation};
+use super::verdict::{Enforcement, InPlace, NamespaceFinding, Situation};
 use super::wake::wake_templates_of;
 use crate::context::Context;
 use crate::error::{CallFailure, Error};
@@ -23,8 +23,7 @@ use meta::quantity::ResourceList;
 use serde_json::json;
 
 /// Why more is charged than is asked for and in use.
-const COUNTING: &str =
-    "what was in use when it was lowered stays charged until its cluster has counted anew: up to 6 minutes";
+const COUNTING: &str = "what was in use when it was lowered stays charged until its cluster has counted again, which takes some minutes";
 
 /// Writes the status if it says anything new; the object as it is then.
 pub async fn write(
@@ -275,15 +274,17 @@ impl Draft<'_> {
         let above = charged.is_some_and(|charged| charged != hard);
         let over = quota.status_used.iter().any(|(key, used)| hard.get(key).is_some_and(|hard| used > hard));
         let (value, why, message) = match in_place.enforced {
-            true if over => (
+            Enforcement::Counting | Enforcement::Enforced if over => (
                 FALSE,
                 reason::USED_ABOVE_HARD,
                 "more is in use than granted; it stays charged until use has fallen",
             ),
-            true if above && in_place.counting => (FALSE, reason::NOT_ENFORCED, COUNTING),
-            true if above => (FALSE, reason::NOT_ENFORCED, "the charge is about to be lowered"),
-            true => (TRUE, reason::ENFORCED, ""),
-            false => (
+            Enforcement::Counting if above => (FALSE, reason::NOT_ENFORCED, COUNTING),
+            Enforcement::Enforced if above => {
+                (FALSE, reason::NOT_ENFORCED, "the charge is about to be lowered")
+            }
+            Enforcement::Counting | Enforcement::Enforced => (TRUE, reason::ENFORCED, ""),
+            Enforcement::Pending => (
                 FALSE,
                 reason::NOT_ENFORCED,
                 "written to the cluster; its quota admission does not count with it yet",

@@ -199,16 +199,24 @@ pub enum Situation {
     Gone,
 }
 
+/// How far a cluster's admission counts with what the object asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Enforcement {
+    /// Not yet, or with something else.
+    Pending,
+    /// With exactly that. More stays charged until the cluster has counted again what is in use.
+    Counting,
+    /// With exactly that.
+    Enforced,
+}
+
 /// A quota that is in place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InPlace {
     pub quota: Arc<ClusterQuota>,
-    /// Whether the cluster's admission counts with exactly what the object asks for.
-    pub enforced: bool,
+    pub enforced: Enforcement,
     /// The lower charge that is confirmed with it.
     pub charge: Option<ResourceList>,
-    /// More stays charged until the cluster has counted anew.
-    pub counting: bool,
     /// The marks are ours, and no write under way can bring those of another project.
     pub marked: bool,
     /// Who else may use the namespace, by bindings that are not ours; `None` when that is not known yet.

@@ -33,13 +33,17 @@ pub fn of_project(cx: &Context, project: &ProjectView) -> Resolved {
         Some(current) => Resolved::Template(current),
         None => Resolved::Missing(name.to_owned()),
     };
-    let mut above = Some(Arc::new(project.clone()));
+    let mut above: Option<Arc<ProjectView>> = None;
     for _ in 0..DEPTH_MAX {
-        let Some(project) = above else { break };
-        if !project.spec.template.is_empty() {
-            return named(&project.spec.template);
+        let here = above.as_deref().unwrap_or(project);
+        if !here.spec.template.is_empty() {
+            return named(&here.spec.template);
         }
-        above = cx.objects.projects.get(&RootKey::new(None, &project.spec.parent_project_name));
+        let Some(parent) = cx.objects.projects.get(&RootKey::new(None, &here.spec.parent_project_name))
+        else {
+            break;
+        };
+        above = Some(parent);
     }
     let tenant = cx.objects.tenants.get(&RootKey::new(None, &project.spec.tenant_id));
     if let Some(tenant) = tenant.filter(|tenant| !tenant.spec.template.is_empty()) {

@@ -6,7 +6,7 @@ use super::kind::CurrentTemplate;
 use crate::namespace::kind::NamespaceView;
 use business_types::condition::{self, Condition, FALSE, TEMPLATE_APPLIED, reason};
 use business_types::{NamespacePhase, TemplateWave};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 /// Whether it is a namespace's turn to get the newest state of a template.
@@ -23,7 +23,9 @@ fn wave_of(template: &CurrentTemplate) -> Option<&TemplateWave> {
 /// tenant does not take, or does not end, holds up him alone; his keep their turn.
 pub fn next_wave(template: &CurrentTemplate, tally: &Tally) -> Option<TemplateWave> {
     let rollout = template.view.spec.rollout;
-    let is_admitted = |waiting: &&Arc<NamespaceView>| admits(template, waiting);
+    let admitted: HashSet<&str> =
+        wave_of(template).into_iter().flat_map(|wave| &wave.namespaces).map(String::as_str).collect();
+    let is_admitted = |waiting: &&Arc<NamespaceView>| admitted.contains(waiting.uid.as_str());
     let under_way = || tally.waiting.iter().filter(is_admitted);
     let mut held = tally.failing();
     held.extend(under_way().map(|object| Owner::of(object)));

@@ -19,6 +19,7 @@ use calls::{Call, Http};
 use futures_util::future::{BoxFuture, FutureExt as _};
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use http::{Method, StatusCode};
+use inventory::{Digests, Turn};
 use known::Known;
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,6 +32,8 @@ const UNKNOWN_SECONDS: u64 = 10;
 const CLOCKS_SECONDS: u64 = 10;
 /// Calls about one prefix at a time.
 const PARALLEL: usize = 8;
+/// Parts of a repository that a pass tries to remove until something of one is.
+const PARTS: usize = 8;
 
 /// A registry of the OCI distribution specification.
 #[derive(Debug)]
@@ -70,26 +73,24 @@ impl OciRegistry {
         let mut beyond = None;
         // One after the other: of too many to be looked through at once some go each time.
         for repository in repositories.iter().filter(|name| **name > behind) {
-            let waves = match inventory::digests(&self.http, &self.known, place, repository).await {
-                Ok(waves) => waves,
-                // What is behind it goes all the same.
+            match self.remove_some(place, repository).await {
+                Ok(Some(0)) => {}
+                Ok(Some(count)) => {
+                    emptied = emptied.saturating_add(1);
+                    removed = removed.saturating_add(count);
+                }
+                // What is behind it goes all the same, also where this pass is cut: nothing is gone as long as something is known.
+                Ok(None) => {
+                    beyond = Some(does_not_delete());
+                    if self.known.before(&prefix, repository).is_empty() {
+                        continue;
+                    }
+                }
                 Err(error) if inventory::is_too_much(&error) => {
                     beyond = Some(error);
                     continue;
                 }
                 Err(error) => return Err(error),
-            };
-            if !waves.is_empty() {
-                // A registry may refuse to delete what another manifest names.
-                let mut refused = Vec::new();
-                for wave in &waves {
-                    refused.extend(self.delete_all(repository, wave).await?);
-                }
-                if !self.delete_all(repository, &refused).await?.is_empty() {
-                    return Err(does_not_delete());
-                }
-                emptied = emptied.saturating_add(1);
-                removed = removed.saturating_add(waves.iter().map(Vec::len).sum());
             }
             self.known.has_come_to(place, is_closed, repository);
         }
@@ -111,6 +112,56 @@ impl OciRegistry {
         }
         self.known.forget(&prefix);
         Ok(Removal::Gone)
+    }
+
+    /// Removes a part of a repository. How many manifests; `None` where there are some and the registry deletes none of them: what
+    /// names them may be in another part, and the next pass goes on with that.
+    async fn remove_some(&self, place: &RegistryPlace, repository: &str) -> Result<Option<usize>, Error> {
+        let prefix = place.prefix();
+        let first = Turn::first(repository);
+        for _part in 0..PARTS {
+            let turn = self.known.turn(&prefix, repository).unwrap_or_else(|| first.clone());
+            let found = inventory::digests(&self.http, &self.known, place, repository, &turn).await;
+            let found = found.inspect_err(|error| {
+                // Where it goes on the registry has said, and may not know it any more.
+                if matches!(error, Error::Registry(CallFailure::Refused { .. })) {
+                    self.known.turns_to(&prefix, repository, None);
+                }
+            })?;
+            if found.waves.is_empty() && turn == first {
+                return Ok(Some(0));
+            }
+            let removed = self.delete_some(repository, &found).await?;
+            let next = found.next.filter(|_| removed == 0);
+            let is_last = next.is_none();
+            self.known.turns_to(&prefix, repository, next);
+            if removed > 0 {
+                return Ok(Some(removed));
+            }
+            if is_last {
+                break;
+            }
+        }
+        Ok(None)
+    }
+
+    /// Deletes them, and says how many are. A registry may refuse to delete what another manifest names.
+    async fn delete_some(&self, repository: &str, found: &Digests) -> Result<usize, Error> {
+        let mut refused = Vec::new();
+        for wave in &found.waves {
+            refused.push(self.delete_all(repository, wave).await?);
+        }
+        // What is named is remembered by now, and may go last.
+        let mut left: usize = 0;
+        for wave in refused.iter().rev() {
+            left = left.saturating_add(self.delete_all(repository, wave).await?.len());
+        }
+        let mut count: usize = found.waves.iter().map(Vec::len).sum();
+        if left > 0 {
+            count = count.saturating_add(found.above.len());
+            left = left.saturating_add(self.delete_all(repository, &found.above).await?.len());
+        }
+        Ok(count.saturating_sub(left))
     }
 
     /// Those of them that the registry does not delete.
@@ -136,7 +187,8 @@ impl OciRegistry {
         let answer = self.http.write(&call, &self.writes).await?;
         match answer.status {
             StatusCode::ACCEPTED | StatusCode::OK | StatusCode::NOT_FOUND => Ok(None),
-            StatusCode::METHOD_NOT_ALLOWED => Ok(Some(digest.to_owned())),
+            // zot and GitLab's registry say it of what another manifest names.
+            StatusCode::METHOD_NOT_ALLOWED | StatusCode::CONFLICT => Ok(Some(digest.to_owned())),
             _ => Err(answer.failure()),
         }
     }

@@ -2,11 +2,13 @@ use super::ledger::Ledger;
 use crate::audit::look::{Room, look};
 use crate::controller::Controller as _;
 use crate::error::{CallFailure, Error};
+use crate::fence::Moment;
 use crate::fixtures::server::{CLUSTER, Fault, Link, Passage, Server};
 use crate::fixtures::world::{BINDINGS, NAMESPACE, OBJECT, OTHER_PROJECT, PROJECT, QUOTA, World};
 use crate::fixtures::{CLUSTER_UID, bulky, pending};
 use crate::inventory::Inventory;
 use crate::kinds::{Heard, ObjectKey as _, ProjectKey, RootKey};
+use crate::member::counting::RECOUNT;
 use crate::member::{Member, Reach};
 use crate::member_cluster::kind::{BusinessMemberCluster, MemberClusterView};
 use crate::objects::ObjectKey;
@@ -353,7 +355,7 @@ fn slow_cluster(world: &World) {
     let recorded = MemberClusterView::decode(serde_json::from_value(recorded).unwrap()).unwrap();
     world.cx.objects.member_clusters.seen(recorded, Heard::InList);
     let share = world.cx.shares.post(Share::Clusters(0));
-    let member = Member::new("c2", "cluster-2", server.client_over(&link), share);
+    let member = Member::new("c2", "cluster-2", server.client_over(&link), share, RECOUNT);
     member.take_over(Inventory::default());
     member.set_reach(Reach::Reachable);
     world.cx.members.insert(member);
@@ -689,7 +691,8 @@ async fn keys_are_read_anew_before_a_share_is_worked_on() {
         Keeper::new(kube::Api::namespaced(server.client(), "tke-business"), Arc::clone(&world.cx))
     };
     let [maker, other] = [(); 2].map(|()| World::at(&server));
-    other.cx.fleet().renewed(Instant::now().checked_sub(Duration::from_mins(1)).unwrap());
+    let long_ago = Instant::now().checked_sub(Duration::from_mins(1)).unwrap();
+    other.cx.fleet().renewed(Moment::at(long_ago));
     keeper(&maker).look().await.unwrap();
     keeper(&other).look().await.unwrap();
     server.edit(
@@ -705,6 +708,19 @@ async fn keys_are_read_anew_before_a_share_is_worked_on() {
     tokio::time::sleep(Duration::from_secs(1)).await;
     other.cx.seals.read_from_now_on().await;
     assert_eq!(active(&maker), active(&other));
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_holds_no_share_tells_of_no_orphans() {
+    let (world, _) = lost().await;
+    audit(&world).await;
+    assert_eq!(world.cx.metrics.orphans.get(), 1);
+    for post in world.cx.shares.posts() {
+        post.begin_leaving();
+        post.leave();
+    }
+    assert_eq!(audit(&world).await, Comparison::default());
+    assert_eq!(world.cx.metrics.orphans.get(), 0);
 }
 
 #[tokio::test(start_paused = true)]

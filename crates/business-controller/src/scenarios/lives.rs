@@ -127,7 +127,7 @@ async fn what_was_in_use_when_it_was_lowered_is_charged_until_the_cluster_has_co
     assert_eq!(charge(&world), json!({ "pods": "8" }));
     let (reason, message) = told_of_quota(&world);
     assert_eq!(reason, "NotEnforced");
-    assert!(message.contains("stays charged until its cluster has counted anew"), "{message}");
+    assert!(message.contains("stays charged until its cluster has counted again"), "{message}");
     world.calls();
     minutes_pass(&world, 4).await;
     let outcome = world.pass().await.unwrap();

@@ -5,8 +5,9 @@ use crate::fixtures::server::{CLUSTER, Link, Passage, merge};
 use crate::fixtures::world::{NAMESPACE, QUOTA, World};
 use crate::fixtures::{CLUSTER_UID as UID, NAMESPACE_UID, bulky, pending};
 use crate::kinds::{Heard, ObjectKey as _, RootKey};
+use crate::member::counting::RECOUNT;
 use crate::member::{Member, Reach, session};
-use crate::member_cluster::capacity::look;
+use crate::member_cluster::capacity::{Capacities, look};
 use crate::member_cluster::kind::{BusinessMemberCluster, MemberClusterView};
 use crate::members::identity_of;
 use crate::outcome::PassOutcome;
@@ -228,8 +229,41 @@ async fn pods_that_are_large_together_keep_nothing_from_being_derived() {
         merge(&mut large, &bulky());
         world.server.put(&format!("/api/v1/namespaces/theirs/pods/x{number}"), &large);
     }
+    world.calls();
     look(&world.cx).await;
     assert_eq!(world.stored(CLUSTER)["status"]["capacity"]["requests.cpu"], "3", "(200 - 99 x 2) x 1.5");
+    let pages = world.calls().into_iter().filter(|call| call == "GET /api/v1/pods").count();
+    assert_eq!(pages, 1, "what nobody reads of them weighs its text alone");
+}
+
+/// Another cluster of which something is derived, over this link.
+fn derives_from(world: &World, link: &Link, name: &str) {
+    let post = world.cx.shares.post(Share::Clusters(0));
+    let member = Member::new(name, UID, world.server.client_over(link), post, RECOUNT);
+    member.set_reach(Reach::Reachable);
+    world.cx.members.insert(member);
+    let mut slow = derives();
+    slow["apiVersion"] = json!("business.tkestack.io/v1");
+    slow["kind"] = json!("MemberCluster");
+    slow["metadata"]["name"] = json!(name);
+    slow["metadata"]["uid"] = json!(name);
+    slow["metadata"]["resourceVersion"] = json!("1");
+    let view = MemberClusterView::decode(serde_json::from_value(slow).unwrap()).unwrap();
+    world.cx.objects.member_clusters.seen(view, Heard::ByEvent);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_that_takes_long_to_read_is_left_alone_for_longer() {
+    let (world, link) = (World::new(), Link::default());
+    world.lists_all();
+    derives_from(&world, &link, "a1");
+    // Two lists of eight seconds: it rests until after the second look at others.
+    link.is(Passage::Slow(Duration::from_secs(4)));
+    world.calls();
+    let looks = Capacities { cx: Arc::clone(&world.cx) }.run();
+    assert!(timeout(Duration::from_secs(290), looks).await.is_err(), "it looks for ever");
+    let reads = world.calls().into_iter().filter(|call| call == "GET /api/v1/nodes").count();
+    assert_eq!(reads, 5);
 }
 
 #[tokio::test(start_paused = true)]
@@ -240,18 +274,7 @@ async fn clusters_that_are_slow_keep_no_other_from_being_read() {
     // Each list takes four seconds there.
     link.is(Passage::Slow(Duration::from_secs(2)));
     for name in ["a1", "a2", "a3", "a4"] {
-        let post = world.cx.shares.post(Share::Clusters(0));
-        let member = Member::new(name, UID, world.server.client_over(&link), post);
-        member.set_reach(Reach::Reachable);
-        world.cx.members.insert(member);
-        let mut slow = derives();
-        slow["apiVersion"] = json!("business.tkestack.io/v1");
-        slow["kind"] = json!("MemberCluster");
-        slow["metadata"]["name"] = json!(name);
-        slow["metadata"]["uid"] = json!(name);
-        slow["metadata"]["resourceVersion"] = json!("1");
-        let view = MemberClusterView::decode(serde_json::from_value(slow).unwrap()).unwrap();
-        world.cx.objects.member_clusters.seen(view, Heard::ByEvent);
+        derives_from(&world, &link, name);
     }
     assert!(timeout(Duration::from_secs(6), look(&world.cx)).await.is_err(), "they are not read so soon");
     assert_eq!(world.stored(CLUSTER)["status"]["capacity"]["requests.cpu"], "12");
@@ -294,7 +317,7 @@ async fn a_cluster_whose_lists_are_not_answered_is_unreachable_and_listed_anew()
     world.server.put("/api/v1/namespaces/kube-system", &json!({ "metadata": { "uid": UID } }));
     link.is(Passage::LosesLists);
     let share = world.cx.shares.post(Share::Clusters(0));
-    let member = Member::new("c1", UID, world.server.client_over(&link), share);
+    let member = Member::new("c1", UID, world.server.client_over(&link), share, RECOUNT);
     let following = tokio::spawn(session::run(Arc::clone(&world.cx), Arc::clone(&member)));
     let until = async |is_so: fn(&Reach) -> bool| {
         let looks = async {
@@ -322,7 +345,7 @@ async fn a_cluster_that_was_restored_without_a_gap_is_listed_anew() {
     world.server.comes_to(5000);
     world.server.put(QUOTA, &quota("9"));
     let share = world.cx.shares.post(Share::Clusters(0));
-    let member = Member::new("c1", UID, world.server.client(), share);
+    let member = Member::new("c1", UID, world.server.client(), share, RECOUNT);
     let following = tokio::spawn(session::run(Arc::clone(&world.cx), Arc::clone(&member)));
     let until = async |is_so: &dyn Fn() -> bool| {
         let looks = async {
@@ -356,7 +379,7 @@ async fn a_cluster_that_answers_and_was_listed_is_reachable_in_whatever_order_th
     link.is(Passage::Cut);
     world.server.intercept(OBJECTS);
     let share = world.cx.shares.post(Share::Clusters(0));
-    let member = Member::new("c1", UID, world.server.client_over(&link), share);
+    let member = Member::new("c1", UID, world.server.client_over(&link), share, RECOUNT);
     let following = tokio::spawn(session::run(Arc::clone(&world.cx), Arc::clone(&member)));
     let until = async |is_so: &dyn Fn() -> bool| {
         let looks = async {

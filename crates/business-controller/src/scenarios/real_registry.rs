@@ -1,6 +1,6 @@
 //! The look and the removal against the program `registry` of distribution, named by `REGISTRY_PROGRAM`.
 
-use crate::fence::Fence;
+use crate::fence::{Fence, Moment};
 use crate::fixtures::world::times;
 use crate::registry::backend::{Backend, Content, Provided, RegistryPlace, Removal};
 use crate::registry::oci::OciRegistry;
@@ -123,7 +123,7 @@ async fn content_is_measured_and_removed_in_a_real_registry() {
     let program = Program::start(&std::env::var("REGISTRY_PROGRAM").unwrap()).await;
     let site = Site { url: format!("http://{}", program.address), ..Site::default() };
     let fence = Arc::new(Fence::new(times()));
-    fence.acquired(Instant::now(), true);
+    fence.acquired(Moment::now(), true);
     let registry = OciRegistry::new(Http::new(site).await.unwrap(), Arc::clone(&fence));
     let (place, provenance) = (place(), RegistryProvenance::Made);
     let record = RegistryRecord { backend: RegistryBackend::Oci, provenance, uid: String::new() };
@@ -154,7 +154,7 @@ async fn content_is_measured_and_removed_in_a_real_registry() {
     println!("{} manifests: measured in {first:?}, again in {:?}", repositories * tags, begun.elapsed());
 
     let begun = Instant::now();
-    fence.acquired(Instant::now(), true);
+    fence.acquired(Moment::now(), true);
     assert!(matches!(registry.remove(&place, &record, true).await.unwrap(), Removal::Begun(_)));
     println!("removed in {:?}", begun.elapsed());
     assert_eq!(registry.remove(&place, &record, true).await.unwrap(), Removal::Gone);

@@ -281,7 +281,7 @@ async fn what_was_pushed_by_its_digest_counts_and_is_removed_by_whoever_leads_th
     let foreign = format!("u/web/a@{}", scene.registry.push("u/web/a", "v1", 5));
     scene.edits(&json!({"metadata": {"annotations": {
         names::REGISTRY_CHANGED_ANNOTATION: "1",
-        names::REGISTRY_PUSHED_ANNOTATION: format!("{name} {foreign} nonsense"),
+        names::REGISTRY_PUSHED_ANNOTATION: format!("{name} 2026-01-02T03:04:05.000000Z {foreign} nonsense"),
     }}}));
     scene.pass().await.unwrap();
     let kept = 300 + 10 + scene.registry.manifest_bytes("t/web/a");

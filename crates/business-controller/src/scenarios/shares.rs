@@ -9,6 +9,7 @@ use crate::fixtures::server::{Link, Passage};
 use crate::fixtures::world::{NAMESPACE, OBJECT, World};
 use crate::fixtures::{CLUSTER_UID, pending};
 use crate::kinds::{Heard, ObjectKey as _, ProjectKey};
+use crate::member::counting::RECOUNT;
 use crate::member::{Member, Reach, session};
 use crate::members::Lookup;
 use crate::outcome::PassOutcome;
@@ -30,7 +31,7 @@ fn post(world: &World) -> Arc<Post> {
 
 /// The member cluster as it is followed by whoever has just taken its share.
 fn follows_anew(world: &World) -> Arc<Member> {
-    let member = Member::new("c1", CLUSTER_UID, world.server.client(), &post(world));
+    let member = Member::new("c1", CLUSTER_UID, world.server.client(), &post(world), RECOUNT);
     member.observed.namespaces_begin();
     member.observed.namespaces_end();
     member.observed.quotas_begin();

@@ -4,6 +4,7 @@
 use super::lease::{self, Leases};
 use super::{Post, Share};
 use crate::error::CallFailure;
+use crate::fence::Moment;
 use futures_util::future::BoxFuture;
 use k8s_openapi::api::coordination::v1::Lease;
 use std::fmt::Debug;
@@ -99,7 +100,7 @@ impl Tenure {
     }
 
     async fn acquire(&self, found: Option<Lease>) -> Result<Lease, CallFailure> {
-        let (share, sent) = (self.post.share, Instant::now());
+        let (share, sent) = (self.post.share, Moment::now());
         let (held, clean) = match found {
             None => {
                 let made = self.leases.create(&lease::of_share(share), lease::OF_SHARE).await?;
@@ -200,10 +201,10 @@ async fn hold(leases: &Leases, post: &Post, held: &mut Lease) {
             () = sleep(leases.times.retry_period) => {}
             () = post.fence.renewal_wanted() => {}
         }
-        let sent = Instant::now();
+        let sent = Moment::now();
         match renew(leases, held).await {
             Ok(true) => {
-                renewed = sent;
+                renewed = sent.steady();
                 post.fence.renewed(sent);
             }
             Ok(false) => return,

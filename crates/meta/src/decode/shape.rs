@@ -17,11 +17,6 @@ pub fn prune_and_check(value: &mut Value, schema: &Schema) -> Result<Vec<String>
     Ok(unknown)
 }
 
-/// The error for a body that is no object at all.
-pub(super) fn not_an_object(value: &Value, schema: &Schema) -> DecodeError {
-    ShapePath { above: None, step: PathStep::Root, owner: "" }.wrong_type(value, schema)
-}
-
 /// Where the walk is; printed only when something is wrong.
 #[derive(Clone, Copy)]
 struct ShapePath<'a> {
@@ -158,7 +153,7 @@ impl ShapePath<'_> {
     }
 }
 
-/// What stands between the lines of base64.
+/// Whether a character may stand between the lines of base64.
 pub(crate) fn is_line_break(c: char) -> bool {
     matches!(c, '\r' | '\n')
 }
@@ -170,7 +165,7 @@ fn replace_null(value: &mut Value, schema: &Schema) {
     }
 }
 
-/// The value of a Go variable of this type that nothing was put in; `None` for what has no JSON form.
+/// Go's zero value of this type; `None` if it has no JSON form.
 pub(super) fn zero(schema: &Schema) -> Option<Value> {
     match &schema.ty {
         Type::Struct { .. } | Type::Map { .. } => Some(Value::Object(Map::new())),
@@ -185,7 +180,7 @@ pub(super) fn zero(schema: &Schema) -> Option<Value> {
     }
 }
 
-/// Metadata passes through Go's `ObjectMeta` everywhere, which leaves empty fields out.
+/// A Go server passes metadata through `ObjectMeta`, which leaves empty fields out.
 fn is_empty_metadata(key: &str, value: &Value) -> bool {
     match value {
         Value::String(text) => text.is_empty(),

@@ -1,5 +1,6 @@
 use super::*;
-use crate::schema::{ListType, StringFormat, Type};
+use crate::object::Object;
+use crate::schema::{ListType, Schema, StringFormat, Type};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -29,8 +30,15 @@ fn project() -> Schema {
     Schema::kind("io.example.v1.Project", "", [("spec", spec.with_default(json!({})).optional())])
 }
 
-fn decode(body: &str) -> Result<Decoded, DecodeError> {
-    decode_body(body.as_bytes(), Media::Json, &project(), FieldValidation::Warn)
+/// The object of a body, and what is reported of its fields.
+fn read(body: &str, media: Media) -> Result<(Object, Vec<String>), DecodeError> {
+    let (mut value, mut reported) = decode_value(body.as_bytes(), media)?;
+    reported.extend(prune_and_check(&mut value, &project())?);
+    Ok((Object::new(value).unwrap(), reported))
+}
+
+fn decode(body: &str) -> Result<Object, DecodeError> {
+    read(body, Media::Json).map(|(object, _reported)| object)
 }
 
 fn error(body: &str) -> String {
@@ -59,14 +67,14 @@ fn base64_may_have_lines() {
 fn unknown_fields_are_pruned_and_reported() {
     let body = r#"{"kind":"Project","spec":{"foo":1,"displayName":"a","DisplayName":"b","clusters":[{"name":"c","x":{}}],
         "free":{"anything":[null]}},"metadata":{"name":"n","labels":{"any":"thing"},"clusterName":"x"},"extra":null}"#;
-    let decoded = decode(body).unwrap();
+    let (object, reported) = read(body, Media::Json).unwrap();
     assert_eq!(
-        decoded.object.into_value(),
+        object.into_value(),
         json!({"kind": "Project", "metadata": {"name": "n", "labels": {"any": "thing"}},
             "spec": {"displayName": "a", "clusters": [{"name": "c"}], "free": {"anything": [null]}}})
     );
     assert_eq!(
-        decoded.strict_errors,
+        reported,
         [
             "unknown field \"extra\"",
             "unknown field \"metadata.clusterName\"",
@@ -81,10 +89,10 @@ fn unknown_fields_are_pruned_and_reported() {
 fn repeated_fields_are_reported_and_the_last_counts() {
     let body = r#"{"spec":{"clusters":[{"name":"a"},{"name":"b","name":"c"}],"displayName":"x"},
         "metadata":{"labels":{"a":"1","a":"2"}},"spec":{"displayName":"y","displayName":"z","displayName":"w"}}"#;
-    let decoded = decode(body).unwrap();
-    assert_eq!(decoded.object.text(&["spec", "displayName"]), "w");
+    let (object, reported) = read(body, Media::Json).unwrap();
+    assert_eq!(object.text(&["spec", "displayName"]), "w");
     assert_eq!(
-        decoded.strict_errors,
+        reported,
         [
             "duplicate field \"spec.clusters[1].name\"",
             "duplicate field \"metadata.labels.a\"",
@@ -93,31 +101,17 @@ fn repeated_fields_are_reported_and_the_last_counts() {
         ]
     );
     let yaml = "metadata: {name: a}\nspec:\n  displayName: x\n  displayName: y\n";
-    let decoded = decode_body(yaml.as_bytes(), Media::Yaml, &project(), FieldValidation::Warn).unwrap();
-    assert_eq!(decoded.strict_errors, ["duplicate field \"spec.displayName\""]);
-}
-
-#[test]
-fn strictness_is_the_callers_choice() {
-    let body = br#"{"spec":{"a":1,"displayName":"x","displayName":"y"}}"#;
-    let with = |validation| decode_body(body, Media::Json, &project(), validation);
-    assert_eq!(with(FieldValidation::Ignore).unwrap().strict_errors, Vec::<String>::new());
-    assert_eq!(
-        with(FieldValidation::Strict).unwrap_err().to_string(),
-        "strict decoding error: duplicate field \"spec.displayName\", unknown field \"spec.a\""
-    );
+    let (_, reported) = read(yaml, Media::Yaml).unwrap();
+    assert_eq!(reported, ["duplicate field \"spec.displayName\""]);
 }
 
 #[test]
 fn nulls_are_absent() {
-    let decoded =
+    let object =
         decode(r#"{"metadata":{"labels":null,"name":"a"},"spec":{"hard":null,"members":["a",null]}}"#)
             .unwrap();
-    assert_eq!(
-        decoded.object.into_value(),
-        json!({"metadata": {"name": "a"}, "spec": {"members": ["a", ""]}})
-    );
-    assert_eq!(decode(r#"{"spec":null}"#).unwrap().object.into_value(), json!({}));
+    assert_eq!(object.into_value(), json!({"metadata": {"name": "a"}, "spec": {"members": ["a", ""]}}));
+    assert_eq!(decode(r#"{"spec":null}"#).unwrap().into_value(), json!({}));
 }
 
 #[test]
@@ -125,7 +119,7 @@ fn values_take_their_canonical_form() {
     let body = r#"{"metadata":{"creationTimestamp":"2026-01-02T05:04:05.987+02:00","finalizers":[],"generation":0},
         "spec":{"hard":{"cpu":"0.5","memory":1024,"x":"1Ki"},"at":"2026-01-02T03:04:05Z"}}"#;
     assert_eq!(
-        decode(body).unwrap().object.into_value(),
+        decode(body).unwrap().into_value(),
         json!({"metadata": {"creationTimestamp": "2026-01-02T03:04:05Z"},
             "spec": {"hard": {"cpu": "500m", "memory": "1024", "x": "1Ki"}, "at": "2026-01-02T03:04:05Z"}})
     );
@@ -214,10 +208,10 @@ fn yaml_is_read_as_json_would_be() {
 
 #[test]
 fn defaults_fill_what_is_missing() {
-    let mut object = decode(r#"{"spec":{"tenantID":"t","phase":null}}"#).unwrap().object;
+    let mut object = decode(r#"{"spec":{"tenantID":"t","phase":null}}"#).unwrap();
     apply_defaults(&mut object, &project());
     assert_eq!(object.into_value(), json!({"spec": {"tenantID": "t", "members": [], "phase": "Pending"}}));
-    let mut object = decode("{}").unwrap().object;
+    let mut object = decode("{}").unwrap();
     apply_defaults(&mut object, &project());
     assert_eq!(object.into_value(), json!({"spec": {"tenantID": "", "members": [], "phase": "Pending"}}));
 }
@@ -242,10 +236,10 @@ proptest! {
     #[test]
     fn what_was_decoded_decodes_to_itself(value in any_json()) {
         if let Ok(first) = decode(&value.to_string()) {
-            let text = first.object.clone().into_value().to_string();
-            let second = decode(&text).unwrap();
-            prop_assert_eq!(second.object, first.object);
-            prop_assert_eq!(second.strict_errors, Vec::<String>::new());
+            let text = first.clone().into_value().to_string();
+            let (second, reported) = read(&text, Media::Json).unwrap();
+            prop_assert_eq!(second, first);
+            prop_assert_eq!(reported, Vec::<String>::new());
         }
     }
 

@@ -5,14 +5,14 @@ use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visi
 use serde_json::{Map, Number, Value};
 use std::fmt;
 
-/// What a tree may cost beyond its own text, so that YAML aliases cannot blow it up.
+/// How much larger than its text a tree may be, so that YAML aliases cannot blow it up.
 const EXPANSION_MAX: usize = 4 * 1024 * 1024;
 
-/// Bytes times brackets that a YAML document may have: reading one that is all nested takes time in proportion,
-/// at the limit a fraction of a second. JSON has no such limit.
+/// Most bytes times brackets of a YAML document: the time to read one that is all nested is in proportion, and a
+/// fraction of a second at the limit. JSON has no such limit.
 const YAML_COST_MAX: usize = 1 << 28;
 
-/// Reads a body as plain JSON; beside it the `duplicate field "…"` reports. Of repeated keys the last counts.
+/// Reads a body as plain JSON, with a `duplicate field "…"` for each repeated key; the last one counts.
 pub fn decode_value(body: &[u8], media: Media) -> Result<(Value, Vec<String>), DecodeError> {
     // Apply bodies are declared as YAML and are nearly always JSON.
     let looks_like_json = body.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');

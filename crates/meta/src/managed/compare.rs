@@ -86,7 +86,7 @@ fn compare_values_of(old: Option<&Value>, new: Option<&Value>, schema: &Schema) 
     }
     let mut marks = walk(old, new, new_shape)?;
     if old.is_some() && !old_shape.is_like(new_shape) {
-        // What was below the old form is gone, beside what the new form says.
+        // The fields below the old form are gone, beside the changes that the new form shows.
         let gone = walk(old, new, old_shape)?;
         marks.removed.below = marks.removed.below.union(&gone.removed.below);
         marks.modified.member |= gone.modified.member;

@@ -102,7 +102,8 @@ impl ContentsPath<'_> {
     }
 }
 
-/// A configuration with quantities, times and bytes as they are stored, so that another way to write a value is no other value.
+/// A configuration with quantities, times and bytes as they are stored: the same value written in another way must
+/// not count as another value.
 pub(super) fn normalised<'v>(config: &'v Map<String, Value>, schema: &Schema) -> Cow<'v, Map<String, Value>> {
     let normal =
         config.iter().all(|(key, value)| schema.field(key).is_none_or(|field| is_normal(value, field)));
@@ -148,7 +149,7 @@ fn normalise_value(value: &mut Value, schema: &Schema) {
     }
 }
 
-/// The text of a quantity, a time or bytes as it is stored, if it is another than the given one.
+/// The stored text of a quantity, a time or bytes, if it differs from the given one.
 fn normal_form(value: &Value, schema: &Schema) -> Option<String> {
     let text = match (&schema.ty, value) {
         (Type::Quantity, Value::String(text)) => text.trim().parse::<Quantity>().ok()?.to_string(),
@@ -212,81 +213,55 @@ fn fields_of_items(list: &[Value], items: Items<'_>) -> Result<FieldSet, String>
     Ok(set)
 }
 
-/// An object without the fields of a set, or with nothing but them.
+/// An object without the fields of a set.
 pub(super) fn without(
     object: &Map<String, Value>,
     schema: &Schema,
     doomed: &FieldSet,
 ) -> Result<Map<String, Value>, String> {
-    Ok(match select_map(object, Shape::of(schema, None), doomed, false)? {
+    Ok(match map_without(object, Shape::of(schema, None), doomed)? {
         Value::Object(map) => map,
         _ => Map::new(),
     })
 }
 
-/// An object with nothing but the fields of a set.
-pub(super) fn only(
-    object: &Map<String, Value>,
-    schema: &Schema,
-    kept: &FieldSet,
-) -> Result<Map<String, Value>, String> {
-    Ok(match select_map(object, Shape::of(schema, None), kept, true)? {
-        Value::Object(map) => map,
-        _ => Map::new(),
-    })
-}
-
-fn select(value: &Value, schema: Option<&Schema>, set: &FieldSet, keep: bool) -> Result<Value, String> {
+fn value_without(value: &Value, schema: Option<&Schema>, doomed: &FieldSet) -> Result<Value, String> {
     let Some(schema) = schema else { return Ok(value.clone()) };
     match (Shape::of(schema, Some(value)), value) {
         (Shape::Scalar(_), _) => Ok(value.clone()),
         (shape @ (Shape::Map(_) | Shape::AtomicMap(_)), Value::Object(map)) => {
-            select_map(map, shape, set, keep)
+            map_without(map, shape, doomed)
         }
-        (Shape::List(items), Value::Array(list)) if !list.is_empty() => select_items(list, items, set, keep),
-        (Shape::AtomicList(_) | Shape::List(_), Value::Array(_)) if keep => Ok(value.clone()),
+        (Shape::List(items), Value::Array(list)) => items_without(list, items, doomed),
         _ => Ok(Value::Null),
     }
 }
 
-fn select_map(
-    map: &Map<String, Value>,
-    shape: Shape<'_>,
-    set: &FieldSet,
-    keep: bool,
-) -> Result<Value, String> {
-    let fields = match shape {
-        Shape::Map(fields) if !map.is_empty() => fields,
-        _ if keep => return Ok(Value::Object(map.clone())),
-        _ => return Ok(Value::Null),
-    };
-    let mut selected = Map::new();
+fn map_without(map: &Map<String, Value>, shape: Shape<'_>, doomed: &FieldSet) -> Result<Value, String> {
+    let Shape::Map(fields) = shape else { return Ok(Value::Null) };
+    let mut left = Map::new();
     for (key, value) in map {
-        let node = set.get_field(key);
-        let (member, below) = node.map_or((false, None), |node| (node.member, Some(&node.below)));
-        let below = below.filter(|below| !below.is_empty());
-        let value = match (keep, member, below) {
-            (false, true, _) | (true, false, None) => continue,
-            (false, false, None) | (true, true, None) => value.clone(),
-            (_, _, Some(below)) => select(value, fields.get(key), below, keep)?,
+        let value = match doomed.get_field(key) {
+            None => value.clone(),
+            Some(node) if node.member => continue,
+            Some(node) if node.below.is_empty() => value.clone(),
+            Some(node) => value_without(value, fields.get(key), &node.below)?,
         };
-        selected.insert(key.clone(), value);
+        left.insert(key.clone(), value);
     }
-    Ok(if selected.is_empty() { Value::Null } else { Value::Object(selected) })
+    Ok(if left.is_empty() { Value::Null } else { Value::Object(left) })
 }
 
-fn select_items(list: &[Value], items: Items<'_>, set: &FieldSet, keep: bool) -> Result<Value, String> {
-    let mut selected = Vec::new();
+fn items_without(list: &[Value], items: Items<'_>, doomed: &FieldSet) -> Result<Value, String> {
+    let mut left = Vec::new();
     for item in list {
         let element: Element = items.element(item)?;
-        let node = set.get(&element);
-        let (member, below) = node.map_or((false, None), |node| (node.member, Some(&node.below)));
-        let below = below.filter(|below| !below.is_empty());
-        match (keep, member, below) {
-            (false, true, _) | (true, false, None) => {}
-            (false, false, None) | (true, true, None) => selected.push(item.clone()),
-            (_, _, Some(below)) => selected.push(select(item, Some(items.schema), below, keep)?),
+        match doomed.get(&element) {
+            None => left.push(item.clone()),
+            Some(node) if node.member => {}
+            Some(node) if node.below.is_empty() => left.push(item.clone()),
+            Some(node) => left.push(value_without(item, Some(items.schema), &node.below)?),
         }
     }
-    Ok(if selected.is_empty() { Value::Null } else { Value::Array(selected) })
+    Ok(if left.is_empty() { Value::Null } else { Value::Array(left) })
 }

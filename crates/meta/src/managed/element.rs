@@ -52,7 +52,7 @@ impl Element {
         }
     }
 
-    /// Where a field of this name stands in relation to this element.
+    /// The order of this element and a field of this name.
     pub(super) fn cmp_field(&self, name: &str) -> Ordering {
         match self {
             Self::Field(own) => own.as_str().cmp(name),
@@ -70,10 +70,10 @@ impl Element {
     }
 }
 
-/// JSON as Go writes it: what HTML or JavaScript could stumble over is escaped.
+/// JSON as Go writes it: characters that HTML or JavaScript could stumble over are escaped.
 fn go_json(value: &Value) -> String {
     let mut json = value.to_string();
-    // Outside of strings none of them can stand.
+    // None of them can occur outside of strings.
     for (character, escape) in [
         ('<', "\\u003c"),
         ('>', "\\u003e"),

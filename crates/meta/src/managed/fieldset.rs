@@ -9,7 +9,7 @@ use std::cmp::Ordering;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldSet(Vec<Node>);
 
-/// An element with what is in the set: itself, and paths below it. One of the two always is.
+/// An element of which the set has itself, paths below it, or both.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Node {
     pub(super) element: Element,
@@ -17,7 +17,7 @@ pub(super) struct Node {
     pub(super) below: FieldSet,
 }
 
-/// What is in a set at one place: the place itself, and paths below it.
+/// What a set has at one place: the place itself, and paths below it.
 #[derive(Debug, Default)]
 pub(super) struct Mark {
     pub(super) member: bool,
@@ -33,7 +33,7 @@ impl Mark {
 }
 
 impl FieldSet {
-    /// Whether nothing is in it.
+    /// Whether it has no path.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -129,7 +129,7 @@ impl FieldSet {
         self.0.sort_by(|a, b| a.element.cmp(&b.element));
     }
 
-    /// What is in either.
+    /// The paths that are in either set.
     #[must_use]
     pub fn union(&self, other: &Self) -> Self {
         let (mut left, mut right) = (self.0.iter().peekable(), other.0.iter().peekable());
@@ -154,7 +154,7 @@ impl FieldSet {
         }
     }
 
-    /// What is in any of them. Each path is moved once a level, however many sets there are.
+    /// The paths that are in any of the sets. Each path is moved once a level, however many sets there are.
     pub(super) fn union_of(sets: impl IntoIterator<Item = Self>) -> Self {
         Self::gathered(sets.into_iter().flat_map(|set| set.0).collect())
     }
@@ -179,7 +179,8 @@ impl FieldSet {
         Self(set)
     }
 
-    /// What is in both. The larger set is not walked: there may be many small ones to compare with it.
+    /// The paths that are in both sets. The larger set is not walked: there may be many small ones to compare with
+    /// it.
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
         let (few, many) = if self.0.len() <= other.0.len() { (self, other) } else { (other, self) };
@@ -193,7 +194,7 @@ impl FieldSet {
         both
     }
 
-    /// What is in this one only.
+    /// The paths that are only in this set.
     #[must_use]
     pub fn difference(&self, other: &Self) -> Self {
         let mut left = self.clone();
@@ -201,15 +202,7 @@ impl FieldSet {
         left
     }
 
-    /// What is neither in the other nor below something in the other.
-    #[must_use]
-    pub fn recursive_difference(&self, other: &Self) -> Self {
-        let mut left = self.clone();
-        left.remove_below(other);
-        left
-    }
-
-    /// Takes out what is in the other.
+    /// Removes the paths of the other set.
     pub fn remove(&mut self, other: &Self) {
         if other.is_empty() {
             return;
@@ -223,7 +216,7 @@ impl FieldSet {
         });
     }
 
-    /// Takes out what is in the other or below something in the other.
+    /// Removes the paths of the other set, and those below them.
     pub fn remove_below(&mut self, other: &Self) {
         if other.is_empty() {
             return;
@@ -238,7 +231,7 @@ impl FieldSet {
         });
     }
 
-    /// Puts in what is in the other.
+    /// Adds the paths of the other set.
     pub fn add(&mut self, other: Self) {
         if self.is_empty() {
             *self = other;
@@ -247,23 +240,12 @@ impl FieldSet {
         }
     }
 
-    /// Whether all of it is in the other.
+    /// Whether the other set has all its paths.
     pub fn is_subset(&self, other: &Self) -> bool {
         self.0.iter().all(|node| match other.get(&node.element) {
             Some(known) => (known.member || !node.member) && node.below.is_subset(&known.below),
             None => false,
         })
-    }
-
-    /// Only the paths that have no other path of the set below them.
-    #[must_use]
-    pub fn leaves(&self) -> Self {
-        let leaf = |node: &Node| Node {
-            element: node.element.clone(),
-            member: node.member && node.below.is_empty(),
-            below: node.below.leaves(),
-        };
-        Self(self.0.iter().map(leaf).collect())
     }
 
     /// The same set, in which every declared field that leads to a path is itself a member.

@@ -1,4 +1,4 @@
-//! `kubectl.kubernetes.io/last-applied-configuration`: the way between client-side and server-side apply.
+//! `kubectl.kubernetes.io/last-applied-configuration`: the bridge between client-side and server-side apply.
 
 use super::compare;
 use super::contents;

@@ -6,16 +6,16 @@ use serde_json::{Map, Value};
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashSet};
 
-/// Entries of the operation Update that an object keeps; older ones are put together.
+/// Entries of the operation Update that an object keeps; older ones are merged.
 pub(super) const UPDATE_MANAGERS_MAX: usize = 10;
 const ANCIENT_CHANGES: &str = "ancient-changes";
 
-/// What tells a manager's entry from the others.
+/// What distinguishes a manager's entry from the others.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct ManagerIdentity {
     pub(super) manager: String,
     pub(super) applied: bool,
-    /// Empty for an applier: it is the same one in every version.
+    /// Empty for an applier, which is the same in every version.
     api_version: String,
     pub(super) subresource: String,
 }
@@ -72,7 +72,7 @@ pub(super) struct ManagerEntry {
     pub(super) fields: FieldSet,
 }
 
-/// Updates of a version that are put together.
+/// Updates of a version that are merged.
 struct Bucket {
     /// The entry that takes the others in.
     home: usize,
@@ -96,7 +96,7 @@ impl Managers {
         self.0.iter_mut().find(|entry| entry.identity == *identity)
     }
 
-    /// Changes a manager's entry, which is made if need be.
+    /// Changes a manager's entry, and creates it if need be.
     pub(super) fn change(
         &mut self,
         identity: &ManagerIdentity,
@@ -180,7 +180,7 @@ impl Managers {
         Some(self.0.into_iter().map(encode_entry).collect())
     }
 
-    /// Puts the oldest Update entries of each version together until few enough are left.
+    /// Merges the oldest Update entries of each version until few enough are left.
     pub(super) fn cap(&mut self) {
         let updaters = self.0.iter().enumerate().filter(|(_, entry)| !entry.identity.applied);
         let mut updaters: Vec<(usize, &ManagerEntry)> = updaters.collect();

@@ -71,7 +71,7 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// Where the items of a list stand; `None` where an element is repeated.
+/// The places of the items of a list; `None` for an element that is repeated.
 type Places<'a> = BTreeMap<&'a Element, Option<usize>>;
 
 struct Lists<'a> {
@@ -131,7 +131,7 @@ fn merge_lists(live: &[Value], config: &[Value], items: Items<'_>) -> Result<Vec
                 continue;
             }
             if lists.config_places.contains_key(left) && next_shared.is_some_and(|next| next != left) {
-                // Shared, but its turn has not come.
+                // The configuration has it, too, but further on.
                 at_live += 1;
                 continue;
             }

@@ -1,4 +1,4 @@
-//! Who comes to own what when an object changes: the rules of structured-merge-diff.
+//! Which manager becomes the owner of which field when an object changes: the rules of structured-merge-diff.
 
 use super::compare::{self, Comparison};
 use super::contents;
@@ -33,8 +33,8 @@ pub(super) struct OwnedEndpoint<'a> {
 type Tree = Map<String, Value>;
 
 impl OwnedEndpoint<'_> {
-    /// An object was changed by other means than apply: what the change added and modified is the manager's,
-    /// what it modified and removed is no other's.
+    /// Tracks a change by other means than apply. The manager owns what it added and modified, and the others lose
+    /// what it modified and removed.
     pub(super) fn update(
         &self,
         live: &Tree,
@@ -133,7 +133,7 @@ impl OwnedEndpoint<'_> {
         let owned = FieldSet::union_of(managers.0.iter().map(|entry| entry.fields.clone()));
         let kept = fields(&pruned)?.union(&named(&owned));
         let pruned = contents::without(&merged, self.schema, &everything.difference(&kept))?;
-        // What lies inside something pruned but was never the applier's stays.
+        // A field inside something pruned stays if it was never the applier's.
         let kept = fields(&pruned)?;
         contents::without(&merged, self.schema, &everything.difference(&kept).intersection(&last))
     }

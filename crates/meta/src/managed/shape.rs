@@ -59,7 +59,8 @@ impl<'a> Fields<'a> {
 }
 
 impl<'a> Shape<'a> {
-    /// The shape of a value. What no schema describes is walked as it is: maps by their keys, lists as one value.
+    /// The shape of a value. A value that no schema describes is walked as it is: a map by its keys, a list as one
+    /// value.
     pub(super) fn of(schema: &'a Schema, value: Option<&Value>) -> Self {
         match &schema.ty {
             Type::Struct { fields, atomic: true, .. } => Self::AtomicMap(Fields::Declared(fields)),
@@ -89,7 +90,7 @@ impl<'a> Shape<'a> {
 }
 
 impl Items<'_> {
-    /// What tells an item from the others.
+    /// The element that distinguishes an item from the others.
     pub(super) fn element(self, item: &Value) -> Result<Element, String> {
         let ListType::Map(keys) = self.list else { return set_element(item) };
         let Value::Object(map) = item else {

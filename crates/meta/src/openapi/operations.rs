@@ -30,7 +30,7 @@ struct Operation<'a> {
     description: String,
     body: Option<String>,
     answer: String,
-    /// Of its own, in the query.
+    /// Its own query parameters.
     parameters: &'a [OpenApiParameter],
     codes: &'static [(&'static str, &'static str)],
 }
@@ -102,9 +102,9 @@ impl<'p> Paths<'p> {
         self.by_path.insert(path.to_owned(), Value::Object(item));
     }
 
-    /// The types of patches that clients may choose from. They compute strategic ones by the fields that a document
-    /// names, and keys of a map are none: kubectl would warn, and fall back to a merge patch, only when such a value
-    /// has changed.
+    /// The types of patches that clients may choose from. Clients compute a strategic patch by the fields that a
+    /// document names, and the keys of a map are not fields: for a kind with such a map, kubectl would warn, and fall
+    /// back to a merge patch, once a value there has changed.
     fn offered_patches(&self, resource: &OpenApiResource<'_>) -> Vec<&'p str> {
         let is_strategic_computable = !has_map_of_structures(resource.schema);
         let types = self.patch_types.iter().copied();
@@ -180,7 +180,7 @@ impl<'p> Paths<'p> {
     }
 }
 
-/// Whether there is a map in it whose values are no scalars.
+/// Whether it has a map whose values are not scalars.
 fn has_map_of_structures(schema: &Schema) -> bool {
     match &schema.ty {
         Type::Struct { fields, .. } => fields.values().any(|field| has_map_of_structures(&field.schema)),

@@ -51,7 +51,7 @@ impl Definitions {
         Value::Object(self.by_name)
     }
 
-    /// Adds a resource's kind, its list, and what its operations speak of.
+    /// Adds a resource's kind, its list, and the types of its operations.
     pub(super) fn add_resource(&mut self, resource: &OpenApiResource<'_>) {
         let (name, kind) = (definition_of(resource.shape()), &resource.kind);
         let own = resource.subresources.iter().filter_map(|sub| sub.own);
@@ -65,8 +65,8 @@ impl Definitions {
         }
         for (schema, meta_kind) in shared::operation_schemas() {
             self.shape(&schema);
-            // None is a kind of the core group here: in the document that an aggregator merges, that one's own definition
-            // is, and clients refuse a document in which two are the same kind.
+            // No definition here is of a kind of the core group: in a document that an aggregator merges, its own
+            // definition is that kind, and clients refuse a document with two definitions of one kind.
             if let Type::Struct { definition: Some(name), .. } = &schema.ty
                 && meta_kind != "Status"
             {
@@ -141,7 +141,7 @@ impl Definitions {
         }
     }
 
-    /// A reference, with what the field says beyond its type.
+    /// A reference, with the description and default of the field.
     fn referring(&self, name: &str, description: &str, default: Option<&Value>) -> Value {
         let reference = self.dialect.reference(name);
         if description.is_empty() && default.is_none() {

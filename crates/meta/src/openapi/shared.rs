@@ -1,4 +1,4 @@
-//! The metadata types that operations speak of.
+//! The metadata types of operations.
 
 use crate::schema::{ListType, Schema, Type};
 

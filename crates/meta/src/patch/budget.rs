@@ -1,4 +1,5 @@
-//! What a JSON patch may do to a document: copy, reach into long lists and nest only so much, however few bytes it has.
+//! Bounds on what a JSON patch does to a document: copies, reaches into long lists, and depth. A patch of few bytes
+//! can do much.
 
 use super::{JSON_PATCH_COPY_BYTES_MAX, JSON_PATCH_WORK_MAX, PatchError};
 use crate::decode::DEPTH_MAX;
@@ -6,7 +7,7 @@ use json_patch::PatchOperation;
 use json_patch::jsonptr::Pointer;
 use serde_json::{Map, Value};
 
-/// What is left to the operations of a patch.
+/// What the operations of a patch may still do.
 pub(super) struct Budget {
     copied: usize,
     work: usize,
@@ -17,8 +18,8 @@ impl Budget {
         Self { copied: JSON_PATCH_COPY_BYTES_MAX, work: JSON_PATCH_WORK_MAX }
     }
 
-    /// Pays for the pointers of an operation, before anybody follows them. None leads anywhere that is longer than a document
-    /// is deep.
+    /// Pays for the pointers of an operation, before they are followed. No pointer that leads anywhere is longer than
+    /// a document is deep.
     pub(super) fn read(&mut self, operation: &Map<String, Value>) -> Result<(), PatchError> {
         for pointer in ["path", "from"].into_iter().filter_map(|member| operation.get(member)?.as_str()) {
             let tokens = pointer.matches('/').count();

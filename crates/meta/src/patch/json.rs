@@ -11,7 +11,7 @@ pub fn json_patch(mut document: Value, patch: &[u8]) -> Result<Patched, PatchErr
     let (patch, strict_errors) = read(patch)?;
     let operations = match patch {
         Value::Array(operations) => operations,
-        // As a Go server reads it.
+        // A Go server reads it so.
         Value::Null => Vec::new(),
         _ => return Err(PatchError::Malformed("a JSON patch must be a list of operations".to_owned())),
     };
@@ -48,8 +48,8 @@ pub fn json_patch(mut document: Value, patch: &[u8]) -> Result<Patched, PatchErr
     Ok(Patched { document, strict_errors })
 }
 
-/// Whether a pointer ends at an object that has no such member. Go's library takes its value for null: it can be
-/// tested for, replaced, and copied.
+/// Whether a pointer ends at an object that has no such member. Go's library takes the member for null: it can be
+/// tested, replaced and copied.
 fn lacks_member(operation: &Map<String, Value>, pointer: &str, document: &Value) -> bool {
     let path = operation.get(pointer).and_then(Value::as_str).unwrap_or_default();
     let parent = path.rsplit_once('/').and_then(|(parent, _)| document.pointer(parent));
@@ -66,7 +66,7 @@ fn tests_for_nothing(operation: &Map<String, Value>, document: &Value) -> bool {
         && lacks_member(operation, "path", document)
 }
 
-/// What would replace a member that is not there adds it; what would copy one adds null.
+/// Replacing a member that is absent becomes adding it, and copying one becomes adding null.
 fn add_instead(operation: &mut Map<String, Value>, document: &Value) {
     let copies = is(operation, "copy") && lacks_member(operation, "from", document);
     if copies {
@@ -77,7 +77,7 @@ fn add_instead(operation: &mut Map<String, Value>, document: &Value) {
     }
 }
 
-/// An operation with `/-1` and the like made plain: Go's library counts such an index from the list's end.
+/// An operation without indices such as `/-1`, which Go's library counts from the list's end.
 fn from_the_end(operation: &Map<String, Value>, document: &Value) -> Map<String, Value> {
     let mut operation = operation.clone();
     let adds = matches!(operation.get("op").and_then(Value::as_str), Some("add" | "copy" | "move"));

@@ -308,7 +308,7 @@ fn arranged(list: Vec<Value>, wanted: &Order, server: &Order, key: Option<&str>)
     result
 }
 
-/// Where items stand in a list, by their identity.
+/// The places of items in a list, by their identity.
 struct Order(BTreeMap<String, usize>);
 
 impl Order {
@@ -323,7 +323,7 @@ impl Order {
     }
 }
 
-/// What tells an item from the others: its merge key's value, or the item itself.
+/// What identifies an item: its merge key's value, or the item itself.
 fn identity(item: &Value, key: Option<&str>) -> Option<String> {
     match key {
         Some(key) => item.get(key).map(Value::to_string),

@@ -53,7 +53,7 @@ impl Message {
         self.0.put_u8(u8::try_from(value).unwrap_or_default());
     }
 
-    /// What stands before a field's value.
+    /// Writes the key that stands before a field's value.
     pub fn key(&mut self, field: u32, wire: u64) {
         self.varint(u64::from(field) << 3 | wire);
     }

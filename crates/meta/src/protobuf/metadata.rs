@@ -74,7 +74,7 @@ struct ManagedFieldsEntry<'a> {
 }
 
 /// The fields of a `PartialObjectMetadata`, from the JSON object `metadata` and the revision that belongs into it.
-/// Nothing is written where it cannot be read.
+/// Writes nothing if the JSON cannot be read.
 pub fn partial_object_metadata(
     out: &mut Message,
     metadata: &str,

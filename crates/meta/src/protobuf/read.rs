@@ -1,4 +1,5 @@
-//! Bodies back to JSON values. What they say is never trusted: every length is checked, and tables end all depth.
+//! Bodies back to JSON values. Bodies are never trusted: every length is checked, and the tables of fields bound the
+//! depth.
 
 use super::MAGIC;
 use serde_json::{Map, Value};
@@ -6,7 +7,7 @@ use serde_json::{Map, Value};
 /// Bytes that are no message of the kind that was expected, in Go's words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WireError {
-    /// Something else altogether.
+    /// It does not begin with the magic.
     #[error("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]")]
     NoMagic,
     /// The magic and nothing behind it.
@@ -18,7 +19,7 @@ pub enum WireError {
     /// A number of more than 64 bits.
     #[error("proto: integer overflow")]
     Overflow,
-    /// A way to write a value that there is not.
+    /// A wire type that does not exist.
     #[error("proto: illegal wireType {0}")]
     WireType(u64),
     /// A field written as one of another type.
@@ -39,14 +40,14 @@ pub enum WireError {
     },
 }
 
-/// Name and number of each field, and what it is.
+/// Number, name and type of each field.
 type Fields = &'static [(u32, &'static str, Type)];
 
 #[derive(Clone, Copy, Debug)]
 enum Type {
     Text,
     Integer,
-    /// Behind a pointer in Go: told even when empty.
+    /// A pointer in Go: kept even when empty.
     TextPointer,
     IntegerPointer,
     FlagPointer,
@@ -103,7 +104,7 @@ const OBJECT_META: Fields = &[
 const PARTIAL_OBJECT_METADATA: Fields = &[(1, "metadata", Type::Message(OBJECT_META))];
 const PARTIAL_OBJECT_METADATA_LIST: Fields =
     &[(1, "metadata", Type::Message(LIST_META)), (2, "items", Type::Messages(PARTIAL_OBJECT_METADATA))];
-/// Numbered the other way round.
+/// The two fields are numbered the other way round.
 const PARTIAL_OBJECT_METADATA_LIST_V1BETA1: Fields =
     &[(1, "items", Type::Messages(PARTIAL_OBJECT_METADATA)), (2, "metadata", Type::Message(LIST_META))];
 const STATUS_CAUSE: Fields =
@@ -135,7 +136,7 @@ const DELETE_OPTIONS: Fields = &[
 ];
 const TYPE_META: Fields = &[(1, "apiVersion", Type::Text), (2, "kind", Type::Text)];
 
-/// The object of a body, as its JSON would be. A body that says no kind is of `default_kind`.
+/// The object of a body, as its JSON would be. A body without a kind is of `default_kind`.
 pub fn decode(body: &[u8], default_kind: &str) -> Result<Value, WireError> {
     let unknown = body.strip_prefix(MAGIC).ok_or(WireError::NoMagic)?;
     if unknown.is_empty() {
@@ -300,7 +301,7 @@ fn member(
                 list.push(value);
             }
         }
-        // What Go's JSON leaves out.
+        // Go's JSON leaves these out.
         Type::Text if value == "" => {}
         Type::Integer if value == 0 => {}
         Type::Time if value.is_null() => {}
@@ -325,7 +326,7 @@ fn time(mut rest: &[u8]) -> Result<Value, WireError> {
     Ok(Value::String(crate::time::rfc3339(seconds)))
 }
 
-/// A `FieldsV1`; JSON that is none is told as a text.
+/// A `FieldsV1`; what is not JSON becomes a text.
 fn field_set(mut rest: &[u8]) -> Result<Value, WireError> {
     let mut json = Value::Null;
     while !rest.is_empty() {

@@ -12,14 +12,14 @@ const STATE_LIMIT: usize = 512;
 const SAMPLED: u8 = 1;
 
 impl Parent {
-    /// Reads both headers. What is malformed is as if it were not there.
+    /// Reads both headers. A malformed header counts as absent.
     pub fn parse(traceparent: &str, tracestate: &str) -> Option<Self> {
         let mut parts = traceparent.trim().split('-');
         let version = hexadecimal(parts.next()?, 2)?;
         let trace = hexadecimal(parts.next()?, 32)?;
         let span = u64::try_from(hexadecimal(parts.next()?, 16)?).ok()?;
         let flags = u8::try_from(hexadecimal(parts.next()?, 2)?).ok()?;
-        // Later versions may say more behind these four; the last one is none.
+        // Later versions may have more fields behind these four; version ff is invalid.
         if version == 0xff || (version == 0 && parts.next().is_some()) || trace == 0 || span == 0 {
             return None;
         }

@@ -25,7 +25,7 @@ const GATHER: Duration = Duration::from_secs(1);
 const ANSWER: Duration = Duration::from_secs(5);
 /// Largest answer read.
 const ANSWER_LIMIT: usize = 64 * 1024;
-/// Where a collector takes traces, below its base URL.
+/// The path for traces, below a collector's base URL.
 const PATH: &str = "/v1/traces";
 
 /// The collector's URL cannot work.
@@ -118,12 +118,12 @@ impl Sender {
                 first = self.waiting.recv() => first,
                 () = stop.cancelled() => break,
             };
-            // Nobody traces any more: a task that ended by itself would end all others.
+            // Nobody traces any more. The task waits, for one that ended by itself would end all others.
             let Some(batch) = first else { return stop.cancelled().await };
             let batch = self.gather(batch, &stop).await;
             self.send(batch).await;
         }
-        // What was finished before the end, and no more than one batch of it: nobody waits for a collector.
+        // Sends what was finished before the end, but only one batch: nobody waits for a collector.
         let mut rest = Vec::new();
         while let Ok(spans) = self.waiting.try_recv() {
             rest.extend(spans);

@@ -69,7 +69,7 @@ impl Term<'_> {
     }
 }
 
-/// By which rules a write is charged.
+/// The rules by which a write is charged.
 struct Pricing<'w> {
     standings: &'w Standings,
     /// Domains that have to be listed wherever the charge grows.
@@ -126,10 +126,11 @@ impl<'a> Quota<'a> {
         let raised = Grants::raised(grants(before), grants(after)).filter(bound).collect();
         let pricing = Pricing { standings, within, raised };
         let (scope, effect) = self.charge(before, after, &pricing)?;
-        // Who neither stands for the scope nor pays anybody says what there is: what is taken of it is growth elsewhere.
+        // An object that neither stands for a scope nor pays one is a source of capacity: raising its grants is not
+        // growth; using them is.
         let is_source = own == 0 && payer(after).is_none();
         let raises = !is_source && Grants::more(grants(before), grants(after));
-        // With the object that stands for a scope all its rows go, unless the scope is there without it.
+        // The rows of a scope go with the object that stands for it, unless the scope exists without one.
         let stays = standings.of(write.key.kind).is_some_and(|standing| !standing.required);
         if after.is_some() || own == 0 || stays {
             self.limit(grants(before), grants(after))?;
@@ -156,8 +157,8 @@ impl<'a> Quota<'a> {
         Ok(())
     }
 
-    /// What counts above for a scope that goes is taken back there, also where the scope itself pays nothing: nobody finds the
-    /// way up any more when its row is gone.
+    /// Takes back, in the scopes above, what counts there for a scope that goes, even if the scope itself pays
+    /// nothing: once its row is gone, nobody finds the way up.
     fn give_back(&mut self, before: &'a Account) {
         let (Some(above), Some(grants)) = (&before.pays, &before.grants) else { return };
         let index = self.scopes.index(above, &mut self.rows);
@@ -380,7 +381,7 @@ impl<'a> Quota<'a> {
         });
     }
 
-    /// A create takes the object's places, a delete gives them back; who stays or moves keeps them.
+    /// A create takes the object's places, and a delete gives them back. An update or a move keeps them.
     fn claim(&mut self, write: &'a Write, entry: i32) -> Result<(), Error> {
         let (before, after) = (write.change.before(), write.change.after());
         if let (Some(before), Some(after)) = (before, after) {
@@ -398,7 +399,7 @@ impl<'a> Quota<'a> {
         Ok(())
     }
 
-    /// The same write by write.
+    /// The same, write by write.
     pub(super) fn detail(&self) -> Result<String, Error> {
         serde_json::to_string(&self.detail).map_err(|error| Error::Corrupt(format!("a batch: {error}")))
     }
@@ -489,7 +490,8 @@ fn keys<'a>(account: Option<&'a Account>, domain: &str) -> BTreeMap<&'a str, (i1
     found
 }
 
-/// The amount whose suffix family a refusal's amounts take: what the write asked for at this place.
+/// The amount that the write asked for at this place: the amounts of a refusal are printed with the same family of
+/// suffixes.
 pub(crate) fn asked<'a>(
     after: Option<&'a Account>,
     limit: bool,

@@ -10,19 +10,19 @@ pub(super) struct Scopes<'a> {
     pub(super) name: Vec<&'a str>,
     /// The scope's own row of the ledger.
     pub(super) row: Vec<i32>,
-    /// The tenant that its payers have; none when nobody asks it for anything.
+    /// The tenant of its payers; none when no write asks it for anything.
     pub(super) payer: Vec<Option<&'a str>>,
     pub(super) grows: Vec<bool>,
     pub(super) fresh: Vec<bool>,
     /// Its limits change in this batch.
     pub(super) limited: Vec<bool>,
-    /// What somebody pays changes in this batch.
+    /// The charge of some payer changes in this batch.
     pub(super) paid: Vec<bool>,
     /// It is locked or deleted in this batch.
     pub(super) shut: Vec<bool>,
 }
 
-/// The rows of the ledger that a batch concerns, and what it does to each all told.
+/// The rows of the ledger that a batch concerns, and the sum of what it does to each.
 #[derive(Debug, Default)]
 pub(super) struct Rows<'a> {
     places: HashMap<(i32, &'a str, &'a str), i32>,
@@ -64,7 +64,7 @@ pub(super) fn count(number: usize) -> i32 {
     i32::try_from(number).unwrap_or(i32::MAX)
 }
 
-/// The empty name stands for the whole in the ledger; nothing of a write may have it.
+/// Refuses an empty name of a write: in the ledger it stands for the whole.
 pub(super) fn named(name: &str) -> Result<(), Error> {
     if name.is_empty() {
         Err(Error::Corrupt("a charge, limit or claim without a name".to_owned()))
@@ -91,7 +91,7 @@ impl<'a> Scopes<'a> {
         index
     }
 
-    /// Whether nothing in the batch depends on what comes before it in the same batch.
+    /// Whether no write depends on an earlier one of the same batch.
     pub(super) fn are_apart(&self) -> bool {
         let mut each = self.limited.iter().zip(&self.paid).zip(self.shut.iter().zip(&self.grows));
         !each.any(|((limited, paid), (shut, grows))| (*limited && *paid) || (*shut && *grows))

@@ -3,13 +3,14 @@
 use super::ring::RingLimits;
 use std::time::Duration;
 
-/// Changes are kept at least as long as bookmarks are apart, with room to spare.
+/// How long changes are kept at least, unless they are too many or have twice the bytes that the ring should have.
+/// Bookmarks are a minute apart: a client that comes back with the last one finds what followed.
 const AGE_MIN: Duration = Duration::from_secs(75);
 
 /// Where the cache listens for NOTIFY. It has to be a direct connection: a transaction-pooling proxy forgets LISTEN.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Listen {
-    /// Where the history is made.
+    /// At the server that makes the history.
     #[default]
     Same,
     /// Elsewhere: `postgres://…`
@@ -32,15 +33,16 @@ pub struct CacheConfig {
     pub poll: Duration,
     /// Most changes in the ring.
     pub ring_changes: usize,
-    /// Most bytes in the ring.
+    /// Bytes in the ring; twice as many while changes come so fast that a watch that comes back within 75 s would not
+    /// find its place.
     pub ring_bytes: usize,
     /// How long history is kept.
     pub retention: Duration,
-    /// Bytes of objects in the history: what has more of them after it is given up sooner.
+    /// Bytes of objects in the history: an event with more bytes after it is given up sooner.
     pub retention_bytes: u64,
-    /// How long history is kept whatever its size: watches that are interrupted go on.
+    /// How long history is kept whatever its size, so that interrupted watches can go on.
     pub retention_min: Duration,
-    /// How long what became of a batch is remembered: far longer than anybody asks.
+    /// How long the outcome of a batch is remembered: far longer than anybody asks for it.
     pub batches_kept: Duration,
     /// How often history is compacted.
     pub compact_every: Duration,
@@ -72,6 +74,7 @@ impl CacheConfig {
         RingLimits {
             changes: self.ring_changes,
             bytes: self.ring_bytes,
+            shortest: AGE_MIN,
             age: AGE_MIN.max(self.retention + self.compact_every),
         }
     }

@@ -1,4 +1,4 @@
-//! What one reader is to see: his selection, cut down to what exists for him.
+//! What one reader sees: his selection, cut down to what exists for him.
 
 use crate::access::{Access, Visibility};
 use crate::model::{Attributes, Entry, Key};
@@ -51,7 +51,7 @@ impl Filter {
         self.selection.namespace.as_deref().or_else(|| self.selection.fields.exact(NAMESPACE_FIELD))
     }
 
-    /// Values of which an equality term on a label or field accepts one.
+    /// The equality terms on labels and fields, each with the values of which it accepts one.
     pub(crate) fn equalities(&self) -> impl Iterator<Item = (TermSubject<'_>, &[String])> {
         let labels =
             self.selection.labels.requirements().iter().filter(|term| {
@@ -95,7 +95,7 @@ impl Filter {
     }
 }
 
-/// What an equality term speaks of.
+/// The label or field of an equality term.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum TermSubject<'a> {
     Label(&'a str),

@@ -6,12 +6,13 @@ use super::metrics::CacheMetrics;
 use super::state::CacheState;
 use crate::access::Access;
 use crate::error::Error;
+use crate::history::Past;
 use crate::kinds::Kinds;
 use crate::model::Revision;
 use crate::read::{At, Selection};
 use crate::tail::handover::Handover;
 use crate::watch::subscriptions::Subscriptions;
-use sqlx::postgres::{PgConnectOptions, PgPool};
+use sqlx::postgres::PgConnectOptions;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
@@ -22,24 +23,27 @@ pub const READ_WAIT: Duration = Duration::from_secs(3);
 
 #[derive(Debug)]
 pub(crate) struct CacheInner {
-    /// Where objects and events come from; the tail has a connection of its own.
-    pub(crate) pool: PgPool,
-    /// The server that takes the writes, where `pool` leads to a standby of it.
-    pub(crate) primary: Option<PgPool>,
+    /// Where objects and events come from. Each task has a connection of its own, so none waits for what another one
+    /// reads.
+    pub(crate) reading: PgConnectOptions,
+    /// The server that takes the writes, where `reading` leads to a standby of it.
+    pub(crate) primary: Option<PgConnectOptions>,
     pub(super) listening: Option<PgConnectOptions>,
     pub(crate) kinds: Kinds,
     pub(crate) config: CacheConfig,
     pub(super) state: RwLock<CacheState>,
     pub(crate) subscriptions: Subscriptions,
     pub(crate) progress: watch::Sender<TailProgress>,
-    /// When the database was asked for its newest revision that the cache has come to since.
+    /// All that was committed before this moment is in the cache.
     pub(super) confirmed: Mutex<Option<Instant>>,
     /// Tickets drawn by readers who want a look that begins after them.
     pub(super) asked: AtomicU64,
     /// Bytes of the bodies of all events that have come to the cache.
     pub(crate) event_bytes: AtomicU64,
-    /// What the tail is told: batches of our own, and wishes for a look.
+    /// What the tail is given: this replica's own batches, and requests for a look.
     pub(crate) handover: Arc<Handover>,
+    /// The stretches of the past beyond the ring that were read, and the watches that wait for some.
+    pub(crate) past: Past,
     pub(crate) metrics: CacheMetrics,
 }
 
@@ -60,7 +64,7 @@ pub(crate) struct TailProgress {
     pub(crate) failed: u64,
     /// The cache holds a state of the database's history.
     pub(crate) ready: bool,
-    /// It once did.
+    /// It has been `ready` once.
     pub(crate) synced: bool,
     /// Why the database is not answering.
     pub(crate) trouble: Option<Arc<str>>,
@@ -85,18 +89,19 @@ impl CacheInner {
         self.asked.load(Ordering::SeqCst)
     }
 
-    /// Where the history is made, compacted, and read by watches from the past.
-    pub(crate) fn authority(&self) -> &PgPool {
-        self.primary.as_ref().unwrap_or(&self.pool)
+    /// The server that makes the history. It is compacted there, and watches read the past from there.
+    pub(crate) fn authority(&self) -> &PgConnectOptions {
+        self.primary.as_ref().unwrap_or(&self.reading)
     }
 
-    /// The newest revision that anything is known of here, of whichever epoch.
+    /// The newest revision that is known here, of any epoch.
     pub(crate) fn known(&self) -> Revision {
         let progress = self.progress.borrow();
         progress.seen.max(progress.shown)
     }
 
-    /// How far events may be shown that were read from the database: a standby may have some that no caller was told yet.
+    /// The revision up to which events that were read may be shown: a standby may have events that no caller was told
+    /// of yet.
     pub(crate) fn horizon(&self) -> Revision {
         if self.primary.is_some() { self.progress.borrow().shown } else { Revision::MAX }
     }
@@ -115,18 +120,18 @@ impl CacheInner {
         *self.confirmed.lock().unwrap_or_else(PoisonError::into_inner) = Some(asked);
     }
 
-    /// For how long something may have been committed that the cache has not; `None` before it was filled.
+    /// How old the cache may be: for how long a commit may be missing in it. `None` before it was filled.
     pub(crate) fn age(&self) -> Option<Duration> {
         let confirmed = *self.confirmed.lock().unwrap_or_else(PoisonError::into_inner);
         confirmed.map(|confirmed| confirmed.elapsed())
     }
 
-    /// Whether history after `revision` can be had from the tables.
+    /// Whether history after `revision` may be missing in the tables.
     pub(crate) fn is_compacted(&self, revision: Revision) -> bool {
         revision < self.progress.borrow().compacted
     }
 
-    /// Whether the state at `revision` can be had by undoing changes.
+    /// An error unless the state at `revision` can be had by undoing changes.
     pub(crate) fn check_undo(&self, state: &CacheState, revision: Revision) -> Result<(), Error> {
         let gone = revision < state.ring.undo_floor() || self.is_compacted(revision);
         if gone && revision != state.revision {
@@ -147,8 +152,8 @@ impl CacheInner {
         }
     }
 
-    /// Whether the database has come to a revision; it is asked where that is not known here. The cache need not have come so
-    /// far: a standby that is read may be behind. While it is, this does not say no: it is unavailable.
+    /// Whether the database has reached a revision; it is asked if that is not known here. The cache may be behind
+    /// it. While a standby that is read is behind, the answer is an error, and not no.
     pub(crate) async fn has_come_to(&self, revision: Revision) -> Result<bool, Error> {
         let is_known = |progress: &TailProgress| progress.revision.max(progress.shown) >= revision;
         let known = is_known(&self.progress.borrow());
@@ -163,7 +168,7 @@ impl CacheInner {
         self.reach_now_unless(|_progress| false).await
     }
 
-    /// Waits until the cache has what was committed before this, or until that is not needed any more.
+    /// Waits until the cache has everything that was committed before this call, or until `is_enough` holds.
     async fn reach_now_unless(&self, is_enough: impl Fn(&TailProgress) -> bool) -> Result<(), Error> {
         let mut progress = self.progress.subscribe();
         let ticket = self.asked.fetch_add(1, Ordering::SeqCst) + 1;

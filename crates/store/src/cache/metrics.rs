@@ -16,6 +16,7 @@ pub(crate) struct CacheMetrics {
     pub(crate) fills: Counter,
     pub(crate) divergences: Counter,
     pub(crate) slow_watches: Counter,
+    pub(crate) history_reads: Counter,
 }
 
 impl CacheMetrics {
@@ -37,6 +38,7 @@ impl CacheMetrics {
             ("store_cache_fills", "Times that the cache was filled from a snapshot", &self.fills),
             ("store_divergences", "Times that this replica found history diverged", &self.divergences),
             ("store_watches_slow", "Watches let go because their readers were too slow", &self.slow_watches),
+            ("store_history_reads", "Stretches of the past that were read for watches", &self.history_reads),
         ];
         for (name, help, counter) in counters {
             metrics.register(name, help, counter.clone());

@@ -77,7 +77,7 @@ pub(crate) struct Objects {
     entries: Vec<Option<Arc<Entry>>>,
     free: Vec<Slot>,
     index: ValueIndex,
-    /// Objects that are seen without the namespace that they lie in.
+    /// Objects that callers see although they do not see their namespace.
     seen_widely: usize,
 }
 
@@ -108,7 +108,7 @@ impl Objects {
         self.at(*self.paths.get(path)?)
     }
 
-    /// Puts an object in: what is there now, and the state before. A name that is known is not kept twice.
+    /// Puts an object in. Returns it, and the state before. It shares the memory of its name with the state before.
     pub(crate) fn put(&mut self, entry: Entry) -> (Arc<Entry>, Option<Arc<Entry>>) {
         let is_now = usize::from(is_seen_widely(&entry.attributes));
         let (entry, old) = self.replace(entry);
@@ -182,7 +182,7 @@ impl Objects {
         }
     }
 
-    /// The few objects among which all matches are, in no order, if an index can tell them.
+    /// A few objects that include all matches, in no order, if an index can tell them.
     pub(crate) fn candidates(&self, filter: &Filter) -> Option<Vec<&Arc<Entry>>> {
         let namespace = filter.namespace().or_else(|| self.is_cluster_scoped().then_some(""));
         if let (Some(name), Some(namespace)) = (filter.name(), namespace) {
@@ -196,7 +196,7 @@ impl Objects {
         Some(slots.into_iter().filter_map(|slot| self.at(slot)).collect())
     }
 
-    /// What lies in the namespaces that the caller sees, or is called like them, if that is little.
+    /// The objects in the namespaces that the caller sees, and the objects of the same names, if they are few.
     fn seen(&self, filter: &Filter) -> Option<Vec<&Arc<Entry>>> {
         let Visibility::Tenants(sights) = filter.visibility() else { return None };
         if filter.namespace().is_some() || self.seen_widely > 0 {
@@ -265,7 +265,7 @@ impl ValueIndex {
         u32::try_from(self.hasher.hash_one(term) >> 32).unwrap_or_default()
     }
 
-    /// The terms of an object. Absent fields are many and select little.
+    /// The terms of an object. An absent field has none: there are many, and they select little.
     fn terms<'a>(&'a self, attributes: &'a Attributes) -> impl Iterator<Item = u32> + 'a {
         let tenant = attributes.tenant.iter().map(|tenant| Term::Tenant(tenant));
         let tenant = tenant.chain(attributes.public.then_some(Term::Public));
@@ -307,7 +307,7 @@ impl ValueIndex {
         Some(terms.into_iter().flat_map(|term| self.slots(term)).collect())
     }
 
-    /// Conditions that every match fulfils, each as the terms of which it has one.
+    /// Conditions that every match fulfils. A condition is a list of terms, of which the match has at least one.
     fn conditions(&self, filter: &Filter) -> Vec<Vec<u32>> {
         let tenant = match filter.visibility() {
             Visibility::Tenants(sights) => {

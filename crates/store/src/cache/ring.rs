@@ -41,7 +41,7 @@ impl RingChange {
         }
     }
 
-    /// The last state that a reader saw whom the object left, at this change's revision.
+    /// For a reader whose selection the object has left: the last state that he saw, at this change's revision.
     pub(crate) fn left(&self) -> Option<Arc<Entry>> {
         let old = self.old.as_ref()?;
         let body = if old.body.is_empty() { identity_of(&self.new.body) } else { old.body.clone() };
@@ -65,8 +65,8 @@ pub(crate) enum SeenChange {
     Left,
 }
 
-/// What of an object is the same at every revision. The rest of a state that is not known any more must
-/// not be taken from the one after it: the reader may have no right to see that.
+/// The fields of an object that are the same at every revision. The other fields of a forgotten state must not be
+/// taken from the next state: the reader may have no right to see that one.
 fn identity_of(body: &[u8]) -> Bytes {
     let Ok(Value::Object(whole)) = serde_json::from_slice(body) else { return Bytes::from_static(b"{}") };
     let mut metadata = Map::new();
@@ -87,8 +87,25 @@ fn identity_of(body: &[u8]) -> Bytes {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RingLimits {
     pub(crate) changes: usize,
+    /// Beyond so many bytes changes are kept only for the shortest time, and never more than twice as many bytes.
     pub(crate) bytes: usize,
+    pub(crate) shortest: Duration,
     pub(crate) age: Duration,
+}
+
+impl RingLimits {
+    /// Bytes that the ring never goes beyond.
+    pub(crate) fn bytes_most(&self) -> usize {
+        self.bytes.saturating_mul(2)
+    }
+
+    /// Whether the oldest change is dropped.
+    fn is_beyond(&self, changes: usize, bytes: usize, age: Duration) -> bool {
+        changes > self.changes
+            || bytes > self.bytes_most()
+            || (bytes > self.bytes && age > self.shortest)
+            || age > self.age
+    }
 }
 
 #[derive(Debug)]
@@ -143,9 +160,8 @@ impl Ring {
         self.bytes += change.weight();
         self.kept.push_back(Kept { change, since: now });
         while let Some(first) = self.kept.front() {
-            let full = self.kept.len() > self.limits.changes || self.bytes > self.limits.bytes;
-            let old = now.saturating_duration_since(first.since) > self.limits.age;
-            if !full && !old {
+            let age = now.saturating_duration_since(first.since);
+            if !self.limits.is_beyond(self.kept.len(), self.bytes, age) {
                 break;
             }
             self.bytes = self.bytes.saturating_sub(first.change.weight());
@@ -161,7 +177,7 @@ impl Ring {
         self.kept.range(start..).map(|kept| &kept.change)
     }
 
-    /// What one kind's objects were at a revision, where that differs from now.
+    /// The objects of a kind that were different at a revision, as they were then.
     pub(crate) fn undo(&self, kind: KindId, revision: Revision) -> Undo {
         let mut undo = Undo::new();
         for change in self.after(revision) {
@@ -175,3 +191,62 @@ impl Ring {
 
 /// Objects that were different: as they were, or absent.
 pub(crate) type Undo = std::collections::BTreeMap<Path, Option<Arc<Entry>>>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Attributes, Key};
+    use uuid::Uuid;
+
+    const BODY: usize = 10_000 - CHANGE_OVERHEAD;
+
+    /// The revisions in a ring of ten changes' bytes after one change in each second.
+    fn kept_after(seconds: u64, changes: usize) -> Vec<u64> {
+        let limits = RingLimits {
+            changes,
+            bytes: 100_000,
+            shortest: Duration::from_secs(15),
+            age: Duration::from_mins(1),
+        };
+        let (mut ring, start) = (Ring::new(limits, Revision(0)), Instant::now());
+        for second in 1..=seconds {
+            let entry = |body: usize| {
+                Arc::new(Entry {
+                    key: Key::new(KindId(1), "x", "a"),
+                    uid: Uuid::nil(),
+                    revision: Revision(second),
+                    body: Bytes::from(vec![b'x'; body]),
+                    attributes: Attributes::default(),
+                })
+            };
+            let change = RingChange { old: Some(entry(BODY)), new: entry(1), deleted: false };
+            ring.push(Arc::new(change), start + Duration::from_secs(second));
+            let first = ring.after(Revision(0)).next().unwrap().revision();
+            assert_eq!(ring.floor(), Revision(first.0 - 1), "none is missing after it");
+        }
+        ring.after(Revision(0)).map(|change| change.revision().0).collect()
+    }
+
+    #[test]
+    fn who_comes_back_soon_finds_his_place_although_the_ring_is_full() {
+        let few: Vec<u64> = (1..=14).collect();
+        assert_eq!(kept_after(14, 1000), few, "more than its bytes, and none is old");
+        let soon: Vec<u64> = (85..=100).collect();
+        assert_eq!(kept_after(100, 1000), soon, "those of the last fifteen seconds");
+        assert_eq!(kept_after(100, 5), [96, 97, 98, 99, 100], "no more than so many");
+    }
+
+    #[test]
+    fn the_ring_has_never_more_than_twice_its_bytes() {
+        let limits = RingLimits {
+            changes: 1000,
+            bytes: 100_000,
+            shortest: Duration::from_secs(15),
+            age: Duration::from_mins(1),
+        };
+        assert!(!limits.is_beyond(20, 200_000, Duration::ZERO));
+        assert!(limits.is_beyond(20, 200_001, Duration::ZERO));
+        assert!(!limits.is_beyond(20, 100_000, Duration::from_mins(1)));
+        assert!(limits.is_beyond(1, 1, Duration::from_secs(61)));
+    }
+}

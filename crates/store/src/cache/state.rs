@@ -43,7 +43,7 @@ fn without_body(new: &Entry, attributes: Attributes) -> Entry {
 /// All objects of all kinds and the last changes.
 #[derive(Debug)]
 pub(crate) struct CacheState {
-    /// Told apart from the states before a rebuild: what was read there means nothing here.
+    /// A rebuild begins a new generation: what was read from a state of another one means nothing here.
     pub(crate) generation: u64,
     pub(crate) epoch: Uuid,
     pub(crate) revision: Revision,
@@ -70,7 +70,7 @@ impl CacheState {
         self.kinds.get(&kind)
     }
 
-    /// What tenants have.
+    /// The footprints of the tenants.
     pub(crate) fn footprints(&self) -> &Footprints {
         &self.footprints
     }
@@ -188,12 +188,12 @@ impl Loading {
     }
 }
 
-/// What a state was read at.
+/// The snapshot that a state was read from.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Snapshot {
     pub(crate) generation: u64,
     pub(crate) epoch: Uuid,
     pub(crate) revision: Revision,
-    /// Where the past that was read along begins.
+    /// Every event after this revision was read with the state.
     pub(crate) floor: Revision,
 }

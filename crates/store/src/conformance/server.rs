@@ -1,4 +1,5 @@
-use super::{Bench, Check, Sight, execute, in_time, number, text};
+use super::{Bench, Check, DEADLINE, Sight, execute, number, text};
+use crate::connect;
 use crate::migrate::{SERVER_VERSION_MIN, ServerVersion, encoding, encoding_trouble, server_version};
 use crate::server::home;
 use sqlx::PgConnection;
@@ -101,9 +102,10 @@ async fn sessions(one: &mut PgConnection, two: &mut PgConnection) -> Result<Sigh
     Ok(Sight::holds("each connection has its own"))
 }
 
-/// Without it a replica compares a history with what it has seen itself, and one that starts has seen nothing.
+/// Whether the server tells its identity. Without it a replica can only compare a history with what it has seen
+/// itself, and a replica that starts has seen nothing.
 async fn identity(one: &mut PgConnection) -> Sight {
-    match in_time(home(one, false)).await {
+    match connect::within(DEADLINE, home(one, false)).await {
         Ok(Some(_home)) => Sight::holds("with its timeline"),
         Ok(None) => Sight::skipped("not tried: a standby has none of its own"),
         Err(error @ sqlx::Error::Database(_)) => {

@@ -17,7 +17,7 @@ const NOTES: KindId = KindId(3);
 const SCOPE: ScopeKind = ScopeKind(1);
 const DOMAIN: &str = "d";
 const RESOURCE: &str = "units";
-/// What there is, and how many ask for one of it at once.
+/// The limit; and how many writes ask for one unit of it at once.
 const HARD: &str = "10";
 const ASKING: usize = 40;
 const FIT: usize = 10;

@@ -1,4 +1,4 @@
-//! Committed batches on their way from the writer to the tail: what this replica has written it need not read again.
+//! Committed batches on their way from the writer to the tail: this replica need not read again what it has written.
 //!
 //! It only saves a look. A batch is used when it begins where the cache ends, and when the history of the writer's
 //! connection was compared with the cache's; everything else is read from the database like another replica's.
@@ -12,9 +12,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::Notify;
 use uuid::Uuid;
 
-/// Batches that may wait; what is more is read from the database.
+/// Batches that may wait. Further ones are read from the database.
 const WAITING_MAX: usize = 64;
-/// Connections of which the newest answer is kept; of what comes then nothing can be shown.
+/// Connections whose newest answer is kept. About answers over further ones nothing can be shown.
 const ANSWERED_MAX: usize = 16;
 
 /// A row of `events`, as it was sent to the database.
@@ -50,8 +50,8 @@ pub(crate) struct Committed {
     pub(crate) connection: u64,
 }
 
-/// The newest write that was answered over one connection of the writer. Commits of one server are in the order of their
-/// revisions: who has this one has all that were answered before it over that connection.
+/// The newest write that was answered over one connection of the writer. Commits of one server are in the order of
+/// their revisions: a history that has this write has all that were answered before it over that connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Answered {
     pub(crate) connection: u64,
@@ -70,7 +70,7 @@ pub(crate) struct Handover {
     connections: AtomicU64,
     /// A reader waits for what only the database can tell.
     look: AtomicBool,
-    /// There is something in the database that nobody waits for.
+    /// The database has something new that no reader waits for.
     news: AtomicBool,
     wake: Notify,
 }
@@ -93,7 +93,7 @@ impl Handover {
         self.writer
     }
 
-    /// Counts a connection of the writer more.
+    /// Counts one more connection of the writer.
     pub(crate) fn connected(&self) {
         self.connections.fetch_add(1, Ordering::SeqCst);
     }
@@ -120,7 +120,7 @@ impl Handover {
         std::mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Keeps a write that is about to be answered, in the place of the one before over the same connection.
+    /// Keeps a write that is about to be answered, in place of the previous one over the same connection.
     pub(crate) fn answering(&self, newest: Answered) {
         let mut answered = self.answered.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = answered.iter_mut().find(|known| known.connection == newest.connection) {
@@ -130,7 +130,7 @@ impl Handover {
         }
     }
 
-    /// The answers that a cache at this revision has not heard of; the others need not be kept.
+    /// The answered writes that a cache at this revision does not have; the others are forgotten.
     pub(crate) fn answered_after(&self, revision: Revision) -> Vec<Answered> {
         let mut answered = self.answered.lock().unwrap_or_else(PoisonError::into_inner);
         answered.retain(|known| known.revision > revision);
@@ -149,13 +149,13 @@ impl Handover {
         self.wake.notify_one();
     }
 
-    /// Whether somebody has asked for a look since the last time.
-    pub(crate) fn was_asked(&self) -> bool {
+    /// Takes the request for a look, if there is one.
+    pub(crate) fn take_ask(&self) -> bool {
         self.look.swap(false, Ordering::SeqCst)
     }
 
-    /// Whether others have written since the last time.
-    pub(crate) fn has_heard(&self) -> bool {
+    /// Takes the news that others have written, if there is any.
+    pub(crate) fn take_news(&self) -> bool {
         self.news.swap(false, Ordering::SeqCst)
     }
 

@@ -1,7 +1,7 @@
 //! LISTEN, which makes changes arrive sooner than the next look would find them. Nothing depends on it.
 
 use crate::cache::inner::CacheInner;
-use crate::connect::NOTIFY_CHANNEL;
+use crate::connect::{NOTIFY_CHANNEL, within};
 use crate::model::Revision;
 use runtime::Backoff;
 use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
@@ -41,21 +41,19 @@ async fn listen(cache: &CacheInner, pool: &sqlx::PgPool, backoff: &mut Backoff) 
     listener.listen(NOTIFY_CHANNEL).await?;
     loop {
         match tokio::time::timeout(SILENCE, listener.try_recv()).await {
-            // What we wrote ourselves comes from our own writer.
+            // This replica's own writes come from its writer.
             Ok(Ok(Some(told))) if is_from(told.payload(), writer) => {
                 backoff.reset();
                 continue;
             }
-            // Lost and restored counts, too: something may have been missed.
+            // A connection that was lost and restored counts, too: something may have been missed.
             Ok(received) => {
                 if let Some(revision) = received?.and_then(|told| revision(told.payload())) {
                     cache.show(revision);
                 }
             }
             // Nothing happens, or nobody is there any more.
-            Err(_) => tokio::time::timeout(ANSWER, listener.listen(NOTIFY_CHANNEL))
-                .await
-                .unwrap_or(Err(sqlx::Error::Io(std::io::ErrorKind::TimedOut.into())))?,
+            Err(_) => within(ANSWER, listener.listen(NOTIFY_CHANNEL)).await?,
         }
         backoff.reset();
         cache.handover.hear();

@@ -1,9 +1,10 @@
 //! Filling the cache from one snapshot of the tables.
 
 use super::session;
-use super::sql::{self, stream};
+use super::sql::{self, Arg, stream};
 use crate::cache::inner::CacheInner;
 use crate::cache::state::{CacheState, Event, Loading, Snapshot};
+use crate::connect;
 use crate::model::Revision;
 use futures_util::TryStreamExt;
 use futures_util::stream::BoxStream;
@@ -12,22 +13,23 @@ use sqlx::postgres::{PgConnection, PgRow};
 use std::time::Duration;
 use uuid::Uuid;
 
-/// Events of the past that are read into the ring, so that watches which come back after a restart find
+/// Events of the past that are read into the ring at most, so that watches which come back after a restart find
 /// theirs in memory. [`PAST`] has the number as a literal.
-const PAST_EVENTS: usize = 10_000;
-/// Bytes of them.
-const PAST_BYTES: usize = 64 << 20;
+const PAST_EVENTS: usize = 100_000;
 /// Longest silence of the server while it sends a snapshot.
 const SILENCE: Duration = Duration::from_secs(30);
 
-/// A limit of the role for statements would end the same read again and again; [`SILENCE`] is the limit here.
+/// A `statement_timeout` of the role would end the same read again and again. [`SILENCE`] is the limit instead.
 const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; SET LOCAL enable_seqscan = on; \
      SET LOCAL statement_timeout = 0";
 const OBJECTS: &str = "SELECT kind, namespace, name, uid, rv, body FROM objects";
-const PAST: &str = "SELECT kind, namespace, name, uid, rv, body, op::text, before FROM events \
-     ORDER BY rv DESC LIMIT 10000";
+/// The newest, until they have so many bytes: no others are sent.
+const PAST: &str = "SELECT kind, namespace, name, uid, rv, body, op::text, before \
+     FROM (SELECT *, sum(octet_length(body)) OVER (ORDER BY rv DESC ROWS UNBOUNDED PRECEDING) - octet_length(body) AS bytes_after \
+       FROM (SELECT * FROM events ORDER BY rv DESC LIMIT 100000) few) measured \
+     WHERE bytes_after < $1 ORDER BY rv DESC";
 
-/// Where a snapshot stands.
+/// The newest revision, the epoch and the compaction that a snapshot has.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Head {
     pub(crate) revision: Revision,
@@ -69,35 +71,30 @@ pub(crate) async fn load(
     Ok((head, loading.finish(snapshot, past, cache.config.ring_limits())))
 }
 
-/// The newest events, in order, and the revision after which none is missing.
+/// The newest events, in order, and the revision after which none is missing. The table tells no times, and the ring takes them
+/// to be new: there are as many as it may hold of those.
 async fn past(
     cache: &CacheInner,
     connection: &mut PgConnection,
     compacted: Revision,
 ) -> Result<(Vec<Event>, Revision), sqlx::Error> {
+    let bytes_most = cache.config.ring_limits().bytes_most().max(1);
+    let args = [Arg::Int(i64::try_from(bytes_most).unwrap_or(i64::MAX))];
     let mut events = Vec::new();
-    let (mut floor, mut count, mut bytes) = (compacted, 0, 0);
-    let mut rows = stream(connection, cache.config.prepared, PAST, &[]);
+    let (mut oldest, mut count, mut bytes) = (Revision::MAX, 0, 0);
+    let mut rows = stream(connection, cache.config.prepared, PAST, &args);
     while let Some(row) = next(&mut rows).await? {
-        let revision = sql::revision(&row, 4)?;
+        oldest = sql::revision(&row, 4)?;
         count += 1;
         bytes += row.try_get::<&str, _>(5)?.len();
-        if bytes > PAST_BYTES {
-            floor = floor.max(revision);
-            continue;
-        }
-        if count == PAST_EVENTS {
-            floor = floor.max(Revision(revision.0.saturating_sub(1)));
-        }
         events.extend(sql::event(&cache.kinds, &row, 0)?);
     }
+    let is_all = count < PAST_EVENTS && bytes < bytes_most;
+    let floor = if is_all { compacted } else { compacted.max(Revision(oldest.0.saturating_sub(1))) };
     events.reverse();
     Ok((events, floor))
 }
 
 async fn next(rows: &mut BoxStream<'_, Result<PgRow, sqlx::Error>>) -> Result<Option<PgRow>, sqlx::Error> {
-    match tokio::time::timeout(SILENCE, rows.try_next()).await {
-        Ok(row) => row,
-        Err(_) => Err(sqlx::Error::Io(std::io::ErrorKind::TimedOut.into())),
-    }
+    connect::within(SILENCE, rows.try_next()).await
 }

@@ -5,22 +5,22 @@ use crate::cache::inner::CacheInner;
 use crate::divergence;
 use crate::model::Revision;
 use crate::tail::load::Head;
-use sqlx::ConnectOptions as _;
-use sqlx::postgres::{PgConnection, PgPool};
+use sqlx::postgres::{PgConnectOptions, PgConnection};
 
 const HEAD: &str = "SELECT r.v, r.epoch, c.compacted FROM (SELECT * FROM rev ORDER BY v DESC LIMIT 1) r \
      CROSS JOIN compaction c WHERE c.id = 1";
 
-/// What is read from, and who says what is committed. Both are one connection unless a standby is read.
+/// The connection that is read from, and the one that says what is committed. They are the same unless a standby is
+/// read.
 #[derive(Debug)]
 pub(crate) struct Session {
     /// Objects and events come from here.
     pub(crate) reading: PgConnection,
     /// The primary of the standby that is read.
     primary: Option<PgConnection>,
-    /// Where the primary stood when the standby was compared with it first.
+    /// The primary's revision when the standby was first compared with it.
     since: Option<Revision>,
-    /// The standby has what the primary has made since then.
+    /// The standby has an event that the primary has made since then.
     follows: bool,
 }
 
@@ -30,22 +30,22 @@ impl Session {
             Some(primary) => Some(connect(cache, primary).await?),
             None => None,
         };
-        Ok(Self { reading: connect(cache, &cache.pool).await?, primary, since: None, follows: false })
+        Ok(Self { reading: connect(cache, &cache.reading).await?, primary, since: None, follows: false })
     }
 
-    /// Whose history counts.
+    /// The connection to the server whose history counts.
     pub(super) fn authority(&mut self) -> &mut PgConnection {
         self.primary.as_mut().unwrap_or(&mut self.reading)
     }
 
-    /// Where the primary stands, and the cache may be told so; `None` where the primary itself is read.
+    /// The head of the primary, which the cache may be told; `None` if the primary itself is read.
     pub(super) async fn primary_head(&mut self, cache: &CacheInner) -> Result<Option<Head>, TailError> {
         let Some(primary) = &mut self.primary else { return Ok(None) };
         Ok(Some(in_time(head(cache, primary)).await?))
     }
 
-    /// Makes sure that what is taken over of a standby that stands there is the primary's history. Once it has an event that the
-    /// primary has made since, it is known to follow.
+    /// Checks that the standby's history up to `read` is the primary's, before its events are taken over. Once the standby
+    /// has an event that the primary made after the first check, it is known to follow.
     pub(super) async fn prove(&mut self, cache: &CacheInner, read: Head) -> Result<(), TailError> {
         if self.follows {
             return Ok(());
@@ -58,7 +58,7 @@ impl Session {
         Ok(())
     }
 
-    /// Waits until the primary has shown a revision that the standby has, and makes sure that it is the same.
+    /// Waits until the primary has reached the standby's revision, and makes sure that the histories are the same.
     pub(super) async fn until_shown(&mut self, cache: &CacheInner, read: Head) -> Result<(), TailError> {
         in_time(async {
             while let Some(primary) = self.primary_head(cache).await? {
@@ -77,21 +77,18 @@ impl Session {
         self.prove(cache, read).await
     }
 
-    /// No farewell: it may hang in the middle of an answer, and one over TLS waits for the server's.
+    /// Closes without a farewell: the server may hang in the middle of an answer, and over TLS a farewell waits for
+    /// the server's.
     pub(super) fn leave(self) {
         drop(self);
     }
 }
 
-async fn connect(cache: &CacheInner, pool: &PgPool) -> Result<PgConnection, TailError> {
-    let mut connection = in_time(pool.connect_options().connect()).await?;
-    if cache.config.prepared {
-        in_time(sql::plan_by_index(&mut connection)).await?;
-    }
-    Ok(connection)
+async fn connect(cache: &CacheInner, options: &PgConnectOptions) -> Result<PgConnection, TailError> {
+    in_time(sql::connect(options, cache.config.prepared)).await
 }
 
-/// Where the database stands.
+/// The head of the database.
 pub(super) async fn head(cache: &CacheInner, connection: &mut PgConnection) -> Result<Head, sqlx::Error> {
     let rows = sql::rows(connection, cache.config.prepared, HEAD, &[]).await?;
     Head::read(rows.first().ok_or(sqlx::Error::RowNotFound)?)

@@ -7,16 +7,20 @@ use crate::model::{Attributes, Entry, Key, KindId, Revision};
 use bytes::Bytes;
 use futures_util::TryStreamExt;
 use futures_util::stream::BoxStream;
-use sqlx::postgres::{PgConnection, PgRow};
-use sqlx::{AssertSqlSafe, Row};
+use sqlx::postgres::{PgConnectOptions, PgConnection, PgRow};
+use sqlx::{AssertSqlSafe, ConnectOptions as _, Row};
 use uuid::Uuid;
 
-/// A statement that stays prepared keeps the plan of its first days, when the tables were small.
+/// A statement that stays prepared keeps the plan of its beginnings, when the tables were small.
 const BY_INDEX: &str = "SET enable_seqscan = off; SET enable_bitmapscan = off";
 
-/// Readies a session in which statements stay prepared.
-pub(crate) async fn plan_by_index(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
-    sqlx::raw_sql(BY_INDEX).execute(connection).await.map(drop)
+/// Opens a connection for these statements.
+pub(crate) async fn connect(options: &PgConnectOptions, prepared: bool) -> Result<PgConnection, sqlx::Error> {
+    let mut connection = options.connect().await?;
+    if prepared {
+        sqlx::raw_sql(BY_INDEX).execute(&mut connection).await?;
+    }
+    Ok(connection)
 }
 
 /// A parameter.
@@ -93,7 +97,8 @@ pub(crate) fn entry(kinds: &Kinds, row: &PgRow, first: usize) -> Result<Option<E
     }))
 }
 
-/// As [`rows`], until the bodies in column 8 have so many bytes; whether there are more. The rest is thrown away.
+/// As [`rows`], but only until the bodies in column 8 have so many bytes; and whether there were more rows, which are
+/// thrown away.
 pub(crate) async fn rows_within(
     connection: &mut PgConnection,
     prepared: bool,

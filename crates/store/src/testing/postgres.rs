@@ -49,7 +49,7 @@ pub const NOT_DURABLE: [&str; 3] = ["fsync=off", "synchronous_commit=off", "full
 
 const START_DEADLINE: Duration = Duration::from_mins(5);
 const SETTING_DEADLINE: Duration = Duration::from_secs(20);
-/// Without a word from it, for so long; one that says that it is starting is left to it.
+/// How long a server that starts may be silent. One that says that it is starting is given the time.
 const START_ATTEMPT: Duration = Duration::from_secs(10);
 /// Runs a server until its own input ends, then stops it; and removes the data unless told to keep it.
 const KEEPER: &str = r#"data="$1"; shift; "$@" & server=$!; read -r word; kill -QUIT "$server" 2>/dev/null
@@ -309,7 +309,7 @@ impl Database {
 
     /// A connection of the test's own.
     pub async fn connect(&self) -> Result<PgConnection, Error> {
-        connect::connect(&self.url, "test").await.map_err(|error| connect::unavailable(&error))
+        connect::connect(&self.url, "test").await.map_err(connect::unavailable)
     }
 
     /// Waits until commits wait for a standby, as `synchronous_standby_names` says: it is in force once the server's checkpointer

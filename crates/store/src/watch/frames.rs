@@ -1,4 +1,4 @@
-//! What the watchers of one change share.
+//! The frames of one change, which its watchers share.
 
 use crate::cache::filter::Filter;
 use crate::cache::ring::{RingChange, SeenChange};

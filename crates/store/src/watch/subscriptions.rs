@@ -15,14 +15,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
-/// Changes that a watch may be behind. Who is further behind is let go.
+/// Changes that a watch may be behind. A watch that is further behind is ended.
 pub(crate) const QUEUE_MAX: usize = 1024;
 /// Bytes of bodies that a watch may be behind, unless a single change is larger: an object may have megabytes.
 const QUEUE_BYTES_MAX: usize = 16 << 20;
 /// A queue that was once longer gives its memory back when it is empty.
 const QUEUE_KEPT: usize = 16;
 
-/// What a watch waits for, as narrow as its selection lets it be said.
+/// What a watch waits for, as narrow as its selection allows.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Topic {
     Name(KindId, Arc<str>),
@@ -49,8 +49,8 @@ impl Topic {
         }
     }
 
-    /// Everyone whom a change may concern waits for one of these, and for no two of them; but what all tenants see
-    /// concerns who waits for any tenant, too.
+    /// The topics of a change. A watch that the change may concern waits for exactly one of them; but an object that
+    /// all tenants see also concerns the watches that wait for any other tenant.
     fn touched_by(change: &RingChange) -> impl Iterator<Item = Self> {
         let key = &change.new.key;
         let kind = key.kind;
@@ -200,7 +200,7 @@ impl Subscriptions {
         self.open.load(Ordering::Relaxed)
     }
 
-    /// Counts one watch more, if there may be one.
+    /// Counts one more watch, if there may be one.
     pub(crate) fn admit(&self) -> bool {
         let more = self.open.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |open| {
             (open < self.most).then_some(open + 1)
@@ -220,7 +220,7 @@ impl Subscriptions {
         self.ending.load(Ordering::SeqCst)
     }
 
-    /// Every change up to this revision is in the queue of whom it concerns.
+    /// Every change up to this revision is in the queues of the watches that it concerns.
     pub(crate) fn dispatched(&self) -> Revision {
         Revision(self.dispatched.load(Ordering::SeqCst))
     }
@@ -251,7 +251,8 @@ impl Subscriptions {
         }
     }
 
-    /// Hands changes, already in the cache, to those concerned; all up to `revision` are known then.
+    /// Hands changes, which are in the cache already, to the watches that they concern. All changes up to `revision`
+    /// are handed out then.
     pub(crate) fn dispatch(&self, changes: &[Arc<RingChange>], revision: Revision) {
         for change in changes {
             let mut frames = Frames::default();
@@ -278,7 +279,7 @@ impl Subscriptions {
         self.dispatched.store(revision.0, Ordering::SeqCst);
     }
 
-    /// Ends every watch: history is not what it was.
+    /// Ends every watch, because history is not what it was.
     pub(crate) fn expire(&self, current: Revision) {
         self.end_all(|after| WatchEnd::Expired { asked: after, current });
     }

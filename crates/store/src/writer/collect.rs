@@ -8,12 +8,12 @@ use tokio::sync::mpsc;
 const BATCH_WRITES_MAX: usize = 512;
 /// Bytes of bodies in a batch at most, unless its first write alone is larger.
 const BATCH_BYTES_MAX: usize = 4 << 20;
-/// How long a small batch waits for the callers that were just answered: they may come back. Without that they are
-/// two halves, each of which waits for the other's commit and then for its own.
+/// How long a small batch waits for the callers that were just answered: they may come back. Otherwise the callers fall
+/// into two groups whose batches alternate, and each caller waits for two commits.
 const LINGER_MAX: Duration = Duration::from_micros(500);
-/// A batch of so many waits for nobody: its callers are worked for while the other half's batch is in the database.
+/// A batch of so many waits for nobody: its callers are served while the batch of the other group is in the database.
 const LINGER_WRITES_MAX: usize = 24;
-/// When nobody came for so long, nobody is waited for any more.
+/// When no write has come for so long, the batch waits for none any more.
 const SILENCE_MAX: Duration = Duration::from_micros(60);
 
 /// The writes that wait for a batch.
@@ -51,7 +51,7 @@ impl Inbox {
         true
     }
 
-    /// The task has a thread of its own, and nothing to do there meanwhile.
+    /// Waits without sleeping: the task has a thread of its own, and nothing else to do there.
     fn linger(&mut self) {
         let begun = Instant::now();
         let mut heard = begun;
@@ -65,7 +65,7 @@ impl Inbox {
         }
     }
 
-    /// So many callers are about to be answered, and may come back.
+    /// Notes that so many callers are about to be answered, and may come back.
     pub(super) fn answering(&mut self, count: usize) {
         self.receive();
         self.callers = self.waiting.len().saturating_add(count).min(LINGER_WRITES_MAX);
@@ -82,7 +82,8 @@ impl Inbox {
         self.waiting.len() > before
     }
 
-    /// The next batch: in order of arrival, each key at most once, the rest stays. Whoever has given up is left out.
+    /// The next batch: in order of arrival, each key at most once; the rest stays. Writes whose callers have given up
+    /// are left out.
     pub(super) fn take_batch(&mut self) -> Vec<Pending> {
         let mut batch = Vec::with_capacity(self.waiting.len());
         let mut keys: HashSet<Key> = HashSet::with_capacity(self.waiting.len());
@@ -95,7 +96,7 @@ impl Inbox {
             let size = pending.write.change.state().body.len();
             let places = [Some(&pending.write.key), pending.write.change.destination()];
             let fits = batch.is_empty() || bytes.saturating_add(size) <= BATCH_BYTES_MAX;
-            // Both places of a move, also where it waits: what comes later of them goes after it.
+            // Both keys of a move count, even while it waits: later writes to them come after it.
             let new = places.into_iter().flatten().filter(|key| keys.insert((*key).clone())).count();
             let first = new == pending.write.change.steps();
             if !fits || !first {

@@ -13,10 +13,10 @@ use uuid::Uuid;
 
 /// How long the fate of a batch is asked for while the server answers: as long as the batch's callers wait.
 const FATE_DEADLINE: Duration = Duration::from_secs(30);
-/// How long while it does not answer. Then the callers are told that the outcome is unknown, and the batch is
+/// The same while the server does not answer. Then the callers are told that the outcome is unknown, and the batch is
 /// settled by the next connection, before anything else is sent over it.
 const SILENCE_MAX: Duration = Duration::from_secs(3);
-/// The same while it may be there: it says that it is starting, or only the answer does not come.
+/// The same while the server may be there: it says that it is starting, or it is only the answer that does not come.
 const SLOW_MAX: Duration = Duration::from_secs(10);
 /// How long it may take until a new connection can be used, all in all: the server answers each step or gives it up.
 const OPEN_DEADLINE: Duration = Duration::from_secs(10);
@@ -51,7 +51,7 @@ impl DatabaseState {
         self.seen().state.clone()
     }
 
-    /// Why a write need not wait for its turn now.
+    /// Why a write is refused at once, instead of waiting for its turn; `None` if it is not.
     pub(crate) fn silence(&self) -> Option<String> {
         let seen = self.seen();
         seen.silent.then(|| seen.state.clone().err().unwrap_or_default())
@@ -82,7 +82,7 @@ impl DatabaseState {
         self.seen().server.clone()
     }
 
-    /// One that does not tell leaves it at what is known.
+    /// A server that does not tell changes nothing.
     fn set_server(&self, server: Option<Home>) {
         let mut seen = self.seen();
         seen.server = server.or(seen.server.take());
@@ -94,7 +94,7 @@ impl DatabaseState {
 pub(super) enum Fate {
     /// It was committed, with this answer.
     Committed(BatchAnswer),
-    /// It was not and never will be, whatever its old backend still does.
+    /// It was not committed and never will be, whatever its old backend still does.
     Never,
     /// The database did not tell in time.
     Unknown,
@@ -146,7 +146,7 @@ impl Link {
 
     /// The connection; opened if there is none and the last refusal is not too fresh.
     pub(super) async fn get(&mut self) -> Result<&mut PgConnection, StatementFailure> {
-        // What was not said to have failed has worked.
+        // No failure was reported, so the last call has worked.
         if std::mem::replace(&mut self.used, true) && self.connection.is_some() {
             self.state.set(Ok(()));
         }
@@ -235,7 +235,8 @@ impl Link {
         self.state.set(Err(reason.to_owned()));
     }
 
-    /// A call failed on a connection that lives. One that is unfit is left: the name may lead to another server by now.
+    /// A call failed on a live connection. An unfit connection is given up: the name may lead to another server by
+    /// now.
     pub(super) fn failed(&mut self, failure: &StatementFailure) {
         self.used = false;
         match failure {

@@ -8,6 +8,20 @@ use serde::Deserialize;
 use std::sync::Arc;
 use uuid::Uuid;
 
+/// What an answer means for each write of its batch.
+pub(super) fn of_all<'w>(
+    writes: impl IntoIterator<Item = &'w Write>,
+    answer: &BatchAnswer,
+) -> Vec<Result<Revision, Error>> {
+    let mut entries = 0_usize;
+    let mut results = Vec::new();
+    for write in writes {
+        results.push(of(write, answer, entries));
+        entries = entries.saturating_add(write.change.steps());
+    }
+    results
+}
+
 /// What an answer means for the write whose entries begin at `first`.
 pub(super) fn of(write: &Write, answer: &BatchAnswer, first: usize) -> Result<Revision, Error> {
     let place = first.saturating_add(write.change.steps()).saturating_sub(1);
@@ -37,7 +51,7 @@ pub(super) fn of(write: &Write, answer: &BatchAnswer, first: usize) -> Result<Re
     }
 }
 
-/// By what the last event of a write that was made is known again.
+/// What identifies the last event of a write that was made.
 pub(super) fn answered(write: &Write, revision: Revision, connection: u64) -> Answered {
     let (state, deleted) = match &write.change {
         Change::Create(state) | Change::Update { state, .. } | Change::Move { state, .. } => (state, false),

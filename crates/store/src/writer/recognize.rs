@@ -4,10 +4,10 @@ use crate::divergence::{self, HistoryVerdict};
 use crate::server::{self, Home, Told};
 use sqlx::PgConnection;
 
-/// Nothing is granted out of a history that lacks what was granted before: the tail has to declare it first, and growth
-/// then waits for the audit. A replica that has seen nothing yet takes what there is on the server that is remembered.
+/// Refuses a server whose history lacks what was granted before: the tail has to declare it first, and growth then
+/// waits for the audit. A replica that has seen nothing yet takes the history of the remembered server.
 ///
-/// `last`: the server that the writer was connected to last. The one that answers now, where it tells.
+/// `last` is the server that the writer was last connected to. Returns the one that answers now, if it tells.
 pub(super) async fn recognize(
     cache: &CacheInner,
     last: Option<&Home>,
@@ -36,7 +36,7 @@ pub(super) async fn recognize(
                     .to_owned(),
             );
         }
-        // What is written before anybody has read it has a server, too: a copy of it on another one is to be known.
+        // A history that nobody has read yet needs a home, too, so that a copy of it on another server is noticed.
         if memory.has_gaps() {
             server::remember(cache, connection).await.map_err(|error| told(&error))?;
         }

@@ -2,26 +2,20 @@ use super::{CALL_DEADLINE, outcome};
 use crate::batch::{Batch, Rules, Unapplied};
 use crate::connect::{self, StatementFailure};
 use crate::model::Write;
-use crate::pending::Pending;
 use crate::{Error, Revision};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::Semaphore;
 
 /// Rehearsals of a process at once: each has a connection of its own.
 const REHEARSALS_MAX: usize = 4;
 
 static REHEARSALS: Semaphore = Semaphore::const_new(REHEARSALS_MAX);
 
-/// Decides a write as a batch of its own would, in one statement that ends with an error: whoever stalls afterwards
-/// holds nothing.
-pub(crate) async fn rehearse(url: &str, rules: &Rules, write: Write) -> Result<Revision, Error> {
+/// Decides a write as a batch of its own would, in one statement that ends with an error: a replica that stalls
+/// afterwards holds no lock.
+pub(crate) async fn rehearse(url: &str, rules: &Rules, write: &Write) -> Result<Revision, Error> {
     let _place = REHEARSALS.acquire().await.map_err(|closed| Error::Unavailable(closed.to_string()))?;
-    let (reply, _nobody) = oneshot::channel();
-    let writes = [Pending { write, taken: Arc::new(AtomicBool::new(true)), reply }];
-    let batch = Batch::new(&writes, &rules.standings)?;
-    let mut connection =
-        connect::connect(url, "store rehearsal").await.map_err(|error| connect::unavailable(&error))?;
+    let batch = Batch::new([write], &rules.standings)?;
+    let mut connection = connect::connect(url, "store rehearsal").await.map_err(connect::unavailable)?;
     let called = tokio::time::timeout(CALL_DEADLINE, batch.rehearse(&mut connection, rules)).await;
     let called = called.map_err(|_elapsed| Error::Unavailable("PostgreSQL does not answer".to_owned()))?;
     let answer = called.map_err(|unapplied| match unapplied {
@@ -31,6 +25,5 @@ pub(crate) async fn rehearse(url: &str, rules: &Rules, write: Write) -> Result<R
             failure => failure.into_error(),
         },
     })?;
-    let [pending] = &writes;
-    outcome::of(&pending.write, &answer, 0)
+    outcome::of(write, &answer, 0)
 }

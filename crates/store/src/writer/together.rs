@@ -4,11 +4,8 @@ use crate::batch::{Batch, BatchAnswer, Rules, Unapplied};
 use crate::cache::inner::CacheInner;
 use crate::connect::{self, StatementFailure};
 use crate::model::Write;
-use crate::pending::Pending;
 use crate::{Error, Revision};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::Semaphore;
 
 /// Such batches of a process at once: each has a connection of its own.
 const TOGETHER_MAX: usize = 2;
@@ -20,30 +17,25 @@ static PLACES: Semaphore = Semaphore::const_new(TOGETHER_MAX);
 pub(crate) enum Together {
     /// They are made, or none of them.
     Make,
-    /// They are decided, and taken back.
+    /// They are decided, and rolled back.
     Rehearse,
 }
 
-/// Decides writes as one batch, in one statement that makes all of them or none: whoever stalls afterwards holds nothing.
-/// The answer to each, in their order; when one is refused, the others were not made either.
+/// Decides writes as one batch, in one statement that makes all of them or none: a replica that stalls afterwards
+/// holds no lock. The answers are in the order of the writes; if one is refused, the others were not made either.
 pub(crate) async fn write_together(
     url: &str,
     cache: &CacheInner,
     database: &DatabaseState,
     rules: &Rules,
-    writes: Vec<Write>,
+    writes: &[Write],
     together: Together,
 ) -> Result<Vec<Result<Revision, Error>>, Error> {
     let _place = PLACES.acquire().await.map_err(|closed| Error::Unavailable(closed.to_string()))?;
-    let pending = |write| {
-        let (reply, _nobody) = oneshot::channel();
-        Pending { write, taken: Arc::new(AtomicBool::new(true)), reply }
-    };
-    let writes: Vec<Pending> = writes.into_iter().map(pending).collect();
-    let batch = Batch::new(&writes, &rules.standings)?;
-    let mut connection =
-        connect::connect(url, "store batch").await.map_err(|error| connect::unavailable(&error))?;
-    // As the writer, whose own connection may still be with the server before: what it compares next is its own affair.
+    let batch = Batch::new(writes, &rules.standings)?;
+    let mut connection = connect::connect(url, "store batch").await.map_err(connect::unavailable)?;
+    // The same check that the writer makes. The writer's own connection may still be to the previous server; it checks
+    // for itself.
     let last = database.server();
     let recognized = recognize(cache, last.as_ref(), &mut connection);
     connect::in_time(CALL_DEADLINE, recognized).await.map_err(Error::Unavailable)?;
@@ -54,11 +46,7 @@ pub(crate) async fn write_together(
         }
     };
     let answer = answered(tokio::time::timeout(CALL_DEADLINE, call).await)?;
-    Ok(writes
-        .iter()
-        .enumerate()
-        .map(|(place, pending)| outcome::of(&pending.write, &answer, place))
-        .collect())
+    Ok(outcome::of_all(writes, &answer))
 }
 
 /// Without an answer nobody knows whether they were made.

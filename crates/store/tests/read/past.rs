@@ -1,6 +1,7 @@
 //! Watches and lists from the past: beyond the ring, across restarts, compacted.
 
 use crate::fixture::*;
+use runtime::Metrics;
 use serde_json::json;
 use std::time::Duration;
 use store::cache::CacheConfig;
@@ -47,6 +48,92 @@ async fn large_events_are_read_few_at_a_time_and_none_is_lost() {
     let query = watch(select(THINGS, Some("x"), "", ""), WatchFrom::After(start));
     let mut watch = fixture.cache.watch(&everything(), &query).await.unwrap();
     assert_eq!(lines(&mut watch, expected.len()).await, expected);
+}
+
+/// Each on his own would read what all the others read.
+#[tokio::test]
+async fn many_who_come_back_at_once_cost_one_reading_of_the_past() {
+    let mut fixture = Fixture::with(CacheConfig { ring_changes: 1, ..config() }).await;
+    let metrics = Metrics::new();
+    fixture.cache.register(&metrics);
+    let start = fixture.cache.current_revision().await.unwrap();
+    let write = |number: usize| (THINGS, object("x", &format!("n{number:04}"), "", &json!({})), false);
+    let last = fixture.hand.batch((0..1200).map(write).collect()).await;
+    fixture.cache.current_revision().await.unwrap();
+    let mut watching = tokio::task::JoinSet::new();
+    for missed in (20..=1200).step_by(20) {
+        let (cache, after) = (fixture.cache.clone(), Revision(last.0 - missed));
+        watching.spawn(async move {
+            let query = watch(all(THINGS), WatchFrom::After(after));
+            let mut watch = cache.watch(&everything(), &query).await.unwrap();
+            (after, lines(&mut watch, usize::try_from(missed).unwrap()).await)
+        });
+    }
+    while let Some(told) = watching.join_next().await {
+        let (after, told) = told.unwrap();
+        let added = |at: u64| format!("ADDED x/n{:04} {at}", at - start.0 - 1);
+        let expected: Vec<String> = (after.0 + 1..=last.0).map(added).collect();
+        assert_eq!(told, expected);
+    }
+    let text = metrics.encode();
+    let reads = text.lines().find_map(|line| line.strip_prefix("store_history_reads_total ")).unwrap();
+    assert!((3..=8).contains(&reads.parse::<u64>().unwrap()), "{reads}");
+}
+
+/// Its revisions may be those of the next one, too.
+#[tokio::test]
+async fn what_was_read_of_the_past_of_a_lost_epoch_is_told_to_nobody() {
+    let mut fixture = Fixture::with(CacheConfig { ring_changes: 1, ..config() }).await;
+    let start = fixture.cache.current_revision().await.unwrap();
+    for name in ["a", "b", "c"] {
+        fixture.hand.put(object("x", name, "", &json!({"epoch": "old"}))).await;
+    }
+    fixture.cache.current_revision().await.unwrap();
+    let query = watch(all(THINGS), WatchFrom::After(start));
+    let mut before = fixture.cache.watch(&everything(), &query).await.unwrap();
+    let WatchItem::Event { entry, .. } = next(&mut before).await else { panic!("no event") };
+    assert_eq!(body(&entry)["spec"]["epoch"], "old");
+
+    let other = r#"BEGIN; UPDATE events SET body = replace(body, '"old"', '"new"');
+        UPDATE objects SET body = replace(body, '"old"', '"new"');
+        UPDATE rev SET v = v + 1, epoch = gen_random_uuid(); COMMIT"#;
+    sqlx::raw_sql(other).execute(&mut fixture.hand.connection).await.unwrap();
+    let begun = Revision(start.0 + 4);
+    let is_read = async || fixture.cache.current_revision().await.is_ok_and(|at| at == begun);
+    eventually("the new history", is_read).await;
+    let mut after = fixture.cache.watch(&everything(), &query).await.unwrap();
+    for name in ["a", "b", "c"] {
+        let WatchItem::Event { entry, .. } = next(&mut after).await else { panic!("no event") };
+        assert_eq!((&*entry.key.name, &body(&entry)["spec"]["epoch"]), (name, &json!("new")));
+    }
+    // What he has been given already is told; then he hears that it is over.
+    lines(&mut before, 2).await;
+    let end = tokio::time::timeout(PATIENCE, before.next()).await.unwrap().unwrap_err();
+    assert!(matches!(end, WatchEnd::Expired { .. }), "{end:?}");
+}
+
+#[tokio::test]
+async fn a_replica_that_starts_reads_as_much_of_the_past_as_its_ring_may_hold() {
+    let mut fixture = Fixture::new().await;
+    let start = fixture.cache.current_revision().await.unwrap();
+    let many = r#"BEGIN; INSERT INTO events (rv, kind, op, namespace, name, uid, body)
+            SELECT v + i, 1, 'c'::"char", 'x', 'n' || i, gen_random_uuid(), '{"text":"' || repeat('x', 1000) || '"}'
+            FROM rev, generate_series(1, 12000) i;
+        UPDATE rev SET v = v + 12000; COMMIT"#;
+    sqlx::raw_sql(many).execute(&mut fixture.hand.connection).await.unwrap();
+    let (whole, tasks) = fixture.replica(config()).await;
+    let (small, small_tasks) = fixture.replica(CacheConfig { ring_bytes: 1_000_000, ..config() }).await;
+    assert_eq!(whole.status().ring_changes, 12_000);
+    let changes = small.status().ring_changes;
+    assert!((1900..2000).contains(&changes), "{changes} have two megabytes");
+    for cache in [&whole, &small] {
+        let query = watch(all(THINGS), WatchFrom::After(start));
+        let mut watch = cache.watch(&everything(), &query).await.unwrap();
+        let expected = [1, 2].map(|number| format!("ADDED x/n{number} {}", start.0 + number));
+        assert_eq!(lines(&mut watch, 2).await, expected);
+    }
+    tasks.cancel();
+    small_tasks.cancel();
 }
 
 #[tokio::test]

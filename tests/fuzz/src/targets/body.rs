@@ -1,5 +1,5 @@
 use crate::{Outcome, ensure, outcome, shape};
-use meta::decode::{FieldValidation, Media, apply_defaults, decode_body, decode_value};
+use meta::decode::{Media, apply_defaults, decode_value, prune_and_check};
 use meta::object::{Object, splice_point};
 use meta::protobuf;
 use meta::schema::Schema;
@@ -18,26 +18,33 @@ pub(super) fn yaml(input: &[u8]) -> Result<Outcome, String> {
     decoded(input, Media::Yaml)
 }
 
+/// A body as the server reads it, whatever kind it says it is, and the fields that were dropped.
+fn read(body: &[u8], media: Media, schema: &Schema) -> Result<(Object, Vec<String>), String> {
+    let (mut value, mut dropped) = decode_value(body, media).map_err(|error| error.to_string())?;
+    dropped.extend(prune_and_check(&mut value, schema).map_err(|error| error.to_string())?);
+    let object = Object::new(value).map_err(|other| format!("no object: {other}"))?;
+    Ok((object, dropped))
+}
+
 /// What was decoded, pruned and completed is in the schema's form: decoding it again changes nothing.
 fn decoded(input: &[u8], media: Media) -> Result<Outcome, String> {
     let mut outcomes = Vec::new();
     for schema in [&*PROJECT, &*NAMESPACE] {
-        outcomes.push(match decode_body(input, media, schema, FieldValidation::Warn) {
-            Err(error) => shape(&error.to_string()),
-            Ok(decoded) => {
-                let mut object = decoded.object;
+        outcomes.push(match read(input, media, schema) {
+            Err(error) => shape(&error),
+            Ok((mut object, dropped)) => {
                 apply_defaults(&mut object, schema);
                 let printed = object.clone().into_value().to_string();
-                let again = decode_body(printed.as_bytes(), Media::Json, schema, FieldValidation::Strict)
+                let (mut second, dropped_again) = read(printed.as_bytes(), Media::Json, schema)
                     .map_err(|error| format!("what was decoded does not decode: {error}"))?;
-                let mut second = again.object;
+                ensure(dropped_again.is_empty(), || format!("{dropped_again:?} of {printed}"))?;
                 apply_defaults(&mut second, schema);
                 ensure(second == object, || format!("decoding again changes {printed}"))?;
                 let stored = object.to_stored();
                 ensure(Object::from_stored(stored.as_bytes(), 7).is_ok(), || {
                     format!("{stored} is not read back")
                 })?;
-                outcome((decoded.strict_errors.len().min(4), object.as_map().len(), printed.len().ilog2()))
+                outcome((dropped.len().min(4), object.as_map().len(), printed.len().ilog2()))
             }
         });
     }
@@ -50,10 +57,9 @@ pub(super) fn metadata(input: &[u8]) -> Result<Outcome, String> {
     let Ok((value, _)) = decode_value(input, Media::Json) else { return Ok(outcome(spliced)) };
     let value = if value.get("metadata").is_some() { value } else { json!({"metadata": value}) };
     let printed = value.to_string();
-    let Ok(decoded) = decode_body(printed.as_bytes(), Media::Json, &PROJECT, FieldValidation::Ignore) else {
+    let Ok((mut object, _dropped)) = read(printed.as_bytes(), Media::Json, &PROJECT) else {
         return Ok(1);
     };
-    let mut object = decoded.object;
     let warned = validation::dedup_owner_references(&mut object).is_some();
     ensure(validation::dedup_owner_references(&mut object).is_none(), || {
         "owners stand twice still".to_owned()

@@ -2,23 +2,23 @@ use crate::authn::claims::ClaimRules;
 use meta::field::{FieldError, FieldErrors, Path};
 use serde_json::Value;
 
-/// Names of the cluster's own parts.
+/// The beginning of the names of the cluster's own parts.
 const SYSTEM: &str = "system:";
 
-/// The names that an issuer gives: those that begin so, or whatever no other issuer has.
+/// The names that an issuer may give.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Territory {
-    /// All begin with this.
+    /// Those that begin with this.
     Own(String),
-    /// Any, but what others own.
+    /// All but those that other issuers own.
     Rest {
-        /// How the names of the others begin.
+        /// The beginnings of the other issuers' names.
         but: Vec<String>,
     },
 }
 
 impl Territory {
-    /// Why a name is not the issuer's to give.
+    /// Why the issuer may not give a name.
     pub(crate) fn refuse(&self, name: &str) -> Option<String> {
         if name.starts_with(SYSTEM) {
             return Some(format!(
@@ -38,20 +38,20 @@ impl Territory {
     }
 }
 
-/// What an issuer may call users, and groups.
+/// The names that an issuer may give to users, and to groups.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Territories {
     pub(crate) users: Territory,
     pub(crate) groups: Territory,
 }
 
-/// Where names of one issuer are made, and how all of them begin.
+/// The place of a rule that makes names of one issuer, and the beginning of all its names.
 struct Claim {
     path: Path,
     prefix: Option<String>,
 }
 
-/// Gives each issuer what it may say. The places of the rules are those of the issuers in the file.
+/// The territories of all issuers. The rules are in the order of the issuers in the file.
 pub(crate) fn divide(all: &[ClaimRules], errors: &mut FieldErrors) -> Vec<Territories> {
     let claim = |(index, rules): (usize, &ClaimRules), of: &str, prefix: Option<String>| {
         let path = Path::new("jwt").index(index).child("claimMappings").child(of);
@@ -61,7 +61,7 @@ pub(crate) fn divide(all: &[ClaimRules], errors: &mut FieldErrors) -> Vec<Territ
     let users = |one: (usize, &ClaimRules)| claim(one, "username", one.1.user_prefix());
     let groups = |one: (usize, &ClaimRules)| claim(one, "groups", one.1.group_prefix());
     let users: Vec<Claim> = all.iter().enumerate().map(users).collect();
-    // Whoever gives no groups takes none from others.
+    // An issuer without groups takes none from others.
     let giving = |(_, rules): &(usize, &ClaimRules)| rules.gives_groups();
     let groups: Vec<Claim> = all.iter().enumerate().filter(giving).map(groups).collect();
     check(&users, errors);

@@ -28,7 +28,7 @@ pub(crate) struct TenantNaming<'a> {
     pub(crate) issuers: &'a [String],
 }
 
-/// An issuer that holds what Kubernetes demands of it.
+/// An issuer that meets what Kubernetes demands.
 #[derive(Clone, Debug)]
 pub(crate) struct Checked {
     pub(crate) rules: ClaimRules,
@@ -64,7 +64,7 @@ pub(crate) fn check(
     divided(rules, errors)
 }
 
-/// The same of issuers that the program's settings tell.
+/// The same for the issuers of the program's settings.
 pub(crate) fn check_rules(jwt: &[JwtAuthenticator]) -> Result<Vec<Checked>, FieldErrors> {
     let mut errors = Vec::new();
     let path = |index| Path::new("jwt").index(index);
@@ -72,7 +72,7 @@ pub(crate) fn check_rules(jwt: &[JwtAuthenticator]) -> Result<Vec<Checked>, Fiel
     divided(rules, errors)
 }
 
-/// What is wrong with what is said of callers without credentials.
+/// What is wrong with the rule for callers without credentials.
 pub(crate) fn anonymous(anonymous: &AnonymousAuth) -> Option<FieldError> {
     let paths: Vec<&str> = anonymous.conditions.iter().map(|condition| condition.path.as_str()).collect();
     let detail = "enabled should be set to true when conditions are defined";
@@ -134,7 +134,7 @@ fn issuer(issuer: &Issuer, path: &Path, errors: &mut FieldErrors) {
 
 fn url(url: &str, path: &Path, errors: &mut FieldErrors) {
     let mut wrong = |detail: &str| errors.push(FieldError::invalid(path, &text(url), detail));
-    // What parses URIs drops the fragment.
+    // The parser of URIs drops the fragment.
     let (address, fragment) = url.split_once('#').unwrap_or((url, ""));
     let uri: Uri = match address.parse() {
         Ok(uri) => uri,
@@ -180,7 +180,7 @@ fn audiences(issuer: &Issuer, path: &Path, errors: &mut FieldErrors) {
     }
 }
 
-/// What the claims of an issuer mean; what cannot be read of it is among the errors.
+/// The rules for the claims of an issuer. A rule that cannot be read adds an error.
 fn rules(one: &JwtAuthenticator, path: &Path, errors: &mut FieldErrors) -> ClaimRules {
     let validation = claim_rules(&one.claim_validation_rules, &path.child("claimValidationRules"), errors);
     let (mappings, at) = (&one.claim_mappings, path.child("claimMappings"));

@@ -7,7 +7,7 @@ const DEPTH: usize = 32;
 /// How many comprehensions may lie in each other.
 const NESTING: u32 = 2;
 
-/// What a value is, as far as it is known without a token.
+/// The kind of a value, as far as it is known without a token.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Kind {
     Dyn,
@@ -18,19 +18,19 @@ pub(super) enum Kind {
     Double,
     String,
     List(Box<Self>),
-    /// By texts.
+    /// A map with texts as keys.
     Map(Box<Self>),
     Optional(Box<Self>),
     /// `user`
     User,
 }
 
-/// How all texts in a value begin that are not empty.
+/// The common beginning of all texts in a value that are not empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Start {
-    /// There are none.
+    /// There are no such texts.
     Nothing,
-    /// So, and it is not empty.
+    /// This text, which is not empty.
     With(String),
     /// Only the token says.
     Unknown,
@@ -54,14 +54,14 @@ impl Start {
     }
 }
 
-/// How much there is in a token.
+/// The size of a token.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Size {
     pub(super) values: u64,
     pub(super) bytes: u64,
 }
 
-/// What evaluation takes.
+/// The cost of an evaluation.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Cost {
     /// Comprehensions in each other.
@@ -78,7 +78,7 @@ impl Cost {
     }
 }
 
-/// What is known of an expression.
+/// What the check finds out about an expression.
 #[derive(Clone, Debug)]
 pub(super) struct Checked {
     pub(super) is_bool: bool,
@@ -86,7 +86,7 @@ pub(super) struct Checked {
     pub(super) cost: Cost,
 }
 
-/// A value that is not there yet.
+/// A value as the check sees it, before there is a token.
 #[derive(Clone, Debug)]
 struct Seen {
     kind: Kind,
@@ -110,7 +110,7 @@ struct Checker {
     cost: Cost,
 }
 
-/// Checks a tree, and puts the names of claims and regular expressions into the words of the library.
+/// Checks a tree, and rewrites the names of claims and the regular expressions for the library.
 pub(super) fn check(tree: &mut IdedExpr, subject: Subject) -> Result<Checked, String> {
     let kind = match subject {
         Subject::Claims => Kind::Map(Box::new(Kind::Dyn)),
@@ -122,7 +122,7 @@ pub(super) fn check(tree: &mut IdedExpr, subject: Subject) -> Result<Checked, St
     Ok(Checked { is_bool: seen.kind == Kind::Bool, starts: seen.starts, cost: checker.cost })
 }
 
-/// What both can be taken for.
+/// A kind for values of both kinds.
 fn join(one: &Kind, two: &Kind) -> Option<Kind> {
     Some(match (one, two) {
         (one, two) if one == two => one.clone(),
@@ -143,7 +143,7 @@ fn no_overload(function: &str, seen: &[Seen]) -> String {
     format!("found no matching overload for '{function}' applied to '({kinds})'")
 }
 
-/// As CEL calls it.
+/// CEL's name of a kind.
 fn shown(kind: &Kind) -> String {
     match kind {
         Kind::Dyn => "dyn".to_owned(),
@@ -261,7 +261,7 @@ impl Checker {
         trees.iter_mut().map(|tree| self.visit(tree, left)).collect()
     }
 
-    /// A call on something; that stands first.
+    /// A method call; the receiver comes first.
     fn method(&mut self, call: &mut CallExpr, seen: &[Seen]) -> Result<Seen, String> {
         let name = call.func_name.as_str();
         if name == "matches" {
@@ -351,7 +351,7 @@ fn of_literal(literal: &LiteralValue) -> Result<Seen, String> {
     })
 }
 
-/// What `of.name` is.
+/// The kind of `of.name`.
 fn field(of: &Kind, name: &str) -> Result<Kind, String> {
     match (of, name) {
         (Kind::Dyn, _) => Ok(Kind::Dyn),
@@ -372,7 +372,7 @@ fn size(of: &Seen) -> Result<Seen, String> {
     }
 }
 
-/// Functions that are called on nothing.
+/// Functions without a receiver.
 fn of_function(name: &str, args: &[Seen]) -> Result<Seen, String> {
     match (name, args) {
         ("size", [of]) => size(of),
@@ -387,7 +387,7 @@ fn of_function(name: &str, args: &[Seen]) -> Result<Seen, String> {
     }
 }
 
-/// Methods of a value that may not be there; `None` for other methods.
+/// Methods of an optional value; `None` for other methods.
 fn of_optional(name: &str, seen: &[Seen]) -> Option<Result<Seen, String>> {
     let (of, args) = seen.split_first()?;
     let within = match &of.kind {
@@ -411,7 +411,7 @@ fn of_optional(name: &str, seen: &[Seen]) -> Option<Result<Seen, String>> {
     })
 }
 
-/// Operators; `None` for what is none.
+/// Operators; `None` for other functions.
 fn of_operator(name: &str, args: &[Seen]) -> Option<Result<Seen, String>> {
     let is = |kind: &Kind| args.iter().all(|seen| may_be(seen, kind));
     let given = |fits: bool, kind: Kind| {
@@ -476,20 +476,20 @@ fn optional(seen: Seen) -> Seen {
 }
 
 fn add(one: &Seen, two: &Seen) -> Option<Seen> {
-    // A sum is what one of its parts is known to be.
+    // A sum has the kind that one of its parts is known to have.
     let kind = match (&one.kind, &two.kind) {
         (Kind::Dyn, known) | (known, Kind::Dyn) => known.clone(),
         (one, two) => join(one, two)?,
     };
     let starts = match (&one.kind, &kind) {
         (Kind::List(_), _) => one.starts.clone().or(two.starts.clone()),
-        // An empty text at the front leaves the rest.
+        // After an empty text the second part is the beginning.
         (Kind::String, _) if one.starts == Start::Nothing => two.starts.clone(),
         (Kind::String, _) => one.starts.clone(),
         _ => Start::Unknown,
     };
     match kind {
-        // An appended element says what an empty list before it is of.
+        // An appended list tells the kind of elements of an empty list before it.
         Kind::List(_) if one.kind == Kind::List(Box::new(Kind::Dyn)) && one.starts == Start::Nothing => {
             Some(Seen { kind: two.kind.clone(), starts })
         }

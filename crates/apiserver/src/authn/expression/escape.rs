@@ -1,7 +1,7 @@
-/// What stands for a character or a word in an identifier.
+/// The escapes of characters in an identifier.
 const ESCAPES: [(&str, &str); 4] =
     [("__underscores__", "__"), ("__dot__", "."), ("__dash__", "-"), ("__slash__", "/")];
-/// Words that are no identifiers; each is escaped whole, as `__in__`.
+/// Words that are not identifiers; each is escaped as a whole, as `__in__`.
 const RESERVED: [&str; 18] = [
     "true",
     "false",

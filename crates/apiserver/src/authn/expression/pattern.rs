@@ -1,4 +1,5 @@
-/// The same regular expression for another engine: what both read alike, and Go's classes, which are ASCII.
+/// A Go regular expression for the engine used here: only syntax that both read alike, and Go's classes, which are
+/// ASCII.
 pub(super) fn translated(pattern: &str) -> Result<String, String> {
     let mut out = String::with_capacity(pattern.len());
     let mut characters = pattern.chars().peekable();
@@ -39,7 +40,7 @@ pub(super) fn translated(pattern: &str) -> Result<String, String> {
                 }
                 out.push_str("(?:");
             }
-            // Go takes it for itself where no number stands within.
+            // Go takes the brace literally unless a number follows.
             '{' if !in_class && !characters.peek().is_some_and(char::is_ascii_digit) => out.push_str("\\{"),
             other => out.push(other),
         }
@@ -62,7 +63,7 @@ mod tests {
     fn what_engines_read_differently_is_translated_or_refused() {
         for (pattern, text, want) in [
             (r"^\d+$", "12", true),
-            // Digits of another script are none for Go.
+            // Digits of another script are not digits for Go.
             (r"^\d+$", "١٢", false),
             (r"^[\w.-]+@corp\.io$", "a.b-c@corp.io", true),
             (r"^[\w]+$", "é", false),

@@ -1,5 +1,6 @@
-//! What may not be there: `has(a.b)`, `a.?b`, `a[?b]`, and what is chosen out of that, as Kubernetes answers it. Out of what
-//! has no parts nothing is chosen; the library would fail there, or not fail where a list is asked for a text.
+//! Values that may be absent: `has(a.b)`, `a.?b`, `a[?b]`, and selections from them, with Kubernetes' answers. A
+//! selection from a value without parts is absent. The library would fail there, and would not fail where a list is
+//! indexed by a text.
 
 use cel::common::types::{CelBool, CelDouble, CelInt, CelList, CelMap, CelOptional, CelUInt, DYN_TYPE};
 use cel::common::value::{CowVal, Val};
@@ -25,7 +26,7 @@ fn chosen<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> Result<CowVal<'b, 'v>, Execution
     Ok(CowVal::owned(part(&args)?.map_or_else(CelOptional::none, CelOptional::of)))
 }
 
-/// The part of the first at the second, where there is one.
+/// The part of the first argument at the second, if there is one.
 fn part<'v>(args: &[CowVal<'_, 'v>]) -> Result<Option<Box<dyn Val + 'v>>, ExecutionError> {
     let [of, at] = args else { return Err(ExecutionError::missing_argument_or_target()) };
     let of: &(dyn Val + 'v) = match of.downcast_ref::<CelOptional<'v>>() {

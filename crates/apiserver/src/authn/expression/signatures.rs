@@ -1,7 +1,7 @@
 use super::check::Kind;
 use Shape::{Bool, Int, Text, Texts};
 
-/// What a method is of, takes and gives.
+/// The type of a method's receiver, argument or result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shape {
     Text,
@@ -34,7 +34,7 @@ const fn on_text(name: &'static str, takes: &'static [Shape], gives: Shape) -> S
     Signature { name, of: Text, takes, gives }
 }
 
-/// All of them. `size`, `matches` and those of optional values are looked at by themselves.
+/// All of them. `size`, `matches` and the methods of optional values are checked separately.
 pub(super) const METHODS: &[Signature] = &[
     on_text("startsWith", &[Text], Bool),
     on_text("endsWith", &[Text], Bool),

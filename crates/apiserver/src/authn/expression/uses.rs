@@ -1,6 +1,6 @@
 use cel::common::ast::{EntryExpr, Expr, IdedExpr, LiteralValue, operators};
 
-/// Whether `variable.field` is somewhere in it, `has(variable.field)` and `variable.?field` included.
+/// Whether `variable.field` occurs in a tree, also as `has(variable.field)` or `variable.?field`.
 pub(super) fn selects(tree: &IdedExpr, variable: &str, field: &str) -> bool {
     let within = |tree: &IdedExpr| selects(tree, variable, field);
     let is_variable = |tree: &IdedExpr| matches!(&tree.expr, Expr::Ident(name) if name == variable);

@@ -60,12 +60,13 @@ impl Shown {
     }
 }
 
-fn pods(count: &str) -> Option<ResourceList> {
-    Some(amounts(&[("pods", count)]))
+fn pods(count: &str) -> ResourceList {
+    amounts(&[("pods", count)])
 }
 
-fn unknown() -> Option<ResourceList> {
-    Some(amounts(&[]))
+/// Nothing is known.
+fn unknown() -> ResourceList {
+    amounts(&[])
 }
 
 async fn minutes(count: u64) {
@@ -76,14 +77,14 @@ async fn minutes(count: u64) {
 async fn what_was_in_use_before_the_limits_changed_counts_for_a_while() {
     let mut shown = Shown::new();
     shown.hard("9", "0");
-    assert_eq!(shown.most(), unknown(), "it was not limited before");
+    assert_eq!(shown.most(), Some(unknown()), "it was not limited before");
     minutes(6).await;
     assert_eq!(shown.counted(), Counted::Anew);
     shown.used("8");
     shown.sealed("2");
     shown.tell(false);
     shown.hard("2", "3");
-    assert_eq!(shown.most(), pods("8"));
+    assert_eq!(shown.most(), Some(pods("8")));
     minutes(4).await;
     shown.used("7");
     let left = Duration::from_mins(2);
@@ -100,7 +101,11 @@ async fn what_an_earlier_count_may_have_missed_is_added() {
     shown.hard("9", "0");
     shown.used("4");
     shown.hard("1", "0");
-    assert_eq!(shown.most(), pods("13"), "those 5 and these 4 may all be missing, and the 4 count twice");
+    assert_eq!(
+        shown.most(),
+        Some(pods("13")),
+        "those 5 and these 4 may all be missing, and the 4 count twice"
+    );
     // Somebody goes, and all is counted for that.
     let mut shown = Shown::new();
     shown.hard("10", "0");
@@ -108,7 +113,7 @@ async fn what_an_earlier_count_may_have_missed_is_added() {
     shown.used("6");
     shown.used("2");
     shown.hard("1", "0");
-    assert_eq!(shown.most(), pods("8"));
+    assert_eq!(shown.most(), Some(pods("8")));
     // What was let in long ago is missing nowhere.
     let mut shown = Shown::new();
     shown.hard("10", "0");
@@ -116,7 +121,7 @@ async fn what_an_earlier_count_may_have_missed_is_added() {
     minutes(6).await;
     shown.used("2");
     shown.hard("1", "0");
-    assert_eq!(shown.most(), pods("2"));
+    assert_eq!(shown.most(), Some(pods("2")));
 }
 
 #[tokio::test(start_paused = true)]
@@ -124,17 +129,17 @@ async fn of_what_was_not_seen_nothing_is_known() {
     let mut shown = Shown::new();
     shown.countings = Countings::default();
     shown.listed("9", "3");
-    assert_eq!(shown.most(), unknown());
+    assert_eq!(shown.most(), Some(unknown()));
     minutes(5).await;
     shown.hard("2", "3");
-    assert_eq!(shown.most(), unknown(), "how it was counted before is not known");
+    assert_eq!(shown.most(), Some(unknown()), "how it was counted before is not known");
     minutes(6).await;
     shown.hard("1", "1");
-    assert_eq!(shown.most(), pods("3"));
+    assert_eq!(shown.most(), Some(pods("3")));
     shown.quota.uid = "another".to_owned();
-    assert_eq!(shown.most(), unknown(), "of that one nothing was told");
+    assert_eq!(shown.most(), Some(unknown()), "of that one nothing was told");
     shown.used("0");
-    assert_eq!(shown.most(), unknown());
+    assert_eq!(shown.most(), Some(unknown()));
 }
 
 #[tokio::test(start_paused = true)]
@@ -144,17 +149,17 @@ async fn a_list_changes_nothing_where_nothing_was_written_meanwhile() {
     minutes(6).await;
     shown.hard("2", "3");
     shown.listed("2", "4");
-    assert_eq!(shown.most(), pods("8"), "only use is new");
+    assert_eq!(shown.most(), Some(pods("8")), "only use is new");
     minutes(6).await;
     assert_eq!(shown.counted(), Counted::Anew);
     shown.listed("2", "1");
     assert_eq!(shown.counted(), Counted::Anew);
     shown.hard("1", "1");
-    assert_eq!(shown.most(), unknown(), "use may have been counted while nobody looked");
+    assert_eq!(shown.most(), Some(unknown()), "use may have been counted while nobody looked");
     minutes(6).await;
     shown.sealed("2");
     shown.listed("1", "1");
-    assert_eq!(shown.most(), unknown(), "other limits may have been there meanwhile");
+    assert_eq!(shown.most(), Some(unknown()), "other limits may have been there meanwhile");
 }
 
 #[tokio::test(start_paused = true)]
@@ -164,7 +169,7 @@ async fn what_the_watch_has_not_told_yet_is_not_known() {
     minutes(6).await;
     assert_eq!(shown.counted(), Counted::Anew);
     shown.sealed("2");
-    assert_eq!(shown.most(), unknown());
+    assert_eq!(shown.most(), Some(unknown()));
     shown.tell(false);
     assert_eq!(shown.counted(), Counted::Anew);
     // An event that was told before is none.

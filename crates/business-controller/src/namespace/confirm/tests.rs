@@ -434,7 +434,9 @@ async fn what_informers_do_not_show_yet_is_charged_until_it_was_counted() {
     play.for_each(|action| world.step(&action));
     assert_eq!(world.written.quota.status_used, pods(0));
     let look = |world: &mut World| {
-        [Action::Look, Action::Confirm].iter().for_each(|action| world.step(action));
+        for action in [Action::Look, Action::Confirm] {
+            world.step(&action);
+        }
         world.object.status.cached_spec_hard.clone().unwrap()
     };
     assert_eq!(look(&mut world), pods(5));

@@ -14,18 +14,10 @@ const NOW: &str = "2026-01-02T03:04:05Z";
 const LATER: &str = "2026-01-02T04:00:00Z";
 
 fn with(object: &NamespaceView, quota: ClusterQuota) -> InPlace {
-    let enforced = confirm::is_enforced(object, &quota, Some(&object.sealed(Origin::Made)));
+    let is_enforced = confirm::is_enforced(object, &quota, Some(&object.sealed(Origin::Made)));
+    let enforced = if is_enforced { Enforcement::Enforced } else { Enforcement::Pending };
     let (quota, template) = (Arc::new(quota), TemplateState::None);
-    InPlace {
-        quota,
-        enforced,
-        charge: None,
-        counting: false,
-        marked: true,
-        others: None,
-        template,
-        revokes_pull: false,
-    }
+    InPlace { quota, enforced, charge: None, marked: true, others: None, template, revokes_pull: false }
 }
 
 fn in_place(object: &NamespaceView, quota: ClusterQuota) -> NamespaceFinding {
@@ -129,7 +121,7 @@ fn the_charge_is_changed_by_a_confirmation_only() {
 fn why_more_is_charged_than_is_in_use_is_said_the_same_way_until_it_is_over() {
     let mut object = pending(&[("pods", "9")]).asks(&[("pods", "2")]);
     let counting = |object: &NamespaceView| InPlace {
-        counting: true,
+        enforced: Enforcement::Counting,
         charge: Some(amounts(&[("pods", "5")])),
         ..with(object, object.quota().enforced(&[("pods", "0")]))
     };

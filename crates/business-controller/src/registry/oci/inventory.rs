@@ -19,8 +19,8 @@ use std::sync::Arc;
 const PAGE: usize = if cfg!(test) { 50 } else { 500 };
 /// Pages that are read of one list.
 const PAGES_MAX: usize = 200;
-/// Manifests of a repository that are looked at before some of it is removed: of a page of tags, and of what was seen before,
-/// which has to be more than is told of an object.
+/// Manifests of a repository that are looked at before some of it is removed: of some tags, and of what was seen before, which has
+/// to be more than is told of an object.
 const REMOVED_MANIFESTS: usize = if cfg!(test) { 8 } else { 1_000 };
 /// Of what those name so many are asked for: their authors have them name what they like.
 const REMOVED_CHILDREN: usize = if cfg!(test) { 4 } else { 2_000 };
@@ -123,7 +123,7 @@ pub async fn is_any(http: &Http, known: &Known, place: &RegistryPlace) -> Result
     let (repositories, are_all) = repositories(http, known, place).await?;
     for repository in &repositories {
         let before: Vec<String> = before(known, place, repository).into_iter().collect();
-        let is_any = !some_tagged(http, repository).await?.is_empty()
+        let is_any = !some_tagged(http, repository, TagsAt::first(repository)).await?.digests.is_empty()
             || !existing(http, repository, &before, 1).await?.is_empty();
         if is_any {
             return Ok(true);
@@ -156,24 +156,63 @@ pub async fn repositories(
     Ok((repositories, are_all))
 }
 
-/// The digests of manifests of a repository: of all, unless there are many; what others name before those. They are remembered
-/// until they answer no more: what an index names is not found without it.
+/// Where a part of a repository begins that a removal looks at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Turn {
+    /// `None`: all tags have had their turn.
+    tags: Option<TagsAt>,
+    /// Of what was seen before it is what comes behind this.
+    before: String,
+    /// Of both it is what comes from this on: what is before it was looked at.
+    from: String,
+}
+
+impl Turn {
+    pub fn first(repository: &str) -> Self {
+        Self { tags: Some(TagsAt::first(repository)), before: String::new(), from: String::new() }
+    }
+}
+
+/// Digests of a part of a repository: of all of it, unless there is much.
+#[derive(Debug)]
+pub struct Digests {
+    /// In the order in which they go: what others name before those.
+    pub waves: Vec<Vec<String>>,
+    /// Of what leads to these and to others, which are remembered. It stays, unless these do not go before it.
+    pub above: Vec<String>,
+    /// Where another part begins.
+    pub next: Option<Turn>,
+}
+
+/// The digests of manifests of a part. They are remembered until they answer no more: what an index names is not found without it.
 pub async fn digests(
     http: &Http,
     known: &Known,
     place: &RegistryPlace,
     repository: &str,
-) -> Result<Vec<Vec<String>>, Error> {
+    turn: &Turn,
+) -> Result<Digests, Error> {
     let before = before(known, place, repository);
-    let tagged = some_tagged(http, repository).await?;
-    let Part { manifests, gone, unasked } = some_manifests(http, known, repository, &tagged, &before).await?;
+    let tagged = match turn.tags.clone() {
+        Some(at) => some_tagged(http, repository, at).await?,
+        None => Tagged::default(),
+    };
+    let part = some_manifests(http, known, repository, &tagged.digests, &before, turn).await?;
+    let Part { manifests, above, gone, unasked, behind, unread } = part;
     // Somebody else may answer so by now to whatever he is asked.
     if !gone.is_empty() {
         confirm(http).await?;
     }
+    let is_more = tagged.next.is_some() || before.last().is_some_and(|last| *last > behind);
+    let next = match unread {
+        Some(from) => Some(Turn { tags: tagged.at, before: turn.before.clone(), from }),
+        None if is_more => Some(Turn { tags: tagged.next, before: behind, from: String::new() }),
+        None => None,
+    };
     let waves = waves(&manifests);
-    known.sees(&place.prefix(), repository, manifests.into_keys().chain(unasked), &gone);
-    Ok(waves)
+    let seen = manifests.into_keys().chain(above.iter().cloned()).chain(unasked);
+    known.sees(&place.prefix(), repository, seen, &gone);
+    Ok(Digests { waves, above: above.into_iter().collect(), next })
 }
 
 /// The digests in the order in which they go: what is named before what names it, deepest first. Where a removal is cut its
@@ -296,12 +335,19 @@ async fn all_manifests(
 }
 
 /// A part of the manifests of a repository, which is removed.
+#[derive(Default)]
 struct Part {
     manifests: BTreeMap<String, Arc<Manifest>>,
+    /// Those that lead to them and to others that were not read.
+    above: BTreeSet<String>,
     /// Those that were seen before and do not answer any more.
     gone: BTreeSet<String>,
     /// What they name that was not asked for, for there is too much of it. Whether it is there is seen the next time.
     unasked: BTreeSet<String>,
+    /// The last one that was seen before and has had its turn.
+    behind: String,
+    /// The first one with a tag or seen before that was not read, for there is too much.
+    unread: Option<String>,
 }
 
 /// Some of what has a tag or was seen before, with what it names. However much that is, there is something that can be removed
@@ -312,13 +358,17 @@ async fn some_manifests(
     repository: &str,
     tagged: &BTreeSet<String>,
     before: &BTreeSet<String>,
+    turn: &Turn,
 ) -> Result<Part, Error> {
     // What has a tag has answered by it.
-    let rest: Vec<String> = before.difference(tagged).take(REMOVED_MANIFESTS).cloned().collect();
+    let rest = before.difference(tagged).filter(|digest| **digest > turn.before);
+    let rest: Vec<String> = rest.take(REMOVED_MANIFESTS).cloned().collect();
     let others = existing(http, repository, &rest, usize::MAX).await?;
-    let mut wanted: Vec<String> = tagged.union(&others).cloned().collect();
-    let gone = rest.into_iter().filter(|digest| !others.contains(digest)).collect();
-    let mut part = Part { manifests: BTreeMap::new(), gone, unasked: BTreeSet::new() };
+    let wanted = tagged.union(&others).filter(|digest| **digest >= turn.from);
+    let mut wanted: Vec<String> = wanted.cloned().collect();
+    let behind = rest.last().unwrap_or(&turn.before).clone();
+    let mut part = Part { behind, ..Part::default() };
+    part.gone.extend(rest.into_iter().filter(|digest| !others.contains(digest)));
     let (mut names, mut asked): (usize, usize) = (0, 0);
     let mut is_named = false;
     while !wanted.is_empty() {
@@ -328,7 +378,7 @@ async fn some_manifests(
             let children = &manifest.names.children;
             // No image names so many: those are nobody's, and are left to the registry's own collection.
             let is_odd = manifest.names.are_too_many() || children.len() > REMOVED_CHILDREN;
-            let count = if is_odd { 0 } else { children.len() };
+            let count = if is_odd { 0 } else { children.difference(&next).count() };
             names = names.saturating_add(manifest.names.count());
             let is_much = names > NAMED_MAX || next.len().saturating_add(count) > REMOVED_CHILDREN;
             if is_much && !level.is_empty() {
@@ -340,16 +390,19 @@ async fn some_manifests(
             level.insert(digest, manifest);
             Ok(true)
         };
-        let are_all = read_each(http, known, repository, &wanted, take).await?;
-        // What leads to the others has to stay, and leads there again. What has a tag or was seen before is found without.
-        if is_named && !are_all {
-            part.manifests.clear();
+        let unread = read_each(http, known, repository, &wanted, take).await?;
+        if !is_named {
+            part.unread = unread.first().cloned();
+        } else if !unread.is_empty() {
+            // What leads to the others has to stay, and leads there again, whoever leads then.
+            part.above.extend(std::mem::take(&mut part.manifests).into_keys());
+            part.unasked.extend(unread.iter().cloned());
         }
         part.manifests.append(&mut level);
-        next.retain(|digest| !part.manifests.contains_key(digest));
+        next.retain(|digest| !part.manifests.contains_key(digest) && !part.above.contains(digest));
         asked = asked.saturating_add(next.len());
         if asked > REMOVED_CHILDREN {
-            part.unasked = next;
+            part.unasked.extend(next);
             break;
         }
         is_named = true;
@@ -358,25 +411,28 @@ async fn some_manifests(
     Ok(part)
 }
 
-/// Reads these manifests, as far as they answer, until one is not taken any more. Whether all were.
-async fn read_each(
+/// Reads these manifests in their order, as far as they answer, until one is not taken any more. That one and those behind it.
+async fn read_each<'a>(
     http: &Http,
     known: &Known,
     repository: &str,
-    digests: &[String],
+    digests: &'a [String],
     mut take: impl FnMut(String, Arc<Manifest>) -> Result<bool, Error>,
-) -> Result<bool, Error> {
+) -> Result<&'a [String], Error> {
+    let mut count: usize = 0;
     for some in digests.chunks(TOGETHER) {
         let reads: Vec<_> = some.iter().map(|digest| manifest(http, known, repository, digest)).collect();
-        let mut reads = stream::iter(reads).buffer_unordered(PARALLEL);
+        let mut reads = stream::iter(reads).buffered(PARALLEL);
         while let Some(read) = reads.try_next().await? {
-            let Some((digest, manifest)) = read else { continue };
-            if !take(digest, manifest)? {
-                return Ok(false);
+            if let Some((digest, manifest)) = read
+                && !take(digest, manifest)?
+            {
+                return Ok(digests.get(count..).unwrap_or_default());
             }
+            count = count.saturating_add(1);
         }
     }
-    Ok(true)
+    Ok(&[])
 }
 
 /// What of these may be there and is to be read. Where the content is known it may be from another repository: this one is asked
@@ -538,15 +594,47 @@ async fn list_tags(http: &Http, repository: &str) -> Result<Vec<String>, Error> 
     Err(too_many_tags(repository))
 }
 
-/// The digests of the first page of tags of which any answers.
-async fn some_tagged(http: &Http, repository: &str) -> Result<BTreeSet<String>, Error> {
-    let mut path = tags_of(repository);
+/// A place in the list of tags of a repository.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct TagsAt {
+    /// Of a page.
+    path: String,
+    /// So many tags of it are before: a registry may have all in one page.
+    skip: usize,
+}
+
+impl TagsAt {
+    fn first(repository: &str) -> Self {
+        Self { path: tags_of(repository), skip: 0 }
+    }
+}
+
+/// What some tags of a repository lead to.
+#[derive(Default)]
+struct Tagged {
+    /// Where they begin.
+    at: Option<TagsAt>,
+    digests: BTreeSet<String>,
+    /// Where others do.
+    next: Option<TagsAt>,
+}
+
+/// The first tags from there on of which any answers.
+async fn some_tagged(http: &Http, repository: &str, from: TagsAt) -> Result<Tagged, Error> {
+    let mut at = from;
     for _page in 0..PAGES_MAX {
-        let (tags, next) = tags(http, repository, path).await?;
-        let tagged = existing(http, repository, &tags, REMOVED_MANIFESTS).await?;
-        match next {
-            Some(next) if tagged.is_empty() => path = next,
-            _ => return Ok(tagged),
+        let (tags, next_page) = tags(http, repository, at.path.clone()).await?;
+        let some: Vec<String> = tags.iter().skip(at.skip).take(REMOVED_MANIFESTS).cloned().collect();
+        let end = at.skip.saturating_add(some.len());
+        let next = if end < tags.len() {
+            Some(TagsAt { path: at.path.clone(), skip: end })
+        } else {
+            next_page.map(|path| TagsAt { path, skip: 0 })
+        };
+        let digests = existing(http, repository, &some, usize::MAX).await?;
+        match (digests.is_empty(), next) {
+            (true, Some(next)) => at = next,
+            (_, next) => return Ok(Tagged { at: Some(at), digests, next }),
         }
     }
     Err(too_many_tags(repository))

@@ -1,6 +1,6 @@
 //! What was seen before below prefixes. It is lost with the process.
 
-use super::inventory::Manifest;
+use super::inventory::{Manifest, Turn};
 use crate::registry::backend::RegistryPlace;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -30,6 +30,8 @@ struct Below {
     /// Digests of manifests by repository. None is empty.
     repositories: BTreeMap<String, BTreeSet<String>>,
     round: Option<Round>,
+    /// With which part of a repository its removal goes on, where nothing of those before it could be removed.
+    turns: BTreeMap<String, Turn>,
 }
 
 /// A look through all repositories below a prefix, which may take several passes.
@@ -84,6 +86,20 @@ impl Known {
         !below.repositories.is_empty()
     }
 
+    /// With which part the removal of a repository goes on; `None` for the first one.
+    pub fn turn(&self, prefix: &str, repository: &str) -> Option<Turn> {
+        lock(&self.below).get(prefix)?.turns.get(repository).cloned()
+    }
+
+    pub fn turns_to(&self, prefix: &str, repository: &str, turn: Option<Turn>) {
+        let mut below = lock(&self.below);
+        let turns = &mut below.entry(prefix.to_owned()).or_default().turns;
+        match turn {
+            Some(turn) => drop(turns.insert(repository.to_owned(), turn)),
+            None => drop(turns.remove(repository)),
+        }
+    }
+
     /// Manifests of a repository that were seen before.
     pub fn before(&self, prefix: &str, repository: &str) -> BTreeSet<String> {
         let below = lock(&self.below);
@@ -110,7 +126,7 @@ impl Known {
 
     /// These are all manifests below a prefix, by repository.
     pub fn sees_all(&self, prefix: &str, repositories: BTreeMap<String, BTreeSet<String>>) {
-        lock(&self.below).insert(prefix.to_owned(), Below { repositories, round: None });
+        lock(&self.below).insert(prefix.to_owned(), Below { repositories, ..Below::default() });
     }
 
     pub fn repositories_before(&self, prefix: &str) -> Vec<String> {

@@ -82,6 +82,90 @@ async fn whatever_manifests_name_their_removal_comes_to_its_end() {
     assert!(scene.is_gone() && scene.registry.count("t/web/") == 0);
 }
 
+/// The object is deleted, and nothing can be pushed any more.
+fn ends(scene: &Scene) {
+    scene.registry.keeps_what_is_named();
+    scene.is_deleted();
+    scene.world.server.clock.advance(200 * SECOND);
+}
+
+/// As many passes as its removal takes. Each removes something.
+async fn comes_to_its_end(scene: &Scene) {
+    for _pass in 0..20 {
+        scene.pass().await.unwrap();
+        if scene.is_gone() {
+            break;
+        }
+    }
+    assert!(scene.is_gone() && scene.registry.count("t/web/") == 0);
+}
+
+#[tokio::test]
+async fn what_stays_as_long_as_it_is_named_goes_behind_what_names_it_and_more_than_is_looked_at() {
+    let scene = Scene::new().await;
+    scene.pass().await.unwrap();
+    let images = [100, 200, 300].map(|layer| scene.registry.push("t/web/a", "tmp", layer));
+    let indexes = [0, 1, 2].map(|other| {
+        let named = [images.to_vec(), invented(other, 1)].concat();
+        scene.registry.push_naming("t/web/a", "tmp", &named)
+    });
+    scene.registry.untag("t/web/a", "tmp");
+    scene.registry.push_naming("t/web/a", "all", &indexes);
+    ends(&scene);
+    comes_to_its_end(&scene).await;
+}
+
+#[tokio::test]
+async fn what_names_images_is_found_behind_many_tags_of_those() {
+    let scene = Scene::new().await;
+    scene.pass().await.unwrap();
+    for index in 0..3 {
+        let images = [2 * index, 2 * index + 1]
+            .map(|image| scene.registry.push("t/web/a", &format!("amd64-{image}"), 100 + image));
+        scene.registry.push_naming("t/web/a", &format!("v{index}"), &images);
+    }
+    ends(&scene);
+    comes_to_its_end(&scene).await;
+}
+
+#[tokio::test]
+async fn what_names_images_and_has_no_tag_is_found_behind_many_that_were_seen_before() {
+    let scene = Scene::new().await;
+    scene.pass().await.unwrap();
+    let images: Vec<String> =
+        (0..10).map(|image| scene.registry.push("t/web/a", "tmp", 100 + image)).collect();
+    for other in 0.. {
+        let named = [images.clone(), invented(other, 1)].concat();
+        let index = scene.registry.push_naming("t/web/a", "tmp", &named);
+        if images.iter().all(|image| *image < index) {
+            break;
+        }
+        scene.registry.loses("t/web/a", &index);
+    }
+    scene.pass().await.unwrap();
+    scene.registry.untag("t/web/a", "tmp");
+    ends(&scene);
+    comes_to_its_end(&scene).await;
+}
+
+#[tokio::test]
+async fn what_the_registry_does_not_delete_keeps_no_other_repository() {
+    let scene = Scene::new().await;
+    scene.pass().await.unwrap();
+    let image = scene.registry.push("t/web/a", "v1", 100);
+    // Nothing leads to it.
+    scene.registry.push_naming("t/web/a", "tmp", &[image]);
+    scene.registry.untag("t/web/a", "tmp");
+    scene.registry.push("t/web/b", "v1", 200);
+    ends(&scene);
+    let told = scene.pass().await;
+    assert!(
+        matches!(told, Err(Error::Registry(CallFailure::Refused { code: 405, .. }))),
+        "nothing of one is deleted: {told:?}"
+    );
+    assert_eq!((scene.registry.count("t/web/a"), scene.registry.count("t/web/b")), (2, 0));
+}
+
 #[tokio::test]
 async fn what_was_there_before_is_taken_over_however_much_it_is() {
     let scene = Scene::new().await;

@@ -1,15 +1,15 @@
-//! What the store could not do, in the words of the API.
+//! The store's errors as statuses of the API.
 
 use meta::gvk::GroupResource;
 use meta::status::{Status, StatusCause};
 use store::Error;
 
-/// Seconds after which a database that was away is asked again.
+/// Seconds after which a client may try again when the database is away.
 const UNAVAILABLE_RETRY_SECONDS: u32 = 1;
-/// Seconds after which growth that waits for an audit is tried again.
+/// Seconds after which a client may try again when growth waits for an audit.
 const HELD_RETRY_SECONDS: u32 = 10;
 
-/// The reason in `details.causes` where a tenant has as much as a tenant may keep.
+/// The reason in `details.causes` when a tenant has as much as a tenant may keep.
 const TENANT_FULL: &str = "TenantFull";
 
 pub(crate) const MODIFIED: &str =
@@ -56,7 +56,7 @@ pub(crate) fn status_of(error: &Error, about: &GroupResource, name: &str) -> Sta
             tracing::warn!(why, "the store is unavailable");
             Status::unavailable("the database is unavailable", UNAVAILABLE_RETRY_SECONDS)
         }
-        // Whoever repeats such a write by himself may do it twice: no Retry-After.
+        // No Retry-After: a client that repeats such a write by itself may make it twice.
         Error::Unknown => {
             Status::timeout("the outcome of the write is unknown: read the object before trying again", 0)
         }
