@@ -159,7 +159,8 @@ impl Task {
             if part.is_empty() {
                 continue;
             }
-            match self.transact(&part).await {
+            // On the heap: a task has to be moved with all that it may wait for.
+            match Box::pin(self.transact(&part)).await {
                 Ok(answer) => self.answer(part, &answer),
                 Err(Unanswered::Failed(StatementFailure::Fault(text))) if part.len() > 1 => {
                     tracing::warn!(writes = part.len(), error = text, "a batch failed; its halves are tried");

@@ -204,8 +204,8 @@ impl<'a> Pushed<'a> {
     }
 }
 
-/// The manifests that were pushed and not measured yet, and these manifests. If there are too many, the list says that there
-/// were more: until they are measured, nothing can be pushed.
+/// The list of manifests that were pushed and that no measurement has followed, with these added. If there are too many, it says
+/// that there were more: until they are measured, nothing can be pushed.
 fn unmeasured(object: &Object, pushed: &BTreeSet<ManifestName>) -> Result<String, serde_json::Error> {
     let status = RegistryStatus::of(object)?;
     let changed = object.annotation(REGISTRY_CHANGED_ANNOTATION);
