@@ -125,7 +125,7 @@ pub struct Directories {
     pub clusters: Clusters,
     /// How full the projects are.
     pub levels: Levels,
-    /// Who is who among callers with a tenant.
+    /// The roles of callers with a tenant.
     pub roles: Roles,
     /// Tokens that tenants may set.
     pub finalizers: TenantFinalizers,

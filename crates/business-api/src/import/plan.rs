@@ -50,9 +50,9 @@ pub struct Replaced {
 pub struct Count {
     /// Objects in the source.
     pub read: usize,
-    /// Of these: to be written.
+    /// How many of these are to be written.
     pub new: usize,
-    /// Of these: in the database already.
+    /// How many of these are in the database already.
     pub present: usize,
 }
 

@@ -12,7 +12,7 @@ const SHOWN_MAX: usize = 200;
 const NOT_TRUE: &str = "TKE's own sums (status.clusters, calculated children, cached limits) are not taken over: the ledger \
      is made from what the objects say.";
 
-/// Whom the source does not know of.
+/// People whom the source does not know of.
 const MEMBERS: &str = "Members are those of spec.members, whom a project was made with. Where TKE has a tke-auth, that one knows \
      who was added and removed since: compare before people come here.";
 
