@@ -100,7 +100,8 @@ impl Clusters {
         self.kept.is_complete()
     }
 
-    /// Whether a tenant may use a cluster. One that is not there and another tenant's are told alike.
+    /// Whether a tenant may use a cluster. The answer is the same for a cluster that does not exist and for one of
+    /// other tenants.
     pub fn allows(&self, name: &str, tenant: &str) -> bool {
         let index = self.kept.read();
         if self.open && index.clusters.is_empty() {

@@ -490,7 +490,7 @@ fn ratio(text: &str) -> Result<f64, String> {
 }
 
 impl Serve {
-    /// Who is who among callers with a tenant; `administrators` are those whom platforms name.
+    /// The roles of callers with a tenant. The rosters are still empty.
     pub fn roles(&self) -> Roles {
         Roles {
             tenant_admin_group: self.tenant_admin_group.clone(),

@@ -114,7 +114,7 @@ impl Console {
         Ok(())
     }
 
-    /// The way in for browsers; told is the end of its certificate.
+    /// The socket for browsers. `certificate_end` is told when its certificate ends.
     pub fn door(
         self,
         listener: TcpListener,

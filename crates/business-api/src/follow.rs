@@ -30,7 +30,7 @@ pub trait FollowedIndex: Send + Sync + 'static {
         kept.change(|index| index.take(entry, exists));
     }
 
-    /// Gives its place to a complete one. What it returns is dropped when readers wait no longer.
+    /// Replaces the index by a complete one. The value that it returns is dropped when no reader waits any more.
     #[must_use]
     fn replace(&mut self, complete: Self) -> Self
     where
@@ -68,7 +68,7 @@ impl<I: FollowedIndex> Kept<I> {
         Self(Arc::new(FollowedShared { index, complete, reached, asked }))
     }
 
-    /// Waits until what the store was at this revision is in the index. Without a follower that is never.
+    /// Waits until the index has reached this revision of the store. Without a follower it never does.
     pub async fn reach(&self, revision: Revision) {
         let mut reached = self.0.reached.subscribe();
         while *reached.borrow_and_update() < revision {
@@ -119,7 +119,7 @@ impl<I: FollowedIndex> Kept<I> {
                             Ok(item) => keeper.take(item),
                             Err(end) => break end,
                         }
-                        // A first state is read without a wait; others want the thread, too.
+                        // A first state is read without waiting: this lets other tasks have the thread, too.
                         tokio::task::coop::consume_budget().await;
                     };
                     tracing::debug!(who, ?end, "the watch of a kind's objects has ended");

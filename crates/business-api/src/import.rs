@@ -79,7 +79,8 @@ async fn command(store: &Store, settings: &Import, kinds: KindTable) -> Result<I
         store.until_written(&access).await.context("wait for what is being written")?;
     }
     let mut present = store.present(&access).await.context("read what is in the database")?;
-    // Clusters register by themselves, templates are there from the first day, and nothing of the source meets either.
+    // Clusters register by themselves, and templates are there from the first day: nothing in the source conflicts with
+    // either.
     present.retain(|there| ![MEMBER_CLUSTER, NAMESPACE_TEMPLATE].contains(&there.key.kind));
     let rules = candidate::MendRules { forbidden: settings.forbidden() };
     let plan = plan::plan(kinds, &rules, records, &present);

@@ -30,7 +30,8 @@ impl InitialPlatform {
         Ok(Self { spec })
     }
 
-    /// Makes it as soon as the database is there. What has its name already is left alone: of several replicas one makes it.
+    /// Makes it as soon as the database is there. An object that has its name already is left alone, so that one of
+    /// several replicas makes it.
     pub async fn make(self, store: Store, clock: Clock) {
         let access = Access::internal(PLATFORM_DEFAULT);
         let mut backoff = Backoff::new(RETRY_FLOOR, RETRY_CEILING);

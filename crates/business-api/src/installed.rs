@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 
 const REGISTRATION: &str = "/apis/apiregistration.k8s.io/v1/apiservices/v1.business.tkestack.io";
-/// A list that says no revision is as new as the database: an answer is one of it, too.
+/// A list without a revision is as new as the database: an answer shows that the database answers, too.
 const PROJECTS: &str = "/apis/business.tkestack.io/v1/projects?limit=1";
 /// A call that takes longer has failed.
 const DEADLINE: Duration = Duration::from_secs(10);

@@ -125,7 +125,7 @@ pub struct Directories {
     pub clusters: Clusters,
     /// How full the projects are.
     pub levels: Levels,
-    /// Who is who among callers with a tenant.
+    /// The roles of callers with a tenant.
     pub roles: Roles,
     /// Tokens that tenants may set.
     pub finalizers: TenantFinalizers,
@@ -142,7 +142,7 @@ pub struct Directories {
 pub struct KindTable(pub &'static [KindRow]);
 
 impl KindTable {
-    /// What the store is opened with: it numbers kinds by their place.
+    /// The kinds that the store is opened with: it numbers them by their place.
     pub fn stored(self) -> anyhow::Result<Vec<Arc<dyn Kind>>> {
         for (StoredRow { id, .. }, number) in self.rows().zip(1..) {
             ensure!(id.0 == number, "kind {} stands at place {number} of the table of kinds", id.0);

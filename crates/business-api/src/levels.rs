@@ -21,7 +21,8 @@ const VERY_HIGH: i128 = 95;
 /// The text in a stored body that shows that the object's status reports holds.
 const LEDGER: &str = "\"ledger\"";
 
-/// What is allocated of every scope's limits: the sums of each kind by themselves, so that each is built by itself.
+/// What is allocated of every scope's limits. The sums of each kind are kept apart, so that each can be built by
+/// itself.
 #[derive(Clone, Debug, Default)]
 pub struct Levels(Arc<[Part]>);
 
@@ -110,7 +111,7 @@ impl Levels {
         warnings
     }
 
-    /// What is held against a scope in a domain without an object; `None` when that is nothing.
+    /// What is held against a scope in a domain without an object; `None` if nothing is.
     pub fn unowned(&self, scope: &Scope, domain: &str, key: &str) -> Option<Unowned> {
         let all = self.read();
         let mut unowned = Unowned { amount: Quantity::ZERO, places: Vec::new() };

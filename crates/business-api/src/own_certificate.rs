@@ -41,7 +41,7 @@ const FORMER_ENDS: &str = "business.tkestack.io/former-ends";
 const CERTIFICATE_KEY: &str = "tls.crt";
 const KEY_KEY: &str = "tls.key";
 const AUTHORITY_KEY: &str = "ca.crt";
-/// In the authority's Secret: the former one, and what it says of the one in use.
+/// In the authority's Secret: the former authority, and the certificate that it has signed for the one in use.
 const FORMER_KEY: &str = "former.crt";
 const CROSS_KEY: &str = "cross.crt";
 /// A call that takes longer has failed.
@@ -124,7 +124,8 @@ pub async fn issue(settings: &IssueCertificate, clock: &Clock) -> Result<String>
     Ok(format!("a certificate for {} is in {name}", names.join(", ")))
 }
 
-/// Whether the certificate in a Secret of ours stays. One of an authority that was forgotten stays, too, until it is its time.
+/// Whether the certificate in a Secret of ours stays. A certificate of an authority that was forgotten stays, too,
+/// until it is due.
 fn is_good(secret: &Secret, authority: Option<&Authority>, wanted: &str, now: i64) -> Result<bool> {
     let in_time = renewal(secret, wanted)?.is_some_and(|until| until > now);
     let Some(authority) = authority else { return Ok(in_time) };

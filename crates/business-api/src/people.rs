@@ -3,7 +3,7 @@
 use apiserver::Caller;
 use business_types::{Subject, SubjectKind};
 
-/// What no user's name begins with: it tells groups from users …
+/// No user's name begins with this: it tells groups from users …
 const GROUP: char = '\u{1}';
 /// … and users whose name counts in the tenant that their credential names, and nowhere else.
 const OF_TENANT: char = '\u{2}';
@@ -23,7 +23,7 @@ pub fn user_of_tenant(name: &str) -> Box<str> {
     marked(OF_TENANT, name).into()
 }
 
-/// All names of a caller. A group of Kubernetes' own can be given nothing.
+/// All names of a caller. Groups of Kubernetes' own cannot be given a role.
 pub fn names(caller: &Caller) -> Vec<Box<str>> {
     let mut names = Vec::with_capacity(caller.groups.len().saturating_add(2));
     if !caller.name.starts_with([GROUP, OF_TENANT]) {

@@ -150,10 +150,10 @@ fn is_kubernetes_own(caller: &Caller) -> bool {
     caller.tenant.is_none() && (NAMESPACE_DELETERS.contains(&name) || KUBERNETES_OWN.contains(&name))
 }
 
-/// Parts of Kubernetes see everything, and their roles name all resources: that must not let them into the clusters, and a
-/// project of the name of a core namespace is not emptied with it, nor counted in its quota. kube-controller-manager reads what
-/// its parts share under its own name, quota and garbage collection alike: what quotas must not count, they must not name
-/// (business-types, `resources.rs`).
+/// Parts of Kubernetes see everything, and their roles name all resources. That must not let them into the clusters,
+/// and a project with the name of a core namespace must not be emptied with it, nor counted in its quota.
+/// kube-controller-manager reads under its own name what its parts share, such as quota and garbage collection: so
+/// quotas must not even name what they must not count (business-types, `resources.rs`).
 fn judge_kubernetes(caller: &Caller, asked: Option<&ResourceRequest>) -> Ruling {
     let is_for_people = asked.is_some_and(|asked| asked.group == GROUP && asked.subresource == CERTIFICATE);
     let verdict = if is_for_people {

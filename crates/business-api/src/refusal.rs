@@ -50,7 +50,7 @@ pub struct RefusedKind {
     pub amount: fn(domain: &str, key: &str) -> Path,
 }
 
-/// Which answer a violation asks for, the first in this order winning.
+/// The answer that a violation asks for; the first in this order wins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Class {
     /// 404: a project that does not exist for the caller.
@@ -67,7 +67,7 @@ enum Class {
     Amount,
 }
 
-/// One Status for all violations of one write. `levels` tell what of the amounts no object stands for.
+/// One Status for all violations of one write. `levels` tell the part of the amounts that no object stands for.
 pub fn status(subject: RefusedObject<'_>, violations: &[Violation], levels: &Levels) -> Status {
     let Some(class) = violations.iter().map(class).min() else {
         return Status::internal("the write was refused without a reason");
@@ -121,7 +121,7 @@ fn class(violation: &Violation) -> Class {
     }
 }
 
-/// Another tenant's project is told as missing, word for word.
+/// Another tenant's project gets the answer of a missing one, word for word.
 fn missing(violations: &[&Violation]) -> Status {
     let scope = violations.iter().find_map(|v| match v {
         Violation::ScopeMissing { scope }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 
-/// Subscriptions after which those that ended are looked for, at the least.
+/// The fewest subscriptions after which those that ended are looked for.
 const SWEEP_MIN: usize = 1024;
 
 /// Who waits for news, by each name under which he may be given a role. Clones share them.

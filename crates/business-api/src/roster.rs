@@ -93,7 +93,7 @@ impl Roster {
         self.0.follow(store, kind, who).await;
     }
 
-    /// Waits until what the store was at this revision is known here.
+    /// Waits until the state of the store at this revision is known here.
     pub async fn reach(&self, revision: Revision) {
         self.0.reach(revision).await;
     }
@@ -209,7 +209,7 @@ impl Given {
         tenants.into_iter().map(in_tenant).collect()
     }
 
-    /// The objects of a tenant that are at the top of its tree or below, each looked at once.
+    /// The objects at the top of a tree and all below them, each looked at once.
     fn with_those_below(&self, tree: &Tree) -> BTreeSet<String> {
         let mut seen = BTreeSet::new();
         let mut next: Vec<&Arc<str>> = tree.tops.iter().collect();

@@ -173,7 +173,8 @@ pub async fn serve_counted(
     Ok(outcome?)
 }
 
-/// Tells when the certificates end that are shown beside the API's. The answer is for the console's, which its socket tells.
+/// Registers the metrics for the ends of the certificates other than the API's. The return value is for the console's
+/// certificate, whose end its socket tells.
 fn follow_certificates(settings: &Serve, metrics: &Metrics, tasks: &Tasks) -> CertificateEnd {
     let client = CertificateEnd::register(
         metrics,
@@ -337,7 +338,7 @@ fn server_settings(settings: &Serve) -> ServerSettings {
     server
 }
 
-/// Traces go on after the requests: their task is one of those below.
+/// Traces are sent until after the requests, so their task is one of `below`.
 fn tracer(settings: &Serve, below: &Tasks, metrics: &Metrics) -> Result<Tracer> {
     let Some(endpoint) = settings.traces.otlp_endpoint.clone() else { return Ok(Tracer::default()) };
     let ratio = settings.traces.otlp_sampling_ratio;

@@ -102,7 +102,7 @@ fn add_finalizer(object: &mut Object, token: &str) {
     object.set(FINALIZERS, tokens);
 }
 
-/// A role in Kubernetes that names all resources lets no caller with a tenant write what is the operators' own.
+/// Only operators write this. A caller with a tenant may not, even if a role in Kubernetes names all resources.
 fn by_operators(cx: &WriteContext<'_>, object: &Object, gr: &GroupResource) -> Result<(), Status> {
     if cx.sees_everything() {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Amounts as people write and read them. What is decided is decided by exact quantities.
+//! Amounts as people write and read them. Decisions use exact quantities.
 
 use crate::screen::{Screen, Tone};
 use meta::quantity::{Format, Quantity, ResourceList};
@@ -7,7 +7,7 @@ use meta::quantity::{Format, Quantity, ResourceList};
 const HIGH: i128 = 80;
 /// Percent from which it is marked as almost used up.
 const FULL: i128 = 95;
-/// Letters that an exact amount may have where it is told in short.
+/// The most letters of an exact amount where amounts are shown in short.
 const BRIEF: usize = 7;
 const UNIT: i128 = 1_000_000_000;
 

@@ -1,4 +1,4 @@
-//! Calls of the public API. What the server says is kept as it says it: a refusal is its Status, warnings are told at once.
+//! Calls of the public API. The server's words are kept: a refusal is its Status, and warnings are shown at once.
 
 use crate::connection::whole;
 use crate::failure::Failure;
@@ -17,11 +17,11 @@ use std::time::{Duration, Instant};
 
 /// Objects of a page.
 const PAGE: usize = 2000;
-/// Pages of a list: a server that always promises one more would be read for ever.
+/// The most pages of a list: a server that always promises one more would be read for ever.
 const PAGES_MAX: usize = 500;
-/// Lists that expire while they are read are begun anew so often.
+/// How often a list that expires while it is read is begun anew.
 const LISTS_MAX: usize = 3;
-/// Where the server asks for patience, a call is made so often.
+/// How often a call is made if the server asks to repeat it.
 const TRIES_MAX: u32 = 10;
 /// The field manager of what this program applies.
 pub(crate) const FIELD_MANAGER: &str = "kubectl-business";
@@ -37,7 +37,7 @@ pub(crate) struct Api {
     timeout: Option<Duration>,
     /// Whether what the server warns of is told.
     warns: bool,
-    /// Whether it is a member cluster, in which the platform's roles are nothing.
+    /// Whether it is a member cluster, where the platform's roles do not count.
     is_member: bool,
     /// Whether no project was named, and `project` is what kubectl takes then.
     lacks_project: bool,
@@ -114,7 +114,7 @@ impl Api {
         Self { warns: false, ..self.clone() }
     }
 
-    /// The project that somebody has named, for what no server looks at.
+    /// The project that was named, for output that no server checks.
     pub(crate) fn named_project(&self) -> Result<&str, Failure> {
         if self.lacks_project { Err(Failure::Usage(NO_PROJECT.to_owned())) } else { Ok(&self.project) }
     }
@@ -337,7 +337,7 @@ fn read<T: DeserializeOwned>(path: &str, bytes: &[u8]) -> Result<T, Failure> {
 fn list_meta(list: &[u8]) -> Result<ListMeta, serde_json::Error> {
     let mut found = None;
     let read = serde_json::Deserializer::from_slice(list).deserialize_map(ListMetaVisitor(&mut found));
-    // Where it is found, the rest of the list stands behind it: no error.
+    // If it was found, the rest of the list after it is no error.
     found.map_or_else(|| read.map(|()| ListMeta::default()), Ok)
 }
 

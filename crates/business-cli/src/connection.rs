@@ -98,7 +98,7 @@ fn is_of_number(c: char) -> bool {
     c.is_ascii_digit() || c == '.'
 }
 
-/// Before the first letter of which it is so, and from there on.
+/// Splits a text before the first letter that meets the condition.
 fn split_where(text: &str, is_so: impl Fn(char) -> bool) -> (&str, &str) {
     text.split_at_checked(text.find(is_so).unwrap_or(text.len())).unwrap_or((text, ""))
 }
@@ -136,7 +136,7 @@ impl ConnectionFlags {
 
     fn api(&self, config: Config) -> Result<Api, Failure> {
         let project = self.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
-        // It is what kube takes where the context says nothing, too.
+        // kube takes this, too, if the context names none.
         let is_said = self.namespace.is_some() || project != UNSAID;
         let api = Api::new(config, project, self.request_timeout)?;
         Ok(if is_said { api } else { api.lacking_project() })

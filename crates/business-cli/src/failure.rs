@@ -39,7 +39,7 @@ pub(crate) enum Failure {
     NoAnswer { server: String, after: Duration },
     #[error("{}", .0.message)]
     Refused(Box<Status>),
-    /// A refusal of which the command knows better than the server what to do next.
+    /// A refusal for which the command knows better than the server what to do next.
     #[error("{failure}")]
     Advised { failure: Box<Self>, next: &'static str },
     #[error("{what}: not within {}; the last that was seen: {last}", seconds(*.after))]
@@ -99,7 +99,7 @@ impl Failure {
         }
     }
 
-    /// The same where something did not come in time, and it is not so that it comes by itself later.
+    /// The same for something that did not come in time and will not come by itself later.
     pub(crate) fn advised_late(self, next: &'static str) -> Self {
         if matches!(self, Self::TimedOut { .. }) { self.with_next(next) } else { self }
     }

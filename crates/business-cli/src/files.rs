@@ -23,7 +23,7 @@ pub(crate) fn write_secret(path: &Path, text: &str) -> Result<(), Failure> {
     write(path, text, None)
 }
 
-/// `before`: what is there, where its owner and its mode stay.
+/// `before`: the file that is there, if its owner and mode are kept.
 fn write(path: &Path, text: &str, before: Option<&Metadata>) -> Result<(), Failure> {
     let failed = |error: std::io::Error| Failure::File { path: path.to_owned(), why: error.to_string() };
     make_directory_of(path).map_err(failed)?;
@@ -205,7 +205,7 @@ impl Held {
     }
 }
 
-/// Whether a kubeconfig can be changed, as far as that is seen before: by its lock.
+/// Whether a kubeconfig can be changed, as far as its lock shows that beforehand.
 pub(crate) fn can_be_changed(path: &Path) -> Result<(), Failure> {
     Held::take(path).map(drop)
 }

@@ -17,7 +17,7 @@ pub(crate) struct Kubeconfigs {
 }
 
 impl Kubeconfigs {
-    /// `named`: the file of `--kubeconfig`. What is not there is passed over.
+    /// `named`: the file of `--kubeconfig`. Files that do not exist are skipped.
     pub(crate) fn read(named: Option<&Path>) -> Result<Self, Failure> {
         let own = files::kubeconfig(named).ok();
         let (mut found, mut all) = (Vec::new(), Kubeconfig::default());

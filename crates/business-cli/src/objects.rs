@@ -84,7 +84,7 @@ pub(crate) async fn namespace(api: &Api, project: &str, name: &str) -> Result<Na
 const NO_ROLE: &str = "you have no role here: an administrator gives one by `kubectl business access add`; through \
                        kube-apiserver it takes the ClusterRole business-door, too; or --context is another cluster's";
 
-/// All of a kind that the caller sees. A collection that is not there is no server of ours.
+/// All of a kind that the caller sees. If the collection does not exist, it is not our server.
 pub(crate) async fn all<T>(api: &Api, plural: &str) -> Result<Vec<T>, Failure>
 where
     T: DeserializeOwned + Send + 'static,

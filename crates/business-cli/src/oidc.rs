@@ -1,4 +1,4 @@
-//! A login at an OpenID Connect provider: authorization code with PKCE, and what keeps it going.
+//! A login at an OpenID Connect provider: the authorization code flow with PKCE, and refreshing.
 
 use crate::connection::whole;
 use crate::failure::Failure;
@@ -201,7 +201,7 @@ impl KnownProvider {
         }
     }
 
-    /// Has the provider take a session's refresh token back. Whether it says where: RFC 7009.
+    /// Has the provider revoke a session's refresh token. Returns whether it publishes where (RFC 7009).
     pub(crate) async fn revoked(&self, refresh: &str) -> Result<bool, Failure> {
         let Some(endpoint) = &self.revocation else { return Ok(false) };
         let url = Url::parse(endpoint).map_err(|error| stopped(&error))?;

@@ -1,4 +1,4 @@
-//! The credential plugin of a kubeconfig: what it says where it gives no credentials. `login` has this program be one.
+//! The credential plugin of a kubeconfig, and its words if it gives no credentials. `login` has this program be one.
 
 use crate::failure::Failure;
 use kube::Config;
@@ -9,7 +9,8 @@ use std::path::Path;
 /// What kubectl calls this program.
 pub(crate) const PLUGIN: &str = "kubectl-business";
 
-/// What went wrong with the credential plugin, if it was that: kube would print what it has got of it, byte for byte.
+/// What went wrong with the credential plugin, if that was the cause: kube would print the plugin's output byte for
+/// byte.
 pub(crate) fn failure(config: &Config, error: &kube::Error) -> Option<Failure> {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(error) = cause {

@@ -30,7 +30,7 @@ pub(crate) struct Shortage {
     pub(crate) fits: Quantity,
     /// The part of what is allocated that no object stands for.
     pub(crate) held: Option<Quantity>,
-    /// A limit that lies below what is given away; else an amount that is too large.
+    /// Whether a limit lies below what is given away; otherwise an amount is too large.
     pub(crate) is_below: bool,
 }
 
@@ -57,9 +57,9 @@ impl Shortage {
         })
     }
 
-    /// The smallest hard of the level with which the amount would fit.
+    /// The smallest hard limit of the level with which the amount would fit.
     pub(crate) fn hard_needed(&self) -> Quantity {
-        // A level may have given away more than it has: what is above its hard is missing, too.
+        // A level may have given away more than it has: the amount above its hard is missing, too.
         amount::plus(self.hard.max(self.allocated), amount::less(self.requested, self.fits))
     }
 }
@@ -125,7 +125,7 @@ pub(crate) fn told(failure: &Failure, screen: Screen) -> String {
     text
 }
 
-/// Each with what to do about it, which is said once for those that follow each other.
+/// Each obstacle with what to do about it, said once for neighbours with the same advice.
 fn obstacles_told(obstacles: &[Obstacle], screen: Screen) -> String {
     let mut text = String::new();
     let mut rest = obstacles.iter().peekable();
@@ -207,7 +207,7 @@ fn next_of_status(status: &Status) -> Option<String> {
     Some(next.to_owned())
 }
 
-/// Whether it is HTTP's own word and no Status: kube-apiserver, or something before it, does not reach the server.
+/// Whether it is a bare HTTP error and no Status: kube-apiserver, or a proxy before it, does not reach the server.
 fn is_bare(status: &Status) -> bool {
     StatusCode::SERVICE_UNAVAILABLE.canonical_reason() == Some(status.reason.as_str())
 }
@@ -241,7 +241,7 @@ fn next_of_rights(message: &str) -> String {
     } else {
         "ask an operator, or somebody who rules the project: `kubectl business access list PROJECT`"
     };
-    // A kube-apiserver does not say why: a member cluster's refuses what is the platform's in the same words.
+    // kube-apiserver does not say why: a member cluster's refuses the platform's own things in the same words.
     let is_bare = message.contains("cannot ") && !WHY.iter().any(|word| message.contains(word));
     if is_bare { format!("{next}; or --context is another cluster's") } else { next.to_owned() }
 }
@@ -306,7 +306,7 @@ fn next_step(status: &Status, cause: &StatusCause) -> Option<String> {
     })
 }
 
-/// Where it stands what a field takes; nothing where kubectl does not know the kind.
+/// Where to read what a field takes; nothing if kubectl does not know the kind.
 fn next_of_field(status: &Status, field: &str) -> Option<String> {
     let name = match status.details.as_ref()?.kind.as_str() {
         // Without more, kubectl explains the namespaces of Kubernetes itself.

@@ -59,7 +59,7 @@ pub(crate) fn left(title: &'static str) -> Column {
     Column { title, right: false, spare: false }
 }
 
-/// A column of pictures, which say what stands beside them in numbers.
+/// A column of pictures, which show what other columns say in numbers.
 pub(crate) fn picture() -> Column {
     Column { title: "", right: false, spare: true }
 }
@@ -138,7 +138,7 @@ impl Screen {
         format!("\x1b[{code}m{text}\x1b[0m")
     }
 
-    /// The lines of a text that begins at this column: on a terminal as many as it takes, broken between words.
+    /// The lines of a text that begins at this column. On a terminal it is broken between words.
     pub(crate) fn lines_of(self, text: &str, column: usize) -> Vec<String> {
         let room = self.width.saturating_sub(column);
         if !self.wraps || room < ROOM_MIN || text.width() <= room {
@@ -248,13 +248,13 @@ pub(crate) fn note(text: impl Display) {
     let _closed = writeln!(std::io::stderr().lock(), "{text}");
 }
 
-/// A text of somebody else, without what would act on the terminal.
+/// A text of somebody else, without characters that act on the terminal.
 pub(crate) fn harmless(text: &str) -> String {
     let acts = |c: char| (c.is_control() && c != '\n') || turns(c);
     text.chars().map(|c| if acts(c) { '\u{fffd}' } else { c }).collect()
 }
 
-/// The same where a second line would be taken for somebody else's.
+/// The same for places where a second line could be taken for another's text.
 pub(crate) fn harmless_line(text: &str) -> String {
     harmless(text).replace('\n', " ")
 }

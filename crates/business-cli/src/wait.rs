@@ -1,4 +1,4 @@
-//! Waiting for something to come true, with a deadline and a word now and then.
+//! Waiting for a condition, with a deadline and progress messages.
 
 use crate::failure::Failure;
 use crate::screen::{harmless_line, note};
@@ -16,7 +16,7 @@ pub(crate) enum Look<T> {
     NotYet(String),
 }
 
-/// Looks until it is so. What stands in the way is told whenever it changes.
+/// Looks until the condition holds. The obstacle is shown whenever it changes.
 pub(crate) async fn until<T>(
     what: &str,
     timeout: Duration,

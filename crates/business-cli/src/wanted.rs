@@ -83,7 +83,8 @@ impl WantedKind {
         }
     }
 
-    /// What kubectl calls it, so that its own commands take it: the word alone is a Namespace of the host cluster.
+    /// Its full name for kubectl, so that kubectl's commands take it: the word alone means a Namespace of the host
+    /// cluster.
     pub(crate) fn full_name(self) -> String {
         format!("{}.{}", self.word(), names::GROUP)
     }
@@ -152,7 +153,7 @@ impl ProjectFlags {
         self.change(live)
     }
 
-    /// What these flags change of it: nothing that they do not say.
+    /// What these flags change of it; the rest stays.
     fn change(&self, live: Project) -> Result<Wanted, Failure> {
         let asked = self.asked()?;
         let mut spec = self.texts();
@@ -193,7 +194,7 @@ impl ProjectFlags {
 }
 
 impl Wanted {
-    /// An object of a file, or one made of flags. `project` is where a namespace lies that does not say it.
+    /// An object of a file, or one made of flags. `project` is the project of a namespace that names none.
     pub(crate) fn of_document(mut body: Value, project: &str) -> Result<Self, Failure> {
         let text = |body: &Value, path: &str| {
             body.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned()
@@ -288,7 +289,7 @@ impl Wanted {
     }
 }
 
-/// The spec of a file as a merge patch: clusters and resources that are live and stand in it no more are taken away.
+/// The spec of a file as a merge patch: clusters and resources that are live but not in the file any more are removed.
 fn struck_out(kind: WantedKind, mut spec: Value, live: Option<&Value>) -> Value {
     if let (Some(said), Some(live)) = (spec.as_object_mut(), live) {
         match kind {

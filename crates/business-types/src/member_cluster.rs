@@ -137,7 +137,7 @@ pub struct MemberClusterStatus {
     pub conditions: Vec<Condition>,
 }
 
-/// The credential that the controller uses in a member cluster. It tells nothing that could be used.
+/// The credential that the controller uses in a member cluster. It contains no secret.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CredentialInUse {

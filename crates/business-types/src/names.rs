@@ -144,17 +144,17 @@ pub const DELETE_REPLACED_ANNOTATION: &str = "business.tkestack.io/delete-replac
 /// Annotation of a business namespace: why it was moved to its project, as its mover has said.
 pub const TRANSFER_REASON_ANNOTATION: &str = "business.tkestack.io/transfer-reason";
 
-/// Annotation of an image namespace or chart group: when something below its prefix was last heard to change. Another value
-/// than before has its content measured.
+/// Annotation of an image namespace or chart group: when something below its prefix was last heard to change. A changed
+/// value makes the controller measure its content.
 pub const REGISTRY_CHANGED_ANNOTATION: &str = "business.tkestack.io/registry-changed";
 
 /// Annotation of an image namespace or chart group: manifests that were pushed since its content was last measured, as
-/// `REPOSITORY@DIGEST` with spaces between, and `more` where there were more. A value of [`REGISTRY_CHANGED_ANNOTATION`] may stand
-/// among them: what stands before it was told by then, and goes when a measurement has followed that value or a later one. No
-/// list of the registry leads to a manifest without a tag, which another push may have taken.
+/// `REPOSITORY@DIGEST` with spaces between, and `more` where there were more. A value of [`REGISTRY_CHANGED_ANNOTATION`]
+/// may stand among them: what stands before it was told by then, and goes when a measurement has followed that value or a
+/// later one. No list of the registry shows a manifest without a tag, and another push may have taken its tag.
 pub const REGISTRY_PUSHED_ANNOTATION: &str = "business.tkestack.io/registry-pushed";
 
-/// The host cluster's namespace of all our events: one that is named like the project need not be there.
+/// The namespace of all our events in the host cluster: it need not have one that is named like the project.
 pub const EVENTS_NAMESPACE: &str = "default";
 
 /// Annotation of a project: why an operator has locked it.
@@ -172,7 +172,7 @@ pub const DIRECTORY_ANNOTATION: &str = "business.tkestack.io/directory";
 pub const OPERATOR_ANNOTATIONS: [&str; 4] =
     [ADOPT_ANNOTATION, ABANDON_ANNOTATION, DELETE_REPLACED_ANNOTATION, LOCK_REASON_ANNOTATION];
 
-/// Annotations that the server writes: what a caller sends there is passed over.
+/// Annotations that the server writes: it ignores what a caller sends there.
 pub const SERVER_ANNOTATIONS: [&str; 2] = [REGISTRY_CHANGED_ANNOTATION, REGISTRY_PUSHED_ANNOTATION];
 
 /// Namespace of the host cluster with the Secrets of member clusters, unless configured otherwise: whoever can read
@@ -198,7 +198,8 @@ pub const CLUSTER_SIGNER_KEY: &str = "signer-kubeconfig";
 /// Key of such a Secret: the authorities that vouch for the endpoint, PEM. Without it those of the system do.
 pub const CLUSTER_ENDPOINT_CA_KEY: &str = "endpoint-ca.crt";
 
-/// Namespace of a member cluster with the controller's account there, whatever the platform's own in the host cluster is.
+/// Namespace of a member cluster with the controller's account there, whatever the platform's own namespace in the host
+/// cluster is called.
 pub const ACCOUNT_NAMESPACE: &str = "tke-business";
 
 /// Namespaces of a member cluster that no business namespace may claim, unless configured otherwise. A trailing `*`

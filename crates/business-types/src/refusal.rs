@@ -1,5 +1,5 @@
-//! Why a write is refused, for programs: the reasons of `details.causes[]` that are this API's own. The server tells them,
-//! the command line says by them what to do next, and the reference lists them.
+//! Why a write is refused, for programs: the reasons of `details.causes[]` that are this API's own. The server reports
+//! them, the command line uses them to say what to do next, and the reference lists them.
 
 /// An amount that a level does not have.
 pub const QUOTA_EXCEEDED: &str = "QuotaExceeded";

@@ -19,7 +19,7 @@ pub use manifest::{AND_MORE, ManifestName, UNTAGGED_MAX, is_digest};
 pub use schema::{spec_schema, status_schema};
 pub use validation::{is_repository_component, limits, object, object_status, object_update};
 
-/// The domain of the quota ledger that the registry is. No member cluster has this name.
+/// The registry's domain in the quota ledger. No member cluster has this name.
 pub const REGISTRY_DOMAIN: &str = "registry";
 /// Bytes that a registry keeps, as a key of quota.
 pub const STORAGE: &str = "requests.storage";
@@ -194,7 +194,7 @@ impl RegistryPhase {
     }
 }
 
-/// What may be done below a prefix, by whoever has the right to.
+/// What may be done below a prefix, by callers who have the right to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Offer {
     /// Nothing: it is not known whose the content is.

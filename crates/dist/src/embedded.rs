@@ -16,7 +16,7 @@ pub(crate) fn list(packages: &Packages) -> Result<Vec<u8>> {
 }
 
 fn document(packages: &Packages) -> Value {
-    // Readers want the order of names, with the program in its place among them.
+    // Readers expect the packages sorted by name, the program among them.
     let mut order: Vec<usize> = (0..packages.all.len()).collect();
     order.sort_by_key(|place| packages.all.get(*place).map(|package| &package.id));
     let mut moved = vec![0; order.len()];

@@ -21,7 +21,7 @@ pub(crate) const REFERENCE: &str = "org.opencontainers.image.ref.name";
 const BLOBS: &str = "blobs/sha256";
 const EVERYBODY_READS: u32 = 0o444;
 
-/// Files of one layer; all belong to root, and nobody writes them.
+/// Files of one layer; all belong to root, and nobody may write them.
 #[derive(Debug, Default)]
 pub(crate) struct Layer {
     files: BTreeMap<String, File>,

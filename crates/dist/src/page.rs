@@ -39,7 +39,7 @@ pub(crate) fn is_built() -> bool {
     source::root().join(BUILT).exists()
 }
 
-/// What the page may have in it; none where there is no page.
+/// The packages that may be in the page; none if there is no page.
 pub(crate) fn packages() -> Result<Vec<NpmPackage>> {
     if !is_built() {
         return Ok(Vec::new());

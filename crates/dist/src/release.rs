@@ -110,7 +110,7 @@ pub(crate) fn manifests(settings: &ManifestSettings) -> Result<()> {
     write_manifests(&settings.naming, &Source::told()?, &digests, into)
 }
 
-/// The notes of this version, once nothing speaks against releasing it.
+/// The notes of this version, if nothing speaks against releasing it.
 fn check(settings: &ReleaseSettings, source: &Source) -> Result<String> {
     let version = settings.version.trim_start_matches('v');
     ensure!(version == VERSION, "Cargo.toml says version {VERSION}, not {version}");
@@ -198,7 +198,7 @@ fn kustomization(part: Part, images: &[Value]) -> Value {
     })
 }
 
-/// The bytes as they are: the digest is what the manifests name.
+/// Pushes the bytes as they are, since the manifests name their digest.
 fn push(image: &WrittenImage, registry: &str) -> Result<()> {
     let to = format!("{}/{}:{VERSION}", registry.trim_end_matches('/'), image.name);
     say::step(&format!("{to} pushed"), || {

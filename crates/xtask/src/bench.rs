@@ -1,5 +1,5 @@
-//! `cargo xtask bench`: the measurements beside their rivals. Those of the whole server get an instance of its own,
-//! built for release; those of the store need a PostgreSQL only.
+//! `cargo xtask bench`: the measurements, beside their rivals. Measurements of the whole server get an instance of
+//! their own, built for release; those of the store need only a PostgreSQL.
 
 use crate::build::Programs;
 use crate::control_plane::ControlPlane;
@@ -122,7 +122,7 @@ pub(crate) fn bench(matches: &ArgMatches) -> Result<()> {
     }
 }
 
-/// A program of the store's; it starts a PostgreSQL of its own.
+/// Runs a program of the store's, which starts a PostgreSQL of its own.
 fn example(name: &str, args: &[&str]) -> Result<()> {
     let mut command = cargo::cargo();
     command.args(["run", "--quiet", "--release", "--package", "store", "--example", name, "--"]);

@@ -60,7 +60,7 @@ pub(crate) fn wait(child: Child) -> Result<ExitStatus> {
     wait_telling(child, program)
 }
 
-/// Runs a program that passes no signal on: it is told to end with all that it has called.
+/// Runs a program that passes no signals on: it is ended together with everything that it has called.
 pub(crate) fn run_as_group(command: &mut Command) -> Result<ExitStatus> {
     let name = command.get_program().to_owned();
     let child = command.process_group(0).spawn().with_context(|| format!("start {}", name.display()))?;

@@ -38,7 +38,7 @@ const PARTS: [Part; 4] = [
         version: &["--version"],
         fits: &["Kubernetes v1.36."],
     },
-    // Always ours: it has only the controllers that a cluster without nodes needs.
+    // Always our own build: it has only the controllers that a cluster without nodes needs.
     Part { name: "kube-controller-manager", tag: "without_controllers", version: &[], fits: &[] },
     KUBECTL,
 ];

@@ -1,4 +1,4 @@
-//! The arrows between crates and modules: what may know what.
+//! The dependencies between crates and modules: which may use which.
 
 use crate::manifest::{self, Dependency};
 use crate::{tree, workspace};

@@ -101,7 +101,7 @@ pub(crate) fn plain(path: &Path) -> PathBuf {
     plain
 }
 
-/// One title a page, and links of ours that lead to a file, and to a heading where they name one.
+/// Each page has one title, and our links lead to a file, and to a heading if they name one.
 pub(crate) fn wrong(root: &Path) -> Result<Vec<String>> {
     let mut texts = BTreeMap::new();
     for file in tree::files(root, &["md"])? {

@@ -60,7 +60,7 @@ fn release(name: &str, version: &str, mut sources: Sources) -> Result<()> {
     let dir = workspace::dev().join(name);
     let tree = dir.join("source");
     write(&tree, &sources)?;
-    // All default members, so that what they depend on is what this release depends on, and built already.
+    // All default members, so that they have the dependencies of this release, which are built already.
     let target = workspace::built(false)?;
     let built = cargo::cargo()
         // It is built once and never edited: what cargo would keep for the next build is as large as the build.

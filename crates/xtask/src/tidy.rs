@@ -1,4 +1,4 @@
-//! What a compiler does not look at: unreachable files, long files, dead links, invariants without a test.
+//! What no compiler checks: unreachable files, long files, dead links, invariants without a test.
 
 use crate::{markdown, tree, workspace};
 use anyhow::{Result, ensure};

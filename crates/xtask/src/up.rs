@@ -1,4 +1,4 @@
-//! `cargo xtask up`, `down` and `login`: everything is built, and the rest is the instance's.
+//! `cargo xtask up`, `down` and `login`: everything is built, and the program `instance` does the rest.
 
 use crate::build::{self, Programs};
 use crate::call;

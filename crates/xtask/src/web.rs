@@ -11,7 +11,7 @@ use terminal::say;
 const NODE: u32 = 20;
 /// Directories below `web/` that are made, and are no sources.
 const MADE: [&str; 3] = ["dist", "test-results", "playwright-report"];
-/// Its standard output is read with its complaints: the compiler's are there.
+/// Its standard output goes to standard error, since the compiler's complaints are there.
 const BUILD: &str = "exec 1>&2; npm ci --no-audit --no-fund && npm run build";
 /// The file that says of which sources the page was built.
 const STAMP: &str = ".source";
@@ -24,7 +24,7 @@ pub(crate) fn web() -> Result<()> {
     build(&source)
 }
 
-/// Builds the page where that is to be done and can be: everything else goes on without it. Says whether it is there.
+/// Builds the page if that is needed and possible: everything else works without it. Returns whether it is there.
 pub(crate) fn on_demand() -> Result<bool> {
     let source = source();
     if !source.join("package.json").exists() {

@@ -32,7 +32,7 @@ pub(crate) fn built(release: bool) -> Result<PathBuf> {
     Ok(target()?.join(if release { "release" } else { "debug" }))
 }
 
-/// The program that is made of the files of a directory in this way: other files make another one.
+/// The program that is made from the files of a directory in this way: other files give another program.
 pub(crate) fn cached(name: &str, source: &Path, way: &str) -> Result<PathBuf> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(source).with_context(|| format!("read {}", source.display()))? {

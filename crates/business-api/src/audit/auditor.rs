@@ -131,7 +131,8 @@ impl Auditor {
         }
         let Held { growth: hold, amounts } = self.store.held(&self.access).await?;
         self.notice(hold.as_ref());
-        // Somebody has given a charge up, or another replica has charged or written off something: projects tell of it.
+        // Whether somebody has given up a charge, or another replica has charged or written off something: the status
+        // of projects has to say so.
         let moved = *self.amounts.get_or_insert_with(|| amounts.clone()) != amounts;
         let again = std::mem::take(&mut self.again);
         let news = again || moved || self.compared.has_changed().unwrap_or_default();
@@ -262,7 +263,8 @@ impl Auditor {
         if orphans::counts(holds, &hold) {
             return;
         }
-        // Only a restore takes back what was held; otherwise it was written off, and what is not in use is not held again.
+        // A hold vanishes only by a restore or by being written off. What was written off and is not in use is not held
+        // again.
         let is_written_off = match orphan.state {
             OrphanState::Unused => true,
             OrphanState::Released => self.waiting.is_none(),

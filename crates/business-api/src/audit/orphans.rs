@@ -40,12 +40,12 @@ pub(super) fn hold_of(project: &str, orphan: &Orphan) -> Option<Hold> {
     })
 }
 
-/// Whether a hold is among these, or its project holds as much for its place already.
+/// Whether a hold is among these, or its project already holds as much for the place.
 pub(super) fn counts(holds: &[Hold], hold: &Hold) -> bool {
     holds.iter().any(|held| held == hold || (is_beside(held, hold) && covers(&held.amounts, &hold.amounts)))
 }
 
-/// Whether the project of a hold holds something for its place already, be it less.
+/// Whether the project of a hold already holds something for the place, even if it is less.
 pub(super) fn has_the_place(holds: &[Hold], hold: &Hold) -> bool {
     holds.iter().any(|held| is_beside(held, hold))
 }

@@ -17,7 +17,7 @@ use store::read::{At, ListQuery};
 use store::{Access, Entry, Error, Revision, Store};
 use uuid::Uuid;
 
-/// Differences that a status names; of more it tells the number.
+/// Differences that a status names; of more, it gives the number.
 const NAMED_MAX: usize = 20;
 const LEDGER: &[&str] = &["status", "ledger"];
 
@@ -154,7 +154,7 @@ pub(super) fn held(hold: &Hold) -> HeldAmount {
     }
 }
 
-/// The ledger's amounts have lost their suffix: bytes are told as one writes them.
+/// The ledger's amounts have lost their suffix: bytes are shown as people write them.
 fn shown(resource: &str, amount: Quantity) -> Quantity {
     let bytes = resource.ends_with("memory") || resource.ends_with("storage");
     Quantity::from_nanos(amount.nanos(), if bytes { Format::BinarySi } else { amount.format() })

@@ -63,7 +63,7 @@ impl CertificateIssuer for ControllerIssuer {
     }
 }
 
-/// Why is in the log: it is about our own installation, and no business of the caller.
+/// The reason is only logged: it is about our own installation, not for the caller.
 fn unavailable(why: &str) -> Status {
     tracing::error!(why, "the controller cannot be asked for certificates");
     Status::unavailable("the controller cannot be reached: it issues the certificates", RETRY_AFTER_SECONDS)

@@ -22,7 +22,7 @@ pub(super) struct Cookies {
 }
 
 impl Cookies {
-    /// Takes all cookies out of the headers: nothing behind has any use for them.
+    /// Takes all cookies out of the headers: nothing after this needs them.
     pub(super) fn take(headers: &mut HeaderMap) -> Self {
         let mut cookies = Self::default();
         for value in headers.get_all(header::COOKIE) {
@@ -76,7 +76,7 @@ fn piece_name(number: usize) -> String {
     if number == 0 { SESSION.to_owned() } else { format!("{SESSION}-{number}") }
 }
 
-/// Sets a session for so many seconds, and removes the pieces that a longer one had.
+/// Sets a session for this many seconds, and removes the pieces that a longer one had.
 pub(super) fn set_session(headers: &mut HeaderMap, sealed: &str, seconds: i64) -> Result<()> {
     ensure!(
         sealed.len() <= SESSION_BYTES_MAX,
@@ -105,7 +105,7 @@ pub(super) fn remove_session(headers: &mut HeaderMap) -> Result<()> {
         .try_for_each(|number| set(headers, &format!("{}=; Max-Age=0; SameSite=Strict", piece_name(number))))
 }
 
-/// Remembers a login under way for so many seconds; an empty one is forgotten.
+/// Remembers a login under way for this many seconds; an empty one is forgotten.
 pub(super) fn set_login(headers: &mut HeaderMap, sealed: &str, seconds: i64) -> Result<()> {
     set(headers, &format!("{LOGIN}={sealed}; Max-Age={seconds}; SameSite=Lax"))
 }

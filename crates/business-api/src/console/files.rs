@@ -31,7 +31,7 @@ struct Chosen {
 }
 
 impl Files {
-    /// Answers at any path below the console's root: what is no file is a place in the page.
+    /// Answers at any path below the console's root: a path that is no file is a place in the page.
     pub(super) async fn answer(&self, request: &Parts) -> Response<Body> {
         let path = request.uri.path().strip_prefix(ROOT).unwrap_or_default().trim_start_matches('/');
         if path == html::STYLE {

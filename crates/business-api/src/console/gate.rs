@@ -118,7 +118,8 @@ impl ConsoleGate {
             None if !is_safe || is_socket => {
                 return Err(forbidden("this is no request of the console's own pages: no Origin"));
             }
-            // Browsers leave Origin out where a page reads at home. Old ones do not say so; then only our header does.
+            // Browsers omit Origin when a page reads from its own origin. Old ones do not tell that otherwise; then
+            // only our own header does.
             None => match headers.get(&SEC_FETCH_SITE) {
                 Some(site) if site == "same-origin" => {}
                 None if is_marked => {}
@@ -156,7 +157,7 @@ impl Gate for ConsoleGate {
         ] {
             headers.insert(name, HeaderValue::from_static(value));
         }
-        // What the API says by itself lets a browser keep an answer on its disk, and ask before it shows it once more.
+        // The API's own header lets a browser keep an answer on its disk, and ask before it shows the answer again.
         if headers.get(header::CACHE_CONTROL).is_some_and(|value| value == "no-cache, private") {
             headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
         }

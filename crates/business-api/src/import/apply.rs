@@ -22,11 +22,11 @@ const CACHE_DEADLINE: Duration = Duration::from_secs(30);
 /// How far an import of this source has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ImportProgress {
-    /// Nothing was imported, or something was and is no concern of this one.
+    /// Nothing was imported, or an earlier import does not matter any more.
     None,
-    /// One was begun and not ended.
+    /// An import was begun and not ended.
     Begun,
-    /// One was ended, and growth still waits for the comparison.
+    /// An import was ended, and growth still waits for the comparison.
     Ended,
 }
 

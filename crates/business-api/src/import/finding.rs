@@ -79,9 +79,9 @@ pub enum Rule {
     Metadata,
     /// The token that keeps it until it is cleaned up was lost.
     Finalizer,
-    /// Its spec lacks what is required, or holds what is nothing.
+    /// Its spec lacks what is required, or has values that mean nothing.
     Mended,
-    /// Its status says what does not exist here, or what cannot be.
+    /// Its status has values that do not exist here, or that are impossible.
     Status,
     /// Its parent is not there, is another tenant's, or is below itself.
     Parent,
@@ -95,7 +95,7 @@ pub enum Rule {
     AboveLimit,
     /// It lacks a resource that its project or parent limits.
     KeyMissing,
-    /// It takes the place of the program's own, which names administrators that it does not.
+    /// It takes the place of the program's own object, which names administrators that it does not name.
     AdministratorsLost,
     /// It takes the place of the program's own.
     Replaces,

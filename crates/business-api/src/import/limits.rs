@@ -60,7 +60,7 @@ pub fn list_clusters(draft: &mut Draft) {
     }
 }
 
-/// Which children lack a resource that is limited above them.
+/// Finds the children that lack a resource that is limited above them.
 pub fn find_missing_keys(draft: &mut Draft) {
     let projects = draft.projects();
     let mut missing = Vec::new();
@@ -85,7 +85,7 @@ pub fn find_missing_keys(draft: &mut Draft) {
     }
 }
 
-/// Which limits are exceeded by what the accounts of all objects add up to, and which sums of TKE's are others.
+/// Finds the limits that the sums of all accounts exceed, and the sums in which TKE differs.
 pub fn compare(draft: &mut Draft, accounts: &[Account]) {
     let rows = ledger::of_accounts(accounts);
     let mut found = Vec::new();

@@ -30,7 +30,7 @@ pub struct Plan {
     pub clusters: BTreeSet<String>,
     /// Tenants that own objects.
     pub tenants: BTreeSet<String>,
-    /// Objects of the database that do not come from here, but for what the program makes itself.
+    /// Objects of the database that are not of this import, without the program's own.
     pub others: usize,
     /// The program's own object, which is removed before anything is written, if an imported one takes its place.
     pub replaced: Option<Replaced>,
@@ -50,9 +50,9 @@ pub struct Replaced {
 pub struct Count {
     /// Objects in the source.
     pub read: usize,
-    /// Of these: to be written.
+    /// How many of these are to be written.
     pub new: usize,
-    /// Of these: in the database already.
+    /// How many of these are in the database already.
     pub present: usize,
 }
 
@@ -161,7 +161,7 @@ fn order(draft: &mut Draft) {
     });
 }
 
-/// The candidates as they are stored, in their order. What does not read as its kind is left out.
+/// The candidates as they are stored, in their order. Objects that do not read as their kind are left out.
 fn stored(draft: &mut Draft) -> Vec<Imported> {
     let mut objects = Vec::with_capacity(draft.candidates.len());
     draft.leave_out(Rule::Unreadable, |candidate| {

@@ -184,7 +184,7 @@ fn phase_of(draft: &Draft, at: usize) -> &str {
 /// The order of claims to a place, the best first: an object that the database has already, then one that is in use,
 /// then the older one.
 fn rank(rival: &Candidate, holder: Option<&Uuid>) -> impl Ord + use<> {
-    // A namespace is locked when it is leaving, and what is of the registry while it is in use.
+    // A locked namespace is leaving, while a locked object of the registry is in use.
     let phases = if is_of_registry(rival) {
         ["Available", "Locked", "Pending", "Failed", "Terminating"]
     } else {

@@ -12,7 +12,7 @@ const SHOWN_MAX: usize = 200;
 const NOT_TRUE: &str = "TKE's own sums (status.clusters, calculated children, cached limits) are not taken over: the ledger \
      is made from what the objects say.";
 
-/// Whom the source does not know of.
+/// People whom the source does not know of.
 const MEMBERS: &str = "Members are those of spec.members, whom a project was made with. Where TKE has a tke-auth, that one knows \
      who was added and removed since: compare before people come here.";
 
@@ -121,7 +121,7 @@ pub fn json_text(plan: &Plan, stage: Stage) -> String {
 }
 
 impl Plan {
-    /// Whether something comes otherwise than it was, or not at all.
+    /// Whether something is changed by the import, or left out.
     pub fn is_to_be_decided(&self) -> bool {
         self.findings.iter().any(|finding| finding.effect.is_to_be_decided())
     }

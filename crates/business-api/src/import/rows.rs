@@ -75,8 +75,8 @@ const fn of_registry<K: RegistryKind>(plural: &'static str) -> ImportRow {
         gvk: K::gvk,
         schema: K::schema,
         finalizer: K::FINALIZER,
-        // What only the controller here has to say of the registry. Without it, an object that is in use takes over what is
-        // its own there at the first sight.
+        // Fields about the registry that only the controller here writes. Without them, an object that is in use takes
+        // over its own content when the registry is first looked at.
         computed: &["registry", "locked", "used", "observedGeneration", "conditions"],
         mend: mend::registry::mend,
     }

@@ -46,7 +46,7 @@ impl<S> Selected<S> {
         self.metadata.labels.get(key).map(|value| &**value).unwrap_or_default()
     }
 
-    /// The attributes of an object that is seen as its tenant's others are.
+    /// The attributes of an object that is seen like the other objects of its tenant.
     pub fn attributes(self, tenant: Box<str>, fields: impl IntoIterator<Item = Box<str>>) -> Attributes {
         Attributes {
             tenant: (!tenant.is_empty()).then_some(tenant),

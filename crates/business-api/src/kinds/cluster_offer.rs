@@ -121,7 +121,7 @@ impl Computed for ClusterOffers {
 }
 
 impl ClusterOffers {
-    /// None where no tenant of the caller's may use the cluster.
+    /// `None` if no tenant of the caller's may use the cluster.
     fn offer(
         &self,
         cx: &ReadContext<'_>,

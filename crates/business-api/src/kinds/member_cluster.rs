@@ -13,7 +13,7 @@ use store::{Attributes, Kind};
 /// Member clusters: the operators' own.
 pub const ROW: KindRow = KindRow { plural: MEMBER_CLUSTERS, stored: Some(STORED), rights: &[], resource };
 
-/// What was derived from the cluster's nodes. It grants, so it is apart from what is only seen.
+/// What was derived from the cluster's nodes. It is a grant, so it is apart from the observed status.
 const CAPACITY: Subresource = Subresource::growing(member_cluster::CAPACITY, &[&["status", "capacity"]]);
 
 const STORED: StoredRow = StoredRow {

@@ -145,7 +145,7 @@ impl EventsPage {
             }
         }
         for owner in changed.into_iter().flat_map(|prefix| self.owners(prefix)) {
-            // Where it finds no room the next measurement by time sees the change.
+            // If there is no room, the next regular measurement sees the change.
             self.heard.tell(&owner, &BTreeSet::new());
         }
         Ok(())
@@ -169,7 +169,7 @@ impl EventsPage {
         Ok(None)
     }
 
-    /// Waits until what has been made so far is known here: another replica may just have made the object.
+    /// Waits until the newest state of the store is known here: another replica may just have made the object.
     async fn catch_up(&self) -> Result<(), Status> {
         let known = async {
             let revision = self.marker.store.current_revision().await?;

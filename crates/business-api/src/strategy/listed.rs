@@ -53,7 +53,7 @@ pub(super) fn check(
 ) -> Result<Option<Growth>, Status> {
     let (before, after) = (old.map_or(0, all), all(object));
     let more = after.saturating_sub(before);
-    // A list that is too long by itself is refused as such, and keeps no room from others.
+    // A list that is too long by itself is refused as such, and reserves no room.
     let is_invalid = LISTS.iter().any(|list| length(object, list) > USERS_MAX);
     if more == 0 || tenant.is_empty() || is_invalid {
         return Ok(None);
@@ -93,7 +93,7 @@ impl Coming {
         let mut coming = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let unheard = |one: &Listing| one.people.saturating_sub(roles.projects.listed_at(&one.project));
         coming.retain(|one| one.since.elapsed() < COMING && unheard(one) > 0);
-        // Another tenant may ask for the name of this one's project, in vain.
+        // Another tenant may try to make a project with this one's name, in vain.
         let is_own = |one: &Listing| one.is(tenant, project.name());
         let others = coming.iter().filter(|one| *one.tenant == *tenant && !is_own(one));
         let more = others.map(unheard).fold(growth.more, usize::saturating_add);

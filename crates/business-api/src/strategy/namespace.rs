@@ -122,7 +122,7 @@ impl NamespaceStrategy {
         Self { clusters, levels, forbidden, finalizers }
     }
 
-    /// Takes what is known of the cluster over into the object. What is stored of one that is not known any more stays.
+    /// Copies what is known of the cluster into the object. The facts about a cluster that is not known any more stay.
     fn describe(&self, object: &mut Object) {
         let Some(cluster) = self.clusters.get(object.text(&["spec", "clusterName"])) else { return };
         let texts = [&cluster.cluster_type, &cluster.version, &cluster.display_name];
@@ -293,7 +293,7 @@ impl Strategy for NamespaceStrategy {
             if let Some(taken) = take_tenant(view, self.parent(object), object) {
                 taken.await?;
             }
-            // Which clusters there are for it is known with its tenant only.
+            // Only its tenant tells which clusters it may use.
             self.check_growth(None, object)
         }))
     }

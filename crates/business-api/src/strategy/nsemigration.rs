@@ -32,7 +32,8 @@ pub const COLUMNS: &[Column] = &[
     Column::string("Message", "Details of the phase.", 1),
 ];
 
-/// Emigrations. Whether the namespace goes is decided when the controller moves it; here only what is seen now.
+/// Emigrations. Whether the namespace can go is decided when the controller moves it; here only the present state is
+/// checked.
 #[derive(Clone, Debug)]
 pub struct NsEmigrationStrategy {
     levels: Levels,

@@ -81,7 +81,7 @@ impl Strategy for PlatformStrategy {
         account::of::<ChargedPlatform>(object).map_err(unreadable)
     }
 
-    /// All that can be refused to what costs nothing is its place.
+    /// An object that costs nothing can only be refused its place.
     fn refusal(&self, _cx: &WriteContext<'_>, object: &Object, _violations: &[Violation]) -> Status {
         let tenant = json!(object.text(&["spec", "tenantID"]));
         let errors = vec![FieldError::duplicate(&Path::new("spec").child("tenantID"), &tenant)];

@@ -315,7 +315,7 @@ impl Strategy for ProjectStrategy {
             Some(old) if is_higher(old, &spec) => "a project without a parent raises its own budget",
             Some(_) => return None,
         };
-        // Below its tenant's ceilings a root takes its budget from somebody.
+        // In clusters where its tenant has a ceiling, a root project takes its budget from that.
         let within = (!spec.tenant_id.is_empty()).then(|| {
             let before = old.iter().flat_map(|old| old.clusters.keys());
             spec.clusters.keys().chain(before).cloned().collect::<BTreeSet<_>>().into_iter().collect()

@@ -46,7 +46,8 @@ pub struct Marker {
 }
 
 impl Heard {
-    /// Something below the object's prefix has changed, by these pushes among others. Whether there is room for it.
+    /// Records that something below the object's prefix has changed, by these pushes among others. Returns whether
+    /// there was room.
     pub fn tell(&self, object: &Key, pushed: &BTreeSet<ManifestName>) -> bool {
         let mut objects = self.lock();
         let (count, known) = (objects.len(), objects.get(object));
@@ -96,7 +97,7 @@ impl Marker {
         Object::from_stored(&entry.body, entry.revision.0).is_ok_and(|object| are_kept(&object, pushed))
     }
 
-    /// Keeps what was pushed at its object. It is stored when this answers: nothing may lead to it by then.
+    /// Stores at the object what was pushed, before it returns: later nothing may lead to it.
     pub async fn pushed(&self, key: &Key, manifests: &BTreeSet<ManifestName>) -> Result<(), Error> {
         let access = Access::internal("events of the registry");
         for _try in 0..TRIES {
@@ -133,21 +134,21 @@ impl Marker {
     }
 }
 
-/// The mark of a change at this time. It sorts behind the last one, whatever the clock of who has written that.
+/// The mark of a change at this time. It sorts after the last one, whatever the clock of its writer said.
 fn mark_behind(last: Option<&str>, unix_micros: i64) -> String {
     let last = last.and_then(|last| time::parse_micro(last).ok());
     time::rfc3339_micro(last.map_or(unix_micros, |last| unix_micros.max(last.saturating_add(1))))
 }
 
-/// What was pushed and is not measured, in two generations: whoever pushes all the time has a new mark behind each look, and
-/// would never be rid of a list that goes as a whole.
+/// The manifests that were pushed and not measured, in two generations. With pushes all the time, each measurement is followed
+/// by a new mark, so a list that only goes as a whole would never go.
 #[derive(Debug, Default)]
 struct Pushed<'a> {
-    /// What was told with `mark` at the latest.
+    /// Manifests that were told with `mark` or before.
     before: Vec<&'a str>,
     /// All marks have the same width: as texts they sort by time.
     mark: Option<&'a str>,
-    /// What was told since.
+    /// Manifests that were told since then.
     since: Vec<&'a str>,
 }
 
@@ -166,8 +167,8 @@ impl<'a> Pushed<'a> {
         pushed
     }
 
-    /// What a measurement has followed goes, and a new generation begins: what there is was told with the mark `changed` at the
-    /// latest.
+    /// Drops the manifests that a measurement has followed, and begins a new generation: those that are left were told with the
+    /// mark `changed` or before.
     fn turns(self, changed: &'a str, measured: Option<&str>) -> Self {
         if self.mark.is_some_and(|mark| measured.is_none_or(|measured| measured < mark)) {
             return self;
@@ -175,8 +176,8 @@ impl<'a> Pushed<'a> {
         Self { before: self.since, mark: Some(changed), since: Vec::new() }
     }
 
-    /// These were pushed, also those that were told before: one may have been deleted and pushed again while a measurement was
-    /// under way that has not found it. Whether there is room for all.
+    /// Adds manifests that were pushed, also those that were told before: one may have been deleted, and pushed again during a
+    /// measurement that has not found it. Returns whether there is room for all.
     fn extend(&mut self, new: &'a [String]) -> bool {
         let since = &self.since;
         let new: Vec<&str> = new.iter().map(String::as_str).filter(|name| !since.contains(name)).collect();

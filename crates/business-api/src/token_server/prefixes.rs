@@ -31,7 +31,7 @@ impl Prefixes {
         self.kept.is_complete()
     }
 
-    /// Waits until what the store was at this revision is known.
+    /// Waits until the state of the store at this revision is known.
     pub async fn reach(&self, revision: Revision) {
         self.kept.reach(revision).await;
     }

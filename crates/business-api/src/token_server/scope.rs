@@ -100,8 +100,8 @@ pub struct Granted {
 }
 
 impl RegistryScope {
-    /// The scopes of a request: its parameter `scope`, repeated or separated by spaces. What is of no sort that is known is
-    /// passed over, as the protocol says.
+    /// The scopes of a request: its parameter `scope`, repeated or separated by spaces. Scopes of an unknown type are
+    /// skipped, as the protocol says.
     pub fn read_all<'a>(parameters: impl Iterator<Item = &'a str>) -> Result<Vec<Self>, Status> {
         let words: Vec<&str> =
             parameters.flat_map(|text| text.split(' ')).filter(|word| !word.is_empty()).collect();

@@ -8,7 +8,7 @@ use store::{Access, Error, Key, Revision, Store};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 const LAST_USED: &[&str] = &["status", "lastUsed"];
-/// Uses that wait to be written. Of those that find no room the next one is told.
+/// Uses that wait to be written. If there is no room, a later use is recorded.
 const WAITING_MAX: usize = 256;
 
 /// Tells on which day a credential was last used: one write a day, not one a use.

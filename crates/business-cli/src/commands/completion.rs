@@ -88,7 +88,8 @@ impl Complete {
         let typed = self.words.last().and_then(|word| word.strip_prefix(behind)).unwrap_or_default();
         let Some(connection) = self.connection() else { return Vec::new() };
         let runtime = tokio::runtime::Handle::current();
-        // A credential plugin is waited for by the thread that calls it, which nothing ends: it is another one than this.
+        // The thread that calls a credential plugin waits for it, and nothing can end the wait, so this is another
+        // thread.
         let listed = tokio::task::spawn_blocking(move || {
             runtime.block_on(async {
                 let api = connection.open().await?.silent();

@@ -112,7 +112,7 @@ impl HowToCreate {
     }
 }
 
-/// Waits until the controller has made it usable; what it answers then.
+/// Waits until the controller has made it usable, and returns the object.
 async fn ready(api: &Api, wanted: &Wanted, name: &str, timeout: Duration) -> Result<Value, Failure> {
     let what = format!("{} {name} can be used", wanted.kind.word());
     let look = async || match wanted.kind {

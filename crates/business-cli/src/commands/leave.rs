@@ -29,7 +29,7 @@ Each step can be repeated. Nothing is forgotten while anything is charged there.
 /// What to do if namespaces are not gone yet: their budget is given back only when they are seen gone.
 const NOT_DRAINED: &str = "they are still being deleted: call the same again, and it goes on from there; give it longer with \
                            --timeout";
-/// What forgetting does not reach: the credentials that would are gone.
+/// What forgetting cannot remove, since the credentials for that are gone.
 const STAYS: &str = "in the member cluster the controller's account, its rights and its token stay until they are taken away \
                      there: kubectl delete -k deploy/member (deploy/member-shared where it was joined with --shared; \
                      where it is the host cluster, at the very end: the namespace tke-business goes with it)";
@@ -88,7 +88,7 @@ enum TieKind {
     Ceiling,
 }
 
-/// Everything that ties a cluster; what has to go first stands first.
+/// Everything that ties a cluster; what has to go first comes first.
 #[derive(Debug, Serialize)]
 struct Plan {
     cluster: String,
@@ -105,7 +105,8 @@ struct Plan {
 #[derive(Debug)]
 struct KeptSecret {
     name: String,
-    /// Whether its record says that it is there, and is not going already. While it is there, the cluster is registered anew.
+    /// Whether the cluster's record names it, and is not being deleted. As long as it is there, the cluster is
+    /// registered anew.
     is_named: bool,
 }
 
@@ -204,7 +205,7 @@ impl Leave {
             note("its agents' tokens for the tunnel are good no more");
             note(tunnel::CONNECTIONS_LAST);
         }
-        // The last before the record: once it is gone, a record that names it stops a call that is repeated.
+        // It goes last before the record: once it is gone, a record that names it would stop a repeated call.
         if kept.is_some() {
             match api.delete(&secret).await {
                 Ok(_) => note("the controller's credentials are gone from the host cluster"),

@@ -136,7 +136,7 @@ impl OidcClient {
 }
 
 impl Login {
-    /// `connection`: its context is the one whose cluster is meant, its namespace the project of the new one.
+    /// `connection`: its context names the cluster, and its namespace is the project of the new context.
     pub(crate) async fn run(&self, connection: &ConnectionFlags) -> Result<Outcome, Failure> {
         if connection.impersonate.is_some() || !connection.as_group.is_empty() {
             return Err(Failure::Usage(NOT_AS.to_owned()));
@@ -200,7 +200,8 @@ impl Login {
         Ok(is_of_login)
     }
 
-    /// The context of a login that says what this call does not: the one that is named, else the current one.
+    /// The context of an earlier login, whose values count where this call gives none: the one that is named, else the
+    /// current one.
     fn known(&self, there: &Kubeconfig, context: Option<&str>) -> Option<LoginContext> {
         if self.issuer.is_some() && self.client_id.is_some() {
             return None;

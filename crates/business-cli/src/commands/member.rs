@@ -47,8 +47,8 @@ pub(crate) async fn uid(member: &Api) -> Result<String, Failure> {
     Ok(member.get::<Identified>("/api/v1/namespaces/kube-system").await?.metadata.uid)
 }
 
-/// The record of a cluster, when the member's kubeconfig leads to that one: what stands in another is not to be taken for what
-/// is in it.
+/// The record of a cluster, if the member's kubeconfig leads to that cluster: the content of another one must not be
+/// taken for its own.
 pub(crate) async fn record(host: &Api, member: &Api, cluster: &str) -> Result<MemberCluster, Failure> {
     let record: MemberCluster = host.get(&paths::named(names::MEMBER_CLUSTERS, cluster)).await?;
     if record.status.uid.is_empty() {

@@ -38,12 +38,12 @@ the token of the tunnel's agents. It can be interrupted at any step and called a
 const NO_SECRET: &str = "the chart's members.namespace may be another one: name it by --members-namespace; where the Secret is \
                          gone, `kubectl business join` makes it anew";
 
-/// What to do where the controller has not taken the new ones.
+/// What to do if the controller has not taken the new ones.
 const TAKEN_BACK: &str = "the controller goes on with the old ones: `kubectl business describe cluster NAME` and its log say why \
                           it has not taken the new ones; then call this again, with a longer --timeout if it was slow";
 const NOT_TAKEN_BACK: &str = "the new ones stay in the Secret, and the old ones are good, too: call this again when the Secret \
                               can be written";
-/// What to do where the old ones are good for longer than they should be.
+/// What to do if the old ones stay valid for too long.
 const NOT_REFUSED: &str = "the controller has the new ones: call this again, and it revokes what is left; a cluster may take a \
                            moment to notice that a token's Secret is gone: give it longer with --timeout";
 
@@ -98,8 +98,8 @@ impl Rotate {
         let agents =
             if is_tunnelled(&controller.before)? { self.agents(&host, &member).await? } else { None };
         let mut are_ours = true;
-        // The controller comes through them: with a token that has ended they are not there, and with one that was stolen
-        // somebody may stand in their way.
+        // The controller connects through the agents: with an expired token they are not there, and with a stolen one
+        // somebody else may take their place.
         if let Some(agents) = &agents {
             note("2/5 waiting until the tunnel's agents use theirs");
             agents.take_it(self.timeout).await?;
@@ -242,7 +242,7 @@ async fn kept(host: &Api, path: &str) -> Result<Value, Failure> {
     found.map_err(|failure| failure.advised(403, MEMBERS_ROLE).advised(404, NO_SECRET))
 }
 
-/// The kubeconfig of an account. One that takes no other token is refused before there is one.
+/// The kubeconfig of an account. A kubeconfig that cannot take another token is refused before one is made.
 fn renewable(secret: &Value, account: Account) -> Result<Option<String>, Failure> {
     let found = in_secret(secret, account.key)?;
     if let Some(kubeconfig) = &found {

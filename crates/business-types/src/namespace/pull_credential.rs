@@ -75,7 +75,7 @@ impl PullPassword {
         self.life().is_some_and(|life| now.saturating_sub(life.start) < seconds)
     }
 
-    /// How many whole days it was good for when it was issued, one at the least.
+    /// How many whole days it was good for when it was issued, at least one.
     pub fn valid_days(&self) -> Option<i64> {
         let life = self.life()?;
         Some(life.end.saturating_sub(life.start).checked_div(DAY_SECONDS)?.max(1))

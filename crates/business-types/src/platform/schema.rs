@@ -10,7 +10,7 @@ pub fn schema() -> Schema {
 }
 
 fn spec() -> Schema {
-    // One value: a list that is sent takes the place of the one before, so that whoever is left out is out.
+    // An atomic list: a list that is sent replaces the one before, so that whoever is left out is removed.
     let administrators = Schema::strings(
         "User names that rule the tenant: they see all that is its, make its projects and say who their members are. \
          Changed by administrators of the tenant.",

@@ -1,4 +1,4 @@
-//! Manifests by what they contain: how one is named that has no tag.
+//! Names of manifests by their content, for those without a tag.
 
 use super::validation::is_repository_component;
 use std::fmt;
@@ -53,7 +53,7 @@ impl FromStr for ManifestName {
     }
 }
 
-/// Whether a text is the digest of some content: a manifest names others by texts of its author's.
+/// Whether a text is the digest of some content: the author of a manifest chooses the texts by which it names others.
 pub fn is_digest(text: &str) -> bool {
     let Some((algorithm, hex)) = text.split_once(':') else { return false };
     !algorithm.is_empty()

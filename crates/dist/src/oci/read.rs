@@ -1,4 +1,4 @@
-//! Reads what the module above has written, and believes no byte that its digest does not name.
+//! Reads what the module above has written, and checks each blob against its digest.
 
 use crate::oci::{self, INDEX, LAYER, MANIFEST};
 use crate::platform::Platform;

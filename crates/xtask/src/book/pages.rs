@@ -9,7 +9,7 @@ const ALERTS: &str = "deploy/components/monitoring/alerts.yaml";
 const ANSWERS: [&str; 5] =
     ["## What it means", "## What people notice", "## Look", "## Do", "## It is over when"];
 
-/// Every page has a place in the book, and every alert its runbook. That links lead somewhere, `tidy` sees.
+/// Every page has a place in the book, and every alert its runbook. `tidy` checks that links lead somewhere.
 pub(super) fn check() -> Result<()> {
     let root = workspace::root();
     let docs = root.join("docs");

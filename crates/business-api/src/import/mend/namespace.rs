@@ -27,7 +27,8 @@ pub fn mend(candidate: &mut Candidate, rules: &MendRules, findings: &mut Vec<Imp
     if object.get(&["status", "used"]).is_some() {
         object.set(&["status", "used"], json!(fine(&status.used)));
     }
-    // The cluster may enforce either: the charge covers both. What it enforces beyond is held at the first sight.
+    // The cluster may enforce either amount: the charge covers both. If it enforces more, the rest is held when the
+    // cluster is first compared.
     let mark = charge::raise(&fine(&charged(&status)), &spec.hard);
     if mark != spec.hard {
         let why = "TKE has last accounted more than spec.hard; the more of both is charged until the cluster is \

@@ -314,8 +314,8 @@ fn shown(credential: &Credential) -> Value {
     })
 }
 
-/// The same for kubectl. All that it names is called as its context, which is the namespace: it is merged into files that hold
-/// certificates for other namespaces and clusters, and entries of one name take each other's place.
+/// The same for kubectl. All its entries have the name of its context, which is the namespace's. It is merged into
+/// files with certificates for other namespaces and clusters, where entries of one name replace each other.
 fn kubeconfig(answer: &Object) -> Object {
     let held = |field| answer.get(&["status", "certificate", field]).cloned().unwrap_or_default();
     let mut reached = json!({ "server": held("apiServer") });

@@ -20,8 +20,8 @@ use store::Key;
 /// The field that the subresource issues. A write of the status can only remove it.
 pub const ISSUED: &[&str] = &["status", "pullCredential"];
 
-/// `POST namespaces/NAME/pullcredential`: a new password to pull from the registry, for the pods of the namespace. It is told in
-/// the answer alone, and to the platform alone: no tenant has this subresource.
+/// `POST namespaces/NAME/pullcredential`: a new password to pull from the registry, for the pods of the namespace. Only
+/// the answer contains it, and only the platform gets it: no tenant has this subresource.
 #[derive(Debug)]
 pub struct PullIssuing {
     body: Shape,

@@ -24,8 +24,8 @@ pub static REFUSED: RefusedKind = RefusedKind {
     amount: |cluster, key| Path::new("spec").child("clusters").key(cluster).child("hard").key(key),
 };
 
-/// Moves namespaces. That the projects are of one tenant, and that the new one takes the namespace, is the ledger's to
-/// say; what is charged is what was charged before.
+/// Moves namespaces. The ledger checks that the projects are of one tenant, and that the new one has room. The charge
+/// stays the same.
 #[derive(Debug)]
 pub struct Transfer {
     body: Shape,

@@ -18,7 +18,7 @@ use store::Key;
 
 const STATUS: &[&str] = &["status"];
 
-/// `POST registrycredentials/NAME/token`: a new password, which ends the one before. It is told in the answer alone.
+/// `POST registrycredentials/NAME/token`: a new password, which ends the one before. Only the answer contains it.
 #[derive(Debug)]
 pub struct Issuing {
     shape: Shape,

@@ -7,7 +7,7 @@ use clap::{Arg, Command};
 pub(super) enum Choices {
     /// These words, each with what it means.
     Words(Vec<(String, String)>),
-    /// The names of objects, behind what is typed of the word already.
+    /// The names of objects, after the part of the word that is typed already.
     Names(Named, String),
     Files,
     Nothing,

@@ -47,7 +47,7 @@ pub(super) struct SeenEvent {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 struct InvolvedObject {
-    /// Empty of a cluster that was told of before it had an object.
+    /// Empty for events about a cluster before it had an object.
     uid: String,
 }
 

@@ -40,7 +40,8 @@ impl LevelShare {
     }
 }
 
-/// What every level above has of what is asked for, the cluster first. Levels that the caller does not see are left out.
+/// What every level above has of the resources that are asked for, the cluster first. Levels that the caller does not
+/// see are left out.
 pub(super) async fn above(api: &Api, wanted: &Wanted) -> Result<Vec<LevelShare>, Failure> {
     let line = objects::line_of(api, &wanted.payer).await?;
     let tenant = line.last().map_or(&wanted.tenant, |top| &top.spec.tenant_id);

@@ -23,7 +23,7 @@ pub(super) struct Verdict {
 }
 
 impl Verdict {
-    /// Asks. Where flags name it, it is a failure that there is no such project; of the objects of a file each has its verdict.
+    /// Asks the server. A missing project is a failure if flags name it; the objects of a file each get a verdict.
     pub(super) async fn of(api: &Api, wanted: &Wanted, by_flags: bool) -> Result<Self, Failure> {
         let refused = match wanted.write(api, true).await {
             Ok(_) => None,
@@ -81,7 +81,7 @@ impl Verdict {
         text
     }
 
-    /// Every level above, and at the one that pays what is asked of it.
+    /// Every level above; the one that pays also with what is asked of it.
     fn levels_shown(&self, screen: Screen) -> String {
         let mut table = LevelTable::new(left(""));
         for share in &self.levels {

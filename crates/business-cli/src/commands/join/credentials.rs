@@ -107,8 +107,8 @@ impl Tokens<'_> {
         Ok(Credential { user: account, token, ends, bound_to })
     }
 
-    /// Ends every one that was made before this one. Those of a call that was interrupted are among them, and one that
-    /// somebody makes at the same time is not. The Secrets that were deleted.
+    /// Ends every token that was made before this one: also those of an interrupted call, but not one that somebody
+    /// makes at the same time. Returns the Secrets that were deleted.
     pub(crate) async fn revoke_before(&self, kept: &Credential) -> Result<Vec<String>, Failure> {
         let all = self.all().await?;
         let made =

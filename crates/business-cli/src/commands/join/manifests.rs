@@ -94,14 +94,16 @@ pub(super) async fn leave_changed_roles(member: &Api, objects: &mut Vec<Value>) 
     Ok(())
 }
 
-/// What such a role has, a controller of the cluster writes; what it is made of, ours or somebody else.
+/// A controller of the cluster writes the rules of such a role. The selectors that it is made from are ours or somebody
+/// else's.
 fn is_role_of_people(object: &Value) -> bool {
     text(object, "/kind") == "ClusterRole"
         && text(object, "/metadata/name").starts_with(OF_PEOPLE)
         && object.get(AGGREGATED).is_some()
 }
 
-/// Applies them, and takes away what would forbid what is wanted in a cluster that was joined otherwise before.
+/// Applies the objects. In a cluster that was joined in another way before, it removes what would forbid what is
+/// wanted.
 pub(super) async fn apply(member: &Api, objects: &[Value], shared: bool) -> Result<(), Failure> {
     for object in objects {
         member.apply(&path(object)?, object).await?;

@@ -50,7 +50,7 @@ impl std::fmt::Display for NeededRight {
     }
 }
 
-/// Why a cluster cannot be called that: its name is that of an object, and a label of its Secret.
+/// Why a cluster cannot have a name, which is the name of an object and a label of its Secret.
 pub(super) fn unfit(name: &str) -> Option<Obstacle> {
     let wrong = if name == REGISTRY_DOMAIN {
         Some("budgets of the registry are called so".to_owned())
@@ -63,7 +63,7 @@ pub(super) fn unfit(name: &str) -> Option<Obstacle> {
     wrong.map(|why| Obstacle::new(format!("no cluster can be called {name:?}: {why}"), next))
 }
 
-/// Fails with everything that stands in the way. The cluster's uid.
+/// Fails with all obstacles. Returns the cluster's uid.
 pub(super) async fn check(
     host: &Api,
     member: &Api,
@@ -149,7 +149,7 @@ async fn missing(host: &Api, namespace: &str) -> Result<Option<Obstacle>, Failur
     }
 }
 
-/// To apply each of the objects, to see what is there, and to make tokens.
+/// The rights to apply each object, to see what is there, and to make tokens.
 fn needed(objects: &[Value], terms: &Terms) -> Result<BTreeSet<NeededRight>, Failure> {
     let mut rights = BTreeSet::new();
     for object in objects {
@@ -174,7 +174,7 @@ fn needed(objects: &[Value], terms: &Terms) -> Result<BTreeSet<NeededRight>, Fai
     Ok(rights)
 }
 
-/// To keep the credentials, and to make a token of the tunnel's agents.
+/// The rights to store the credentials, and to make a token for the tunnel's agents.
 fn needed_in_host(tunnel: bool) -> Vec<NeededRight> {
     // Applying an object that is not there creates it.
     let mut rights = Vec::from(["create", "patch"].map(|verb| NeededRight::core(verb, "secrets", "")));

@@ -1,4 +1,4 @@
-//! On which terms a cluster joins: what this call says, and of a cluster that has joined before what was said then.
+//! The terms on which a cluster joins: those of this call, and, if it has joined before, those of that time.
 
 use super::credentials::Reach;
 use super::kubeconfig::{self, in_secret, is_tunnelled};

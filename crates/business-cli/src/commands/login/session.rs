@@ -24,7 +24,7 @@ const LOCK_MODE: u32 = 0o600;
 const PLACE_MARK: char = '@';
 /// Letters of the digest of a kubeconfig's path that are in it.
 const PLACE_LETTERS: usize = 8;
-/// What to do where the provider has not said that a session has ended.
+/// What to do if the provider has not said that a session has ended.
 const KEPT: &str = "try again; the session is kept";
 
 /// Print a fresh token for kubectl; `login` has it called
@@ -214,7 +214,7 @@ impl Token {
         Ok(Outcome::Done)
     }
 
-    /// Its session with a token that is still good, refreshed where it has to be.
+    /// Its session with a token that is still valid, refreshed if needed.
     async fn current(&self) -> Result<Session, Failure> {
         let provider = self.client.provider();
         let file = SessionFile::of(&provider, self.session())?;

@@ -40,8 +40,8 @@ impl<'a> Agents<'a> {
         Ok(Some(Self { member, tokens, before, new }))
     }
 
-    /// Has them begin anew with it. A new one is Ready when a server of the tunnel has taken its token, and only then
-    /// one of those before it goes. Else the old token is put back.
+    /// Restarts the agents with the new token. A new agent is Ready when a server of the tunnel has accepted its token,
+    /// and only then an old one goes. Otherwise the old token is put back.
     pub(super) async fn take_it(&self, timeout: Duration) -> Result<(), Failure> {
         self.keep(&BASE64_STANDARD.encode(&self.new.token)).await?;
         let begun = self.begin_anew(timeout).await;

@@ -31,7 +31,7 @@ struct Figures<'a> {
     hard: String,
 }
 
-/// Widths of the columns; nothing of a column that the terminal has no room for.
+/// Widths of the columns; 0 for a column that the terminal has no room for.
 #[derive(Clone, Copy, Debug)]
 struct Widths {
     name: usize,
@@ -137,7 +137,7 @@ fn written(lines: &[DrawnLine<'_>], screen: Screen, wide: bool) -> String {
     text
 }
 
-/// One column behind those before it; nothing where it has no room.
+/// Appends a column; nothing if it has no room.
 fn push(line: &mut String, text: &str, width: usize, right: bool) {
     if width == 0 {
         return;

@@ -163,7 +163,7 @@ impl Selection<'_> {
 }
 
 impl Forest {
-    /// Puts everything below what it is carved out of. What lies below something that the caller does not see is a root.
+    /// Puts everything below what it is carved out of. A node below something that the caller does not see is a root.
     pub(crate) fn grown(tenants: Vec<Tenant>, projects: Vec<Project>, namespaces: Vec<Namespace>) -> Self {
         let mut forest = Self::default();
         for tenant in tenants {
