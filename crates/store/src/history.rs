@@ -34,8 +34,9 @@ const STRETCH_DEADLINE: Duration = Duration::from_secs(10);
 /// Longest wait of a watch: others may come first, and it may not be known yet whether the server has the history
 /// that is followed.
 const WAIT_MAX: Duration = Duration::from_secs(30);
-/// Pause after a failure.
+/// The pause after a failure, at first and at most.
 const PAUSE: Duration = Duration::from_millis(200);
+const PAUSE_MAX: Duration = Duration::from_secs(5);
 /// When no watch has waited for so long, the connection is closed.
 const IDLE: Duration = Duration::from_mins(1);
 
