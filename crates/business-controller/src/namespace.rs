@@ -39,13 +39,14 @@ use crate::context::Context;
 use crate::controller::{Controller, PlaceChange};
 use crate::error::{CallFailure, Error};
 use crate::kinds::{Heard, ProjectKey, ViewChange, revision};
-use crate::member::ClusterNamespace;
+use crate::member::counting::Counted;
+use crate::member::{ClusterNamespace, ClusterQuota};
 use crate::member_cluster::wake_cluster;
 use crate::members::Lookup;
 use crate::outcome::PassOutcome;
 use crate::project::wake::wake_project;
 use crate::queue::Lane;
-use crate::seal::Origin;
+use crate::seal::{Origin, Sealed};
 use crate::shares::Share;
 use crate::tenant::wake_tenant;
 use access::AccessPlace;
@@ -510,6 +511,16 @@ async fn furnish(
     Ok(Furnished { access, template, pull })
 }
 
+/// How far the use of the quota is to be believed.
+fn counted(object: &NamespaceView, site: &Site, quota: &ClusterQuota, sealed: Option<&Sealed>) -> Counted {
+    let (observed, namespace) = (&site.member.observed, &object.spec.namespace);
+    let counted = observed.counted(namespace, quota);
+    match confirm::wait(object, quota, sealed, &counted) {
+        Some(_) => observed.counted_awaited(namespace, quota),
+        None => counted,
+    }
+}
+
 /// Writes the status of a namespace that is in place, and confirms what can be confirmed.
 async fn settle(
     cx: &Context,
@@ -526,7 +537,7 @@ async fn settle(
     let sealed = seal.and_then(|seal| site.open(&object.spec.namespace, &namespace_uid, seal));
     let sealed = sealed.map(|opened| opened.sealed).filter(|sealed| sealed.namespace_uid.is_some());
     let is_replaced = plan.origin == Origin::Replaced;
-    let counted = site.member.observed.counted(&object.spec.namespace, &quota);
+    let counted = counted(object, site, &quota, sealed.as_ref());
     let charge = confirm::charge(object, &quota, sealed.as_ref(), &counted).filter(|_| !is_replaced);
     let recount = confirm::wait(object, &quota, sealed.as_ref(), &counted).filter(|_| !is_replaced);
     let record = record_of(&namespace_uid, plan.origin);

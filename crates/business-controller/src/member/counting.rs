@@ -49,6 +49,8 @@ struct Counting {
     recounted: bool,
     /// When use or limits have changed last.
     busy: Instant,
+    /// A later version of ours is written, and more stays charged until the watch has told of it.
+    is_awaited: bool,
 }
 
 impl Counting {
@@ -62,6 +64,7 @@ impl Counting {
             risen: ResourceList::new(),
             recounted: false,
             busy: now,
+            is_awaited: false,
         }
     }
 
@@ -155,8 +158,8 @@ impl Countings {
         Self { all: BTreeMap::new(), weight: 0, recount }
     }
 
-    /// Takes in what the watch reports of a quota, in a list or by an event. Returns whether [`Countings::of`] may answer
-    /// otherwise now for the version that was written last.
+    /// Takes in what the watch reports of a quota, in a list or by an event. Returns whether somebody waits for what
+    /// [`Countings::of`] answers now: of most writes nobody does, and a roll-out makes thousands.
     pub(super) fn told(&mut self, namespace: &str, quota: Arc<ClusterQuota>, in_list: bool) -> bool {
         let is_known = |known: &Counting| {
             revision(&quota.resource_version) <= revision(&known.last.resource_version)
@@ -165,17 +168,19 @@ impl Countings {
         if !in_list && self.all.get(namespace).is_some_and(is_known) {
             return false;
         }
-        let is_another = |known: &Counting| !is_same_write(&known.last, &quota);
-        let is_news = self.all.get(namespace).is_some_and(is_another);
+        let known = self.all.get(namespace);
+        let is_awaited = known.is_some_and(|known| known.is_awaited);
+        let is_another = known.is_some_and(|known| !is_same_write(&known.last, &quota));
         let now = Instant::now();
-        let next = match self.take(namespace) {
+        let mut next = match self.take(namespace) {
             Some(before) if in_list => before.listed(quota, now),
             Some(before) if before.last.uid == quota.uid => before.then(quota, now, self.recount),
             Some(_) | None => Counting::first(quota, now),
         };
+        next.is_awaited = is_awaited && !is_another;
         self.weight = self.weight.saturating_add(weight_of(namespace, &next));
         self.all.insert(namespace.to_owned(), next);
-        is_news
+        is_awaited && is_another
     }
 
     /// The quota is gone.
@@ -199,6 +204,14 @@ impl Countings {
     /// About how many bytes it takes, without the quotas.
     pub(super) fn weight(&self) -> usize {
         self.weight
+    }
+
+    /// The same as [`Countings::of`], for whom it matters: what the watch has not told of this version yet is news then.
+    pub(super) fn awaited(&mut self, namespace: &str, quota: &ClusterQuota) -> Counted {
+        if let Some(counting) = self.all.get_mut(namespace) {
+            counting.is_awaited = !is_same_write(&counting.last, quota);
+        }
+        self.of(namespace, quota)
     }
 
     /// Of this version of a quota. While the watch has not told what was written there last, nothing is known of it.

@@ -587,6 +587,11 @@ impl Observed {
         self.read().countings.of(namespace, quota)
     }
 
+    /// The same, where more stays charged for that: the watch's word of this version is news then.
+    pub fn counted_awaited(&self, namespace: &str, quota: &ClusterQuota) -> Counted {
+        self.write().countings.awaited(namespace, quota)
+    }
+
     /// The quota of a namespace is gone, or has lost its label.
     pub fn quota_gone(&self, namespace: &str, object: &ClusterQuota) {
         let mut inner = self.write();

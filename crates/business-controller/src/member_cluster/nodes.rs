@@ -4,9 +4,9 @@ use crate::error::CallFailure;
 use crate::member::MemberApi;
 use crate::member::pages::Pages;
 use meta::quantity::{Quantity, ResourceList};
-use serde::de::{DeserializeOwned, SeqAccess, Visitor};
+use serde::de::{DeserializeOwned, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::marker::PhantomData;
 
@@ -14,6 +14,8 @@ use std::marker::PhantomData;
 const PAGE: u32 = 500;
 /// Objects of one answer: some servers give more than they were asked for.
 const ANSWERED_MAX: usize = 20_000;
+/// Amounts that these have.
+const AMOUNTS_MAX: usize = 200_000;
 /// Objects of one list.
 const OBJECTS_MAX: usize = 500_000;
 /// What Kubernetes has at the most, in bytes: a node's name, and a resource's with its domain.
@@ -35,9 +37,10 @@ pub struct NodeResources {
 }
 
 /// A page of a list; what is not named is passed over unread. Pages of nodes and pods are bounded by their text alone
-/// (`dial/answers.rs`), and an object of two bytes would become a hundred times as much: of lists within it only sums are kept.
+/// (`dial/answers.rs`), and an object of two bytes would become a hundred times as much: of lists within it only sums are kept,
+/// and no more amounts than a cluster has.
 #[derive(Debug, Deserialize)]
-#[serde(bound(deserialize = "T: DeserializeOwned + Default"))]
+#[serde(bound(deserialize = "T: Listed"))]
 struct Page<T> {
     #[serde(default)]
     metadata: PageMeta,
@@ -79,18 +82,97 @@ impl<'de, S: Sum> Visitor<'de> for SumVisitor<S> {
     }
 }
 
+/// Amounts by resource.
+#[derive(Clone, Debug, Default)]
+struct Amounts {
+    all: ResourceList,
+    /// There are more than any cluster has, or under longer names. Those are left out. It is no failure by itself: a tenant may
+    /// have such a pod, which no node takes.
+    has_more: bool,
+}
+
+impl Amounts {
+    /// What stands under this name, which is nothing at first; `None` where there is no room for it.
+    fn at(&mut self, name: &str) -> Option<&mut Quantity> {
+        let has_room = self.all.len() < RESOURCES_MAX || self.all.contains_key(name);
+        if name.len() > RESOURCE_NAME_MAX || !has_room {
+            self.has_more = true;
+            return None;
+        }
+        Some(self.all.entry(name.to_owned()).or_insert(Quantity::ZERO))
+    }
+
+    /// Joins each of those to what stands under its name.
+    fn join(&mut self, others: &Self, join: impl Fn(Quantity, Quantity) -> Quantity) {
+        for (name, amount) in &others.all {
+            if let Some(held) = self.at(name) {
+                *held = join(*held, *amount);
+            }
+        }
+        self.has_more |= others.has_more;
+    }
+
+    fn are_all(&self) -> Result<(), CallFailure> {
+        if !self.has_more {
+            return Ok(());
+        }
+        let why = format!(
+            "there are more than {RESOURCES_MAX} resources, or names of more than {RESOURCE_NAME_MAX} bytes"
+        );
+        Err(CallFailure::Unavailable(why))
+    }
+}
+
+fn sum(one: Quantity, other: Quantity) -> Quantity {
+    one.checked_add(other).unwrap_or(Quantity::MAX)
+}
+
+impl<'de> Deserialize<'de> for Amounts {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(AmountsVisitor)
+    }
+}
+
+struct AmountsVisitor;
+
+impl<'de> Visitor<'de> for AmountsVisitor {
+    type Value = Amounts;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("amounts by resource")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut told: A) -> Result<Amounts, A::Error> {
+        let mut amounts = Amounts::default();
+        while let Some((name, amount)) = told.next_entry::<String, Quantity>()? {
+            if let Some(held) = amounts.at(&name) {
+                *held = amount;
+            }
+        }
+        Ok(amounts)
+    }
+}
+
+/// An object of a list.
+trait Listed: DeserializeOwned + Default {
+    /// Lets go what does not count. How many amounts are left.
+    fn trim(&mut self) -> usize;
+}
+
 /// Objects of an answer, as many as may be.
 #[derive(Debug, Default)]
 struct Answered<T> {
     objects: Vec<T>,
+    amounts: usize,
     has_more: bool,
 }
 
-impl<T: DeserializeOwned + Default> Sum for Answered<T> {
+impl<T: Listed> Sum for Answered<T> {
     type Part = T;
 
-    fn take(&mut self, object: T) {
-        if self.objects.len() < ANSWERED_MAX {
+    fn take(&mut self, mut object: T) {
+        self.amounts = self.amounts.saturating_add(object.trim());
+        if self.objects.len() < ANSWERED_MAX && self.amounts <= AMOUNTS_MAX {
             self.objects.push(object);
         } else {
             self.has_more = true;
@@ -128,8 +210,14 @@ struct NodeSpec {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct NodeStatus {
-    allocatable: ResourceList,
+    allocatable: Amounts,
     conditions: Summed<Readiness>,
+}
+
+impl Listed for Node {
+    fn trim(&mut self) -> usize {
+        self.status.allocatable.all.len()
+    }
 }
 
 #[derive(Debug, Default)]
@@ -160,13 +248,28 @@ struct Pod {
     spec: PodSpec,
 }
 
+impl Listed for Pod {
+    /// One that is on no node takes nothing, whatever it requests.
+    fn trim(&mut self) -> usize {
+        if self.spec.node_name.is_empty() {
+            self.spec = PodSpec::default();
+        }
+        let PodSpec { containers, init_containers, overhead, resources, node_name: _ } = &self.spec;
+        let (running, starting) = (&containers.0, &init_containers.0);
+        [&running.requests, &starting.beside, &starting.most, overhead, &resources.requests]
+            .into_iter()
+            .map(|amounts| amounts.all.len())
+            .sum()
+    }
+}
+
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct PodSpec {
     node_name: String,
     containers: Summed<Running>,
     init_containers: Summed<Starting>,
-    overhead: ResourceList,
+    overhead: Amounts,
     resources: Requests,
 }
 
@@ -180,20 +283,20 @@ struct Container {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Requests {
-    requests: ResourceList,
+    requests: Amounts,
 }
 
 /// What the containers of a pod request.
 #[derive(Debug, Default)]
 struct Running {
-    requests: ResourceList,
+    requests: Amounts,
 }
 
 impl Sum for Running {
     type Part = Container;
 
     fn take(&mut self, container: Container) {
-        add(&mut self.requests, &container.resources.requests);
+        self.requests.join(&container.resources.requests, sum);
     }
 }
 
@@ -201,9 +304,9 @@ impl Sum for Running {
 #[derive(Debug, Default)]
 struct Starting {
     /// Of those that run on.
-    beside: ResourceList,
+    beside: Amounts,
     /// The most at any time.
-    most: ResourceList,
+    most: Amounts,
 }
 
 impl Sum for Starting {
@@ -211,14 +314,13 @@ impl Sum for Starting {
 
     fn take(&mut self, container: Container) {
         let runs_on = container.restart_policy == "Always";
-        for (key, amount) in container.resources.requests {
-            let beside = self.beside.get(&key).copied().unwrap_or(Quantity::ZERO);
-            let now = beside.checked_add(amount).unwrap_or(Quantity::MAX);
-            let most = self.most.entry(key.clone()).or_insert(now);
-            *most = (*most).max(now);
-            if runs_on {
-                self.beside.insert(key, now);
-            }
+        let mut now = container.resources.requests;
+        for (name, amount) in &mut now.all {
+            *amount = sum(self.beside.all.get(name).copied().unwrap_or(Quantity::ZERO), *amount);
+        }
+        self.most.join(&now, Ord::max);
+        if runs_on {
+            self.beside.join(&now, |_before, now| now);
         }
     }
 }
@@ -235,7 +337,7 @@ pub async fn read(api: &MemberApi, ours: &BTreeSet<String>) -> Result<NodeResour
     Ok(sums.resources())
 }
 
-async fn each<T: DeserializeOwned + Default>(
+async fn each<T: Listed>(
     api: &MemberApi,
     path: &str,
     select: &str,
@@ -244,9 +346,11 @@ async fn each<T: DeserializeOwned + Default>(
     let mut pages = Pages::of(PAGE);
     while pages.objects() < OBJECTS_MAX {
         let Some(page) = api.page::<Page<T>>(&mut pages, path, select).await? else { continue };
-        let Summed(Answered { objects, has_more }) = page.items;
+        let Summed(Answered { objects, has_more, amounts: _ }) = page.items;
         if has_more {
-            let why = format!("{path} has more than {ANSWERED_MAX} objects in one answer");
+            let why = format!(
+                "{path} has more than {ANSWERED_MAX} objects, or {AMOUNTS_MAX} amounts, in one answer"
+            );
             return Err(CallFailure::Unavailable(why));
         }
         let read = objects.len();
@@ -261,8 +365,8 @@ async fn each<T: DeserializeOwned + Default>(
 #[derive(Debug, Default)]
 struct NodeSums {
     nodes: BTreeSet<String>,
-    allocatable: ResourceList,
-    taken: ResourceList,
+    allocatable: Amounts,
+    taken: Amounts,
 }
 
 impl NodeSums {
@@ -273,7 +377,8 @@ impl NodeSums {
         is_at_most("bytes of a node's name", node.metadata.name.len(), NODE_NAME_MAX)?;
         self.nodes.insert(node.metadata.name.clone());
         is_at_most("nodes", self.nodes.len(), NODES_MAX)?;
-        add_bounded(&mut self.allocatable, &node.status.allocatable)
+        self.allocatable.join(&node.status.allocatable, sum);
+        self.allocatable.are_all()
     }
 
     /// A pod takes something of the node it is on.
@@ -281,42 +386,36 @@ impl NodeSums {
         if !self.nodes.contains(&pod.spec.node_name) {
             return Ok(());
         }
-        add_bounded(&mut self.taken, &pod.spec.takes())?;
-        add(&mut self.taken, &[(PODS.to_owned(), Quantity::from_units(1))].into());
-        Ok(())
+        self.taken.join(&pod.spec.takes(), sum);
+        if let Some(pods) = self.taken.at(PODS) {
+            *pods = sum(*pods, Quantity::from_units(1));
+        }
+        self.taken.are_all()
     }
 
     fn resources(self) -> NodeResources {
         let left = |(resource, amount): (&String, &Quantity)| {
-            let taken = self.taken.get(resource).copied().unwrap_or(Quantity::ZERO);
+            let taken = self.taken.all.get(resource).copied().unwrap_or(Quantity::ZERO);
             let left = amount.checked_sub(taken).filter(|left| !left.is_negative());
             (resource.clone(), left.unwrap_or(Quantity::ZERO))
         };
-        let available = self.allocatable.iter().map(left).collect();
-        NodeResources { allocatable: self.allocatable, available }
+        let available = self.allocatable.all.iter().map(left).collect();
+        NodeResources { allocatable: self.allocatable.all, available }
     }
 }
 
 impl PodSpec {
     /// What the scheduler counts for it: its containers and those that run beside them, or what its start needs if that
     /// is more; what is requested for the pod as a whole goes before; and what running it costs.
-    fn takes(&self) -> ResourceList {
+    fn takes(&self) -> Amounts {
         let (running, starting) = (&self.containers.0, &self.init_containers.0);
         let mut takes = running.requests.clone();
-        add(&mut takes, &starting.beside);
-        most(&mut takes, &starting.most);
-        takes.extend(self.resources.requests.clone());
-        add(&mut takes, &self.overhead);
+        takes.join(&starting.beside, sum);
+        takes.join(&starting.most, Ord::max);
+        takes.join(&self.resources.requests, |_parts, whole| whole);
+        takes.join(&self.overhead, sum);
         takes
     }
-}
-
-/// The same of what a cluster says, of which no more is kept than any has.
-fn add_bounded(sums: &mut ResourceList, amounts: &ResourceList) -> Result<(), CallFailure> {
-    let longest = amounts.keys().map(String::len).max().unwrap_or_default();
-    is_at_most("bytes of a resource's name", longest, RESOURCE_NAME_MAX)?;
-    add(sums, amounts);
-    is_at_most("resources", sums.len(), RESOURCES_MAX)
 }
 
 fn is_at_most(what: &str, count: usize, most: usize) -> Result<(), CallFailure> {
@@ -326,27 +425,14 @@ fn is_at_most(what: &str, count: usize, most: usize) -> Result<(), CallFailure> 
     Err(CallFailure::Unavailable(format!("{count} {what}, which may be {most} at most")))
 }
 
-fn add(sums: &mut ResourceList, amounts: &BTreeMap<String, Quantity>) {
-    for (key, amount) in amounts {
-        let sum = sums.entry(key.clone()).or_insert(Quantity::ZERO);
-        *sum = sum.checked_add(*amount).unwrap_or(Quantity::MAX);
-    }
-}
-
-fn most(sums: &mut ResourceList, amounts: &ResourceList) {
-    for (key, amount) in amounts {
-        let sum = sums.entry(key.clone()).or_insert(*amount);
-        *sum = (*sum).max(*amount);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::{Value, json};
+    use std::collections::BTreeMap;
 
     fn cpu(spec: Value) -> String {
-        serde_json::from_value::<PodSpec>(spec).unwrap().takes()["cpu"].to_string()
+        serde_json::from_value::<PodSpec>(spec).unwrap().takes().all["cpu"].to_string()
     }
 
     fn container(cpu: &str) -> Value {
@@ -375,6 +461,43 @@ mod tests {
         assert_eq!((all.objects.len(), all.has_more), (ANSWERED_MAX, false));
         let more = page(ANSWERED_MAX + 9);
         assert_eq!((more.objects.len(), more.has_more), (ANSWERED_MAX, true));
+    }
+
+    #[test]
+    fn of_an_object_no_more_amounts_are_kept_than_a_cluster_has() {
+        let amounts = |from: usize| -> BTreeMap<String, u32> {
+            (from..from + 3_000).map(|number| (format!("r{number}"), 1)).collect()
+        };
+        let containers = [0, 3_000]
+            .map(|from| json!({"restartPolicy": "Always", "resources": {"requests": amounts(from)}}));
+        let mut pod: Pod = serde_json::from_value(json!({"spec": {
+            "nodeName": "a", "containers": containers, "initContainers": containers,
+            "overhead": amounts(0), "resources": {"requests": amounts(0)},
+        }}))
+        .unwrap();
+        assert_eq!(pod.trim(), 5 * RESOURCES_MAX);
+        let takes = pod.spec.takes();
+        assert_eq!((takes.all.len(), takes.has_more), (RESOURCES_MAX, true));
+        pod.spec.node_name.clear();
+        assert_eq!(pod.trim(), 0, "it is on no node");
+        assert!(NodeSums::default().add_pod(&pod).is_ok());
+    }
+
+    #[test]
+    fn of_an_answer_no_more_amounts_are_kept_than_its_objects_have() {
+        let requests: BTreeMap<String, u32> = (0..1_000).map(|number| (format!("r{number}"), 1)).collect();
+        let page = |node: &str, count: usize| -> Answered<Pod> {
+            let spec = json!({"nodeName": node, "resources": {"requests": requests}});
+            let page = json!({"items": vec![json!({"spec": spec}); count]});
+            serde_json::from_str::<Page<Pod>>(&page.to_string()).unwrap().items.0
+        };
+        let most = AMOUNTS_MAX / requests.len();
+        let all = page("a", most);
+        assert_eq!((all.objects.len(), all.has_more), (most, false));
+        let more = page("a", most + 9);
+        assert_eq!((more.objects.len(), more.has_more), (most, true));
+        let waiting = page("", most + 9);
+        assert_eq!((waiting.objects.len(), waiting.has_more), (most + 9, false));
     }
 
     #[test]
@@ -408,15 +531,21 @@ mod tests {
         let why = |added: Result<(), CallFailure>| added.unwrap_err().to_string();
         let mut sums = NodeSums::default();
         assert!(why(sums.add_node(&node(&"n".repeat(254), &[]))).contains("254 bytes of a node's name"));
-        let long = ["r".repeat(318)];
-        assert!(why(sums.add_node(&node("a", &long))).contains("318 bytes of a resource's name"));
+        let (long, beyond) = (["r".repeat(318)], "more than 1000 resources, or names of more than 317 bytes");
         let many: Vec<String> = (0..1001).map(|number| format!("r{number}")).collect();
+        let pod = |name: &str| -> Pod {
+            let requests = BTreeMap::from([(name, "1")]);
+            let spec = json!({"nodeName": "b", "containers": [{"resources": {"requests": requests}}]});
+            serde_json::from_value(json!({"spec": spec})).unwrap()
+        };
         assert!(sums.add_node(&node("b", &many[..1000])).is_ok());
-        assert!(why(sums.add_node(&node("c", &many[1000..]))).contains("1001 resources"));
-        let requests = BTreeMap::from([(&long[0], "1")]);
-        let spec = json!({"nodeName": "b", "containers": [{"resources": {"requests": requests}}]});
-        let pod: Pod = serde_json::from_value(json!({"spec": spec})).unwrap();
-        assert!(why(sums.add_pod(&pod)).contains("318 bytes of a resource's name"));
+        assert!(sums.add_pod(&pod("r0")).is_ok());
+        assert!(why(sums.add_pod(&pod(&long[0]))).contains(beyond));
+        assert!(why(sums.add_node(&node("c", &many[1000..]))).contains(beyond));
+        for resources in [&long[..], &many[..]] {
+            assert!(why(NodeSums::default().add_node(&node("a", resources))).contains(beyond));
+        }
+        let mut sums = NodeSums::default();
         sums.nodes.extend((0..NODES_MAX).map(|number| format!("n{number}")));
         assert!(why(sums.add_node(&node("d", &[]))).contains("which may be 20000 at most"));
     }

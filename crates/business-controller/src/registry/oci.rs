@@ -43,6 +43,25 @@ pub struct OciRegistry {
     known: Known,
 }
 
+/// What came of a pass over a repository.
+#[derive(Debug, Default)]
+struct Tried {
+    /// Manifests.
+    removed: usize,
+    /// Why none was, although every part has had its turn.
+    refused: Option<Error>,
+    /// None was, and there are parts that were not tried yet.
+    goes_on: bool,
+}
+
+/// What the registry does not delete.
+#[derive(Debug, Default)]
+struct Kept {
+    digests: Vec<String>,
+    /// What it says of one of them.
+    why: Option<Error>,
+}
+
 impl OciRegistry {
     pub fn new(http: Http, fence: Arc<Fence>) -> Self {
         Self { http, writes: RegistryWrites::new(fence), known: Known::default() }
@@ -70,21 +89,22 @@ impl OciRegistry {
         let (repositories, are_all) = inventory::repositories(&self.http, &self.known, place).await?;
         let behind = self.known.goes_on(place, is_closed);
         let (mut emptied, mut removed): (usize, usize) = (0, 0);
-        let mut beyond = None;
+        let (mut beyond, mut goes_on) = (None, false);
         // One after the other: of too many to be looked through at once some go each time.
         for repository in repositories.iter().filter(|name| **name > behind) {
             match self.remove_some(place, repository).await {
-                Ok(Some(0)) => {}
-                Ok(Some(count)) => {
-                    emptied = emptied.saturating_add(1);
-                    removed = removed.saturating_add(count);
-                }
+                Ok(Tried { removed: 0, refused: None, goes_on: false }) => {}
                 // What is behind it goes all the same, also where this pass is cut: nothing is gone as long as something is known.
-                Ok(None) => {
-                    beyond = Some(does_not_delete());
+                Ok(Tried { removed: 0, refused, goes_on: has_more }) => {
+                    goes_on |= has_more;
+                    beyond = refused.or(beyond);
                     if self.known.before(&prefix, repository).is_empty() {
                         continue;
                     }
+                }
+                Ok(tried) => {
+                    emptied = emptied.saturating_add(1);
+                    removed = removed.saturating_add(tried.removed);
                 }
                 Err(error) if inventory::is_too_much(&error) => {
                     beyond = Some(error);
@@ -98,9 +118,10 @@ impl OciRegistry {
         if let Some(error) = beyond {
             return Err(error);
         }
-        if has_answered {
+        if has_answered || goes_on {
+            let next = if goes_on { "it goes on with others" } else { "it is looked whether any is left" };
             return Ok(Removal::Begun(format!(
-                "{removed} manifests of {emptied} repositories were removed; it is looked whether any is left"
+                "{removed} manifests of {emptied} repositories were removed; {next}"
             )));
         }
         if !are_all {
@@ -114,11 +135,12 @@ impl OciRegistry {
         Ok(Removal::Gone)
     }
 
-    /// Removes a part of a repository. How many manifests; `None` where there are some and the registry deletes none of them: what
-    /// names them may be in another part, and the next pass goes on with that.
-    async fn remove_some(&self, place: &RegistryPlace, repository: &str) -> Result<Option<usize>, Error> {
+    /// Removes a part of a repository. Where the registry deletes none of it, what names that may be in another part, which comes
+    /// next.
+    async fn remove_some(&self, place: &RegistryPlace, repository: &str) -> Result<Tried, Error> {
         let prefix = place.prefix();
         let first = Turn::first(repository);
+        let mut refused = None;
         for _part in 0..PARTS {
             let turn = self.known.turn(&prefix, repository).unwrap_or_else(|| first.clone());
             let found = inventory::digests(&self.http, &self.known, place, repository, &turn).await;
@@ -129,55 +151,67 @@ impl OciRegistry {
                 }
             })?;
             if found.waves.is_empty() && turn == first {
-                return Ok(Some(0));
+                return Ok(Tried::default());
             }
-            let removed = self.delete_some(repository, &found).await?;
+            let (removed, left) = self.delete_some(repository, &found).await?;
             let next = found.next.filter(|_| removed == 0);
             let is_last = next.is_none();
             self.known.turns_to(&prefix, repository, next);
             if removed > 0 {
-                return Ok(Some(removed));
+                self.known.keeps(&prefix, repository, false);
+                return Ok(Tried { removed, ..Tried::default() });
             }
-            if is_last {
+            refused = left.or(refused);
+            // Where all that this pass has tried has gone meanwhile it begins anew.
+            if is_last && refused.is_some() {
+                self.known.keeps(&prefix, repository, true);
                 break;
             }
         }
-        Ok(None)
+        let refused = refused.filter(|_| self.known.is_kept(&prefix, repository));
+        Ok(Tried { removed: 0, goes_on: refused.is_none(), refused })
     }
 
-    /// Deletes them, and says how many are. A registry may refuse to delete what another manifest names.
-    async fn delete_some(&self, repository: &str, found: &Digests) -> Result<usize, Error> {
+    /// Deletes them. How many, and why the registry keeps others: it may refuse to delete what another manifest names.
+    async fn delete_some(&self, repository: &str, found: &Digests) -> Result<(usize, Option<Error>), Error> {
         let mut refused = Vec::new();
         for wave in &found.waves {
-            refused.push(self.delete_all(repository, wave).await?);
+            refused.push(self.delete_all(repository, wave).await?.digests);
         }
         // What is named is remembered by now, and may go last.
-        let mut left: usize = 0;
+        let (mut left, mut why): (usize, Option<Error>) = (0, None);
         for wave in refused.iter().rev() {
-            left = left.saturating_add(self.delete_all(repository, wave).await?.len());
+            let kept = self.delete_all(repository, wave).await?;
+            left = left.saturating_add(kept.digests.len());
+            why = kept.why.or(why);
         }
         let mut count: usize = found.waves.iter().map(Vec::len).sum();
         if left > 0 {
             count = count.saturating_add(found.above.len());
-            left = left.saturating_add(self.delete_all(repository, &found.above).await?.len());
+            let kept = self.delete_all(repository, &found.above).await?;
+            left = left.saturating_add(kept.digests.len());
+            why = kept.why.or(why);
         }
-        Ok(count.saturating_sub(left))
+        Ok((count.saturating_sub(left), why))
     }
 
     /// Those of them that the registry does not delete.
-    async fn delete_all(&self, repository: &str, digests: &[String]) -> Result<Vec<String>, Error> {
-        let mut refused = Vec::new();
+    async fn delete_all(&self, repository: &str, digests: &[String]) -> Result<Kept, Error> {
+        let mut kept = Kept::default();
         for some in digests.chunks(inventory::TOGETHER) {
             let calls: Vec<_> = some.iter().map(|digest| self.delete(repository, digest)).collect();
-            let ended: Vec<Option<String>> =
+            let ended: Vec<Option<(String, Error)>> =
                 stream::iter(calls).buffer_unordered(PARALLEL).try_collect().await?;
-            refused.extend(ended.into_iter().flatten());
+            for (digest, why) in ended.into_iter().flatten() {
+                kept.digests.push(digest);
+                kept.why = Some(why);
+            }
         }
-        Ok(refused)
+        Ok(kept)
     }
 
-    /// The digest again, where the registry does not delete it.
-    async fn delete(&self, repository: &str, digest: &str) -> Result<Option<String>, Error> {
+    /// The digest again and why, where the registry does not delete it.
+    async fn delete(&self, repository: &str, digest: &str) -> Result<Option<(String, Error)>, Error> {
         let call = Call {
             method: Method::DELETE,
             path: format!("/v2/{repository}/manifests/{digest}"),
@@ -187,8 +221,9 @@ impl OciRegistry {
         let answer = self.http.write(&call, &self.writes).await?;
         match answer.status {
             StatusCode::ACCEPTED | StatusCode::OK | StatusCode::NOT_FOUND => Ok(None),
-            // zot and GitLab's registry say it of what another manifest names.
-            StatusCode::METHOD_NOT_ALLOWED | StatusCode::CONFLICT => Ok(Some(digest.to_owned())),
+            // zot and GitLab's registry say either of what another manifest names.
+            StatusCode::METHOD_NOT_ALLOWED => Ok(Some((digest.to_owned(), does_not_delete()))),
+            StatusCode::CONFLICT => Ok(Some((digest.to_owned(), answer.failure()))),
             _ => Err(answer.failure()),
         }
     }

@@ -20,10 +20,11 @@ impl Shown {
         shown
     }
 
-    fn tell(&mut self, in_list: bool) {
+    /// Whether that is news.
+    fn tell(&mut self, in_list: bool) -> bool {
         self.version += 1;
         self.quota.resource_version = self.version.to_string();
-        self.countings.told("web", Arc::new(self.quota.clone()), in_list);
+        self.countings.told("web", Arc::new(self.quota.clone()), in_list)
     }
 
     fn hard(&mut self, hard: &str, used: &str) {
@@ -176,6 +177,27 @@ async fn what_the_watch_has_not_told_yet_is_not_known() {
     let late = ClusterQuota { resource_version: "1".to_owned(), ..shown.quota.clone() };
     shown.countings.told("web", Arc::new(late), false);
     assert_eq!(shown.counted(), Counted::Anew);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_watch_tells_of_a_write_is_news_to_who_waits_for_it() {
+    let mut shown = Shown::new();
+    shown.hard("9", "0");
+    minutes(6).await;
+    shown.sealed("2");
+    assert!(!shown.tell(false), "nobody waits");
+    shown.sealed("3");
+    let untold = Counted::Before { most: unknown(), left: RECOUNT };
+    assert_eq!(shown.countings.awaited("web", &shown.quota), untold);
+    let other = ClusterQuota { resource_version: "90".to_owned(), ..shown.quota.clone() };
+    shown.sealed("2");
+    assert!(!shown.tell(false), "it is a version before that");
+    shown.version = 89;
+    shown.quota = other;
+    assert!(shown.tell(false));
+    assert_eq!(shown.countings.awaited("web", &shown.quota), Counted::Anew);
+    shown.sealed("4");
+    assert!(!shown.tell(false), "who has asked before has had his answer");
 }
 
 #[tokio::test(start_paused = true)]

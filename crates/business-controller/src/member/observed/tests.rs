@@ -57,6 +57,23 @@ fn figures_of_use_are_told_from_a_change_of_state() {
 }
 
 #[test]
+fn the_watch_repeats_a_write_of_ours_to_who_waits_for_its_word() {
+    for is_awaited in [false, true] {
+        let observed = Observed::default();
+        observed.quota("n", quota(1, "0"), true);
+        let marks = Marks { seal: Some("2".into()), ..Marks::default() };
+        let written = ClusterQuota { marks, ..quota(2, "0") };
+        assert_eq!(observed.quota("n", written.clone(), false), Concern::State);
+        let counted = observed.counted("n", &written);
+        if is_awaited {
+            assert_eq!(observed.counted_awaited("n", &written), counted);
+        }
+        let told = if is_awaited { Concern::State } else { Concern::Nothing };
+        assert_eq!(observed.quota("n", written, true), told);
+    }
+}
+
+#[test]
 fn a_list_tells_the_namespaces_of_what_it_lacks() {
     let mut sights = Sights::default();
     for key in ["a/edit", "a/view", "b/view", "c"] {

@@ -32,6 +32,8 @@ struct Below {
     round: Option<Round>,
     /// With which part of a repository its removal goes on, where nothing of those before it could be removed.
     turns: BTreeMap<String, Turn>,
+    /// Repositories of which every part has had its turn, and nothing was removed since.
+    kept: BTreeSet<String>,
 }
 
 /// A look through all repositories below a prefix, which may take several passes.
@@ -97,6 +99,21 @@ impl Known {
         match turn {
             Some(turn) => drop(turns.insert(repository.to_owned(), turn)),
             None => drop(turns.remove(repository)),
+        }
+    }
+
+    /// Whether every part of a repository has had its turn and nothing was removed since.
+    pub fn is_kept(&self, prefix: &str, repository: &str) -> bool {
+        lock(&self.below).get(prefix).is_some_and(|below| below.kept.contains(repository))
+    }
+
+    pub fn keeps(&self, prefix: &str, repository: &str, is_kept: bool) {
+        let mut below = lock(&self.below);
+        let kept = &mut below.entry(prefix.to_owned()).or_default().kept;
+        if is_kept {
+            kept.insert(repository.to_owned());
+        } else {
+            kept.remove(repository);
         }
     }
 

@@ -166,6 +166,53 @@ async fn what_the_registry_does_not_delete_keeps_no_other_repository() {
     assert_eq!((scene.registry.count("t/web/a"), scene.registry.count("t/web/b")), (2, 0));
 }
 
+/// The registry deletes nothing of a repository that has more parts than a pass tries. Its manifests.
+async fn tries_some(scene: &Scene) -> Vec<String> {
+    scene.pass().await.unwrap();
+    let push = |image: usize| scene.registry.push("t/web/a", &format!("v{image:02}"), 100 + image);
+    let images = (0..20).map(push).collect();
+    scene.registry.refuses(Some(405));
+    ends(scene);
+    scene.pass().await.unwrap();
+    let told = scene.status().to_string();
+    assert!(told.contains("0 manifests of 0 repositories were removed; it goes on with others"), "{told}");
+    images
+}
+
+#[tokio::test]
+async fn that_the_registry_does_not_delete_is_said_when_everything_was_tried() {
+    let scene = Scene::new().await;
+    tries_some(&scene).await;
+    for _pass in 0..4 {
+        let told = scene.pass().await;
+        assert!(matches!(told, Err(Error::Registry(CallFailure::Refused { code: 405, .. }))), "{told:?}");
+    }
+    scene.registry.refuses(None);
+    comes_to_its_end(&scene).await;
+}
+
+#[tokio::test]
+async fn what_has_gone_while_it_was_tried_is_not_what_the_registry_does_not_delete() {
+    let scene = Scene::new().await;
+    for image in tries_some(&scene).await {
+        scene.registry.loses("t/web/a", &image);
+    }
+    comes_to_its_end(&scene).await;
+}
+
+#[tokio::test]
+async fn why_the_registry_does_not_delete_is_told_in_its_own_words() {
+    let scene = Scene::new().await;
+    scene.pass().await.unwrap();
+    scene.registry.push("t/web/a", "v1", 100);
+    scene.registry.refuses(Some(409));
+    ends(&scene);
+    let told = scene.pass().await;
+    assert!(matches!(told, Err(Error::Registry(CallFailure::Refused { code: 409, .. }))), "{told:?}");
+    let told = scene.status().to_string();
+    assert!(told.contains("it is immutable") && !told.contains("storage.delete.enabled"), "{told}");
+}
+
 #[tokio::test]
 async fn what_was_there_before_is_taken_over_however_much_it_is() {
     let scene = Scene::new().await;
