@@ -158,6 +158,11 @@ impl Countings {
         Self { all: BTreeMap::new(), weight: 0, recount }
     }
 
+    /// The same for the same cluster, of which nothing is known yet.
+    pub(super) fn emptied(&self) -> Self {
+        Self::new(self.recount)
+    }
+
     /// Takes in what the watch reports of a quota, in a list or by an event. Returns whether somebody waits for what
     /// [`Countings::of`] answers now: of most writes nobody does, and a roll-out makes thousands.
     pub(super) fn told(&mut self, namespace: &str, quota: Arc<ClusterQuota>, in_list: bool) -> bool {

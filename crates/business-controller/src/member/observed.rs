@@ -490,7 +490,10 @@ impl Observed {
 
     /// Forgets everything: the cluster is connected to anew, and its revisions may have gone back.
     pub fn reset(&self) {
-        *self.write() = ObservedInner::default();
+        let mut inner = self.write();
+        let countings = inner.countings.emptied();
+        *inner = ObservedInner { countings, ..ObservedInner::default() };
+        drop(inner);
         self.templates.reset();
         self.pulls.reset();
     }

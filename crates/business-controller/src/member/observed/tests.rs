@@ -193,3 +193,12 @@ fn a_late_answer_does_not_bring_back_what_the_watch_saw_go() {
     assert!(observed.at("n").0.is_none());
     assert!(observed.namespace(namespace("12"), true));
 }
+
+#[test]
+fn a_new_connection_does_not_change_how_long_a_cluster_takes_to_count() {
+    let recount = Duration::from_secs(10);
+    let observed = Observed::new(recount);
+    observed.reset();
+    let counted = observed.counted("n", &ClusterQuota::default());
+    assert_eq!(counted, Counted::Before { most: ResourceList::new(), left: recount });
+}
