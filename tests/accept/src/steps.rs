@@ -148,7 +148,7 @@ const STEPS: &[(&str, Step)] = &[
 /// Often, so that nobody waits for an audit; and an audit that is wrong in the middle of things shows.
 const AUDIT_PERIOD: &str = "1s";
 /// No step has pods that a cluster could count too late.
-const QUOTA_RECOUNT: &str = "10s";
+const QUOTA_RECOUNT: &str = "3s";
 const START: Duration = Duration::from_mins(4);
 
 /// Runs all steps on an instance of their own.
