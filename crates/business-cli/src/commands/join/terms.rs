@@ -156,7 +156,7 @@ fn is_loopback(server: &str) -> bool {
     let address: Option<http::Uri> = server.parse().ok();
     let Some(host) = address.as_ref().and_then(http::Uri::host) else { return false };
     let ip: Result<IpAddr, _> = host.trim_matches(['[', ']']).parse();
-    host.eq_ignore_ascii_case("localhost") || ip.is_ok_and(|ip| ip.is_loopback() || ip.is_unspecified())
+    ::kubeconfig::is_own_machine(host) || ip.is_ok_and(|ip| ip.is_unspecified())
 }
 
 /// The Secret that the controller reads of a cluster, or the one that is made.

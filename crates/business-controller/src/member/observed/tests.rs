@@ -159,14 +159,13 @@ fn an_answer_does_not_override_the_list_that_has_told_of_it() {
     assert_eq!(observed.quota("n", former(), false), Concern::State, "no list is under way");
 }
 
+fn namespace(revision: &str) -> ClusterNamespace {
+    ClusterNamespace { name: "n".into(), resource_version: revision.into(), ..ClusterNamespace::default() }
+}
+
 #[test]
 fn how_far_history_has_come_is_what_was_seen_since_the_last_list_began() {
     let observed = Observed::default();
-    let namespace = |revision: &str| ClusterNamespace {
-        name: "n".into(),
-        resource_version: revision.into(),
-        ..Default::default()
-    };
     observed.namespace(namespace("5"), true);
     observed.namespace(namespace("8"), false);
     assert_eq!(observed.highest_of_namespaces(), 8);
@@ -181,11 +180,6 @@ fn how_far_history_has_come_is_what_was_seen_since_the_last_list_began() {
 #[test]
 fn a_late_answer_does_not_bring_back_what_the_watch_saw_go() {
     let observed = Observed::default();
-    let namespace = |revision: &str| ClusterNamespace {
-        name: "n".into(),
-        resource_version: revision.into(),
-        ..Default::default()
-    };
     assert!(observed.namespace(namespace("5"), false));
     assert!(!observed.namespace(namespace("5"), true));
     observed.namespace_gone(&namespace("9"));
