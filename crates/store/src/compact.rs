@@ -7,7 +7,7 @@
 //! It has a connection of its own, so that history is also compacted while many watches read the past.
 
 use crate::cache::inner::CacheInner;
-use crate::cache::kept::Kept;
+use crate::cache::kept::KeptConnection;
 use crate::connect;
 use crate::model::Revision;
 use crate::tail::sql::{self, Arg};
@@ -48,7 +48,7 @@ pub(crate) async fn run(cache: Arc<CacheInner>) {
     let proofs = Keep { longest: config.batches_kept, bytes: u64::MAX, shortest: config.batches_kept };
     let (mut samples, mut batches) = (Samples::default(), Samples::default());
     let mut epoch = cache.read().epoch;
-    let mut connection = Kept::default();
+    let mut connection = KeptConnection::default();
     let mut every = tokio::time::interval(config.compact_every);
     every.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -125,7 +125,11 @@ impl CacheInner {
 }
 
 /// Moves the mark to `revision`, and deletes if it was this replica that moved it.
-async fn compact(cache: &CacheInner, connection: &mut Kept, revision: Revision) -> Result<u64, sqlx::Error> {
+async fn compact(
+    cache: &CacheInner,
+    connection: &mut KeptConnection,
+    revision: Revision,
+) -> Result<u64, sqlx::Error> {
     let moved = run_one(cache, connection, MARK, &[revision.into()]).await?;
     if moved.is_empty() {
         return Ok(0);
@@ -148,13 +152,16 @@ async fn compact(cache: &CacheInner, connection: &mut Kept, revision: Revision) 
     Ok(total)
 }
 
-async fn oldest(cache: &CacheInner, connection: &mut Kept) -> Result<Option<Revision>, sqlx::Error> {
+async fn oldest(
+    cache: &CacheInner,
+    connection: &mut KeptConnection,
+) -> Result<Option<Revision>, sqlx::Error> {
     run_one(cache, connection, OLDEST, &[]).await?.first().map(|row| sql::revision(row, 0)).transpose()
 }
 
 async fn run_one(
     cache: &CacheInner,
-    connection: &mut Kept,
+    connection: &mut KeptConnection,
     statement: &'static str,
     args: &[Arg],
 ) -> Result<Vec<sqlx::postgres::PgRow>, sqlx::Error> {

@@ -11,7 +11,7 @@ pub(crate) use shelf::Past;
 
 use crate::cache::filter::Filter;
 use crate::cache::inner::CacheInner;
-use crate::cache::kept::Kept;
+use crate::cache::kept::KeptConnection;
 use crate::cache::state::Event;
 use crate::divergence::{self, HistoryVerdict};
 use crate::error::Error;
@@ -73,7 +73,7 @@ pub(crate) async fn read(
 /// Reads for watches until the program ends.
 #[expect(clippy::infinite_loop, reason = "the task is cancelled at the end of the program")]
 pub(crate) async fn run(cache: Arc<CacheInner>) {
-    let mut connection = Kept::default();
+    let mut connection = KeptConnection::default();
     let mut backoff = Backoff::new(PAUSE, PAUSE_MAX);
     // Looks in a row that have found nothing.
     let mut vain: u32 = 0;
@@ -141,7 +141,11 @@ impl Known {
 
 /// Reads the events after a revision, and makes sure that the server has the newest event that the cache knows: so
 /// what the watches get belongs to the history that is followed.
-async fn look(cache: &CacheInner, kept: &mut Kept, after: Revision) -> Result<Outcome, sqlx::Error> {
+async fn look(
+    cache: &CacheInner,
+    kept: &mut KeptConnection,
+    after: Revision,
+) -> Result<Outcome, sqlx::Error> {
     let prepared = cache.config.prepared;
     let known = Known::of(cache);
     let mut connection = kept.take(cache.authority(), prepared).await?;

@@ -56,7 +56,7 @@ struct Tried {
 
 /// What the registry does not delete.
 #[derive(Debug, Default)]
-struct Kept {
+struct Undeleted {
     digests: Vec<String>,
     /// What it says of one of them.
     why: Option<Error>,
@@ -196,8 +196,8 @@ impl OciRegistry {
     }
 
     /// Those of them that the registry does not delete.
-    async fn delete_all(&self, repository: &str, digests: &[String]) -> Result<Kept, Error> {
-        let mut kept = Kept::default();
+    async fn delete_all(&self, repository: &str, digests: &[String]) -> Result<Undeleted, Error> {
+        let mut kept = Undeleted::default();
         for some in digests.chunks(inventory::TOGETHER) {
             let calls: Vec<_> = some.iter().map(|digest| self.delete(repository, digest)).collect();
             let ended: Vec<Option<(String, Error)>> =

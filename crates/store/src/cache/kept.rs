@@ -4,9 +4,9 @@ use sqlx::postgres::{PgConnectOptions, PgConnection};
 
 /// A connection that stays open between uses. A user who has failed, or was given up, does not put it back.
 #[derive(Debug, Default)]
-pub(crate) struct Kept(Option<PgConnection>);
+pub(crate) struct KeptConnection(Option<PgConnection>);
 
-impl Kept {
+impl KeptConnection {
     /// The one that was put back, if it still answers, or a new one.
     pub(crate) async fn take(
         &mut self,

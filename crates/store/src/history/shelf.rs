@@ -122,14 +122,14 @@ impl Past {
 
 #[derive(Debug, Default)]
 struct Shelf {
-    kept: Vec<Kept>,
+    kept: Vec<KeptStretch>,
     /// In the order in which they came.
     waiting: VecDeque<Waiting>,
     lowest_first: bool,
 }
 
 #[derive(Debug)]
-struct Kept {
+struct KeptStretch {
     stretch: Arc<Stretch>,
     bytes: usize,
     read: Instant,
@@ -198,7 +198,7 @@ impl Shelf {
             let within = stretch.from <= kept.stretch.from && kept.stretch.to <= stretch.to;
             kept.stretch.generation == stretch.generation && !within
         });
-        self.kept.push(Kept { stretch: Arc::clone(stretch), bytes: stretch.bytes(), read: now });
+        self.kept.push(KeptStretch { stretch: Arc::clone(stretch), bytes: stretch.bytes(), read: now });
         while self.kept.len() > STRETCHES_MAX || self.bytes() > BYTES_MAX {
             let unread = self.kept.iter().enumerate().min_by_key(|(_, kept)| kept.read);
             let Some((unread, _)) = unread else { break };
