@@ -19,6 +19,8 @@ pub(crate) mod x509;
 pub mod config;
 /// CEL expressions in that file.
 pub(crate) mod expression;
+/// The names that an issuer may give.
+pub(crate) mod territory;
 /// From the claims of a token to a caller.
 pub(crate) mod claims;
 /// The issuers as they are now.

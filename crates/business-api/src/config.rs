@@ -2,7 +2,6 @@
 
 use crate::certificates::ValidDays;
 use crate::certificates::controller::ControllerIssuer;
-use crate::console::ConsoleCertificate;
 use crate::console::settings::Origin;
 use crate::roles::Roles;
 use crate::roster::Roster;
@@ -259,6 +258,15 @@ pub struct ConsoleSettings {
     /// Serves the page from a directory instead of from the program, for whoever is writing it.
     #[arg(long)]
     pub console_files: Option<PathBuf>,
+}
+
+/// The certificate that the console is served with.
+#[derive(Clone, Debug)]
+pub struct ConsoleCertificate {
+    /// The certificate and its chain, PEM.
+    pub certificate: PathBuf,
+    /// Its key, PEM.
+    pub key: PathBuf,
 }
 
 impl ConsoleSettings {

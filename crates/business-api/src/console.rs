@@ -29,7 +29,7 @@ mod session;
 /// Encryption, so that nobody else can read or make a session.
 mod seal;
 
-use crate::config::ConsoleSettings;
+use crate::config::{ConsoleCertificate, ConsoleSettings};
 use anyhow::{Context, Result, ensure};
 use apiserver::authn::Authenticator;
 use apiserver::authz::Admits;
@@ -45,7 +45,6 @@ use runtime::{CertificateEnd, Clock, Tasks};
 use seal::SealingKeys;
 use settings::{ConsoleIssuer, Origin};
 use std::collections::HashMap;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
@@ -71,15 +70,6 @@ pub struct Console {
     files: Files,
     lifetime: Duration,
     clock: Clock,
-}
-
-/// The certificate that the console is served with.
-#[derive(Clone, Debug)]
-pub struct ConsoleCertificate {
-    /// The certificate and its chain, PEM.
-    pub certificate: PathBuf,
-    /// Its key, PEM.
-    pub key: PathBuf,
 }
 
 impl Console {

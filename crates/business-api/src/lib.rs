@@ -9,7 +9,9 @@
 pub mod config;
 /// The numbers of the kinds in the store.
 pub mod numbers;
-/// The roles of callers with a tenant, and what they may do.
+/// The roles, and what they may do with the objects of each kind.
+pub mod rights;
+/// Who has which role.
 pub mod roles;
 /// How accounts are read.
 pub mod accounts;

@@ -2,8 +2,9 @@
 
 use crate::freshness;
 use crate::people;
+use crate::rights::{CERTIFICATE, GRANT, KindRights, Role};
 use crate::role_changes::RoleChanges;
-use crate::roles::{CERTIFICATE, GRANT, KindRights, Role, Roles, Standing, is_whole};
+use crate::roles::{Roles, Standing, is_whole};
 use apiserver::authz::{AuthzVerdict, Policy, Right, Ruling};
 use apiserver::request::ResourceRequest;
 use apiserver::{Caller, RequestInfo, Verb};

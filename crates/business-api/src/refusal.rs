@@ -2,7 +2,7 @@
 //! what was asked for, and what would have fitted. See `docs/api.md` for its machine-readable half.
 
 use crate::levels::{Levels, Unowned};
-use crate::roles::GRANT;
+use crate::rights::GRANT;
 use business_types::account::{FLEET, PROJECT, TENANT, scope_word};
 use business_types::names::GROUP;
 use business_types::refusal::{

@@ -3,8 +3,8 @@
 
 use self::sights::{Asking, Sights, Tree};
 use crate::follow::{FollowedIndex, Kept};
+use crate::rights::Role;
 use crate::role_changes::RoleChanges;
-use crate::roles::Role;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use store::{Entry, KindId, Revision, Store};

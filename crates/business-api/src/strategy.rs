@@ -41,7 +41,8 @@ pub use tenant::TenantStrategy;
 
 use crate::finalizers::FINALIZERS;
 use crate::numbers::PROJECT;
-use crate::roles::{Role, Roles};
+use crate::rights::Role;
+use crate::roles::Roles;
 use apiserver::View;
 use apiserver::strategy::WriteContext;
 use business_types::{HardQuantity, UsedQuantity, names};

@@ -1,8 +1,7 @@
 //! Calls of the public API. The server's words are kept: a refusal is its Status, and warnings are shown at once.
 
-use crate::connection::whole;
-use crate::failure::Failure;
-use crate::paths;
+use crate::failure::{Failure, whole};
+use crate::paths::{self, segment};
 use crate::plugin;
 use crate::screen::{self, harmless};
 use http::{HeaderMap, Method, Request, StatusCode, header};
@@ -353,15 +352,6 @@ fn warning(value: &str) -> String {
     quoted.map_or(value, |(text, _)| text).replace("\\\"", "\"").replace("\\\\", "\\")
 }
 
-/// A name as a part of a path.
-pub(crate) fn segment(name: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
-    let each = name
-        .bytes()
-        .map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") });
-    each.collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -375,13 +365,6 @@ mod tests {
         ] {
             assert_eq!(bare(StatusCode::BAD_GATEWAY, answer.as_bytes()).message, told);
         }
-    }
-
-    #[test]
-    fn a_name_cannot_leave_its_place_in_a_path() {
-        assert_eq!(segment("c1-web"), "c1-web");
-        assert_eq!(segment("../x?y=1#z"), "..%2Fx%3Fy%3D1%23z");
-        assert_eq!(segment("é"), "%C3%A9");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The server that the program talks to, and the user: kubeconfig and context as kubectl takes them.
 
 use crate::api::Api;
-use crate::failure::Failure;
+use crate::failure::{Failure, whole};
 use crate::files;
 use crate::kubeconfigs::Kubeconfigs;
 use clap::Args;
@@ -177,20 +177,6 @@ async fn of_config(file: &Kubeconfig, context: Option<&str>) -> Result<Config, F
             _ => failure,
         }
     })
-}
-
-/// An error with what has caused it.
-pub(crate) fn whole(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        if !text.contains(&cause_text) {
-            text = format!("{text}: {cause_text}");
-        }
-        source = cause.source();
-    }
-    text
 }
 
 #[cfg(test)]

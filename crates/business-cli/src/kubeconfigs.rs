@@ -1,7 +1,6 @@
 //! The kubeconfigs of a call, read and written as kubectl does it: a list of files that are one.
 
-use crate::connection::whole;
-use crate::failure::Failure;
+use crate::failure::{Failure, whole};
 use crate::files;
 use kube::config::{Kubeconfig, KubeconfigError};
 use std::path::{Path, PathBuf};

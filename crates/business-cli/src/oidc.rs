@@ -1,7 +1,6 @@
 //! A login at an OpenID Connect provider: the authorization code flow with PKCE, and refreshing.
 
-use crate::connection::whole;
-use crate::failure::Failure;
+use crate::failure::{Failure, whole};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper_rustls::HttpsConnector;

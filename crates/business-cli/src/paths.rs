@@ -1,6 +1,5 @@
 //! Where things are in the API.
 
-use crate::api::segment;
 use business_types::names::{self, API_VERSION};
 
 fn root() -> String {
@@ -45,4 +44,25 @@ pub(crate) fn rehearsed(path: &str) -> String {
 /// The same, as a rehearsal where it is not meant seriously.
 pub(crate) fn rehearsed_if(path: String, dry_run: bool) -> String {
     if dry_run { rehearsed(&path) } else { path }
+}
+
+/// A name as a part of a path.
+pub(crate) fn segment(name: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    let each = name
+        .bytes()
+        .map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") });
+    each.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_cannot_leave_its_place_in_a_path() {
+        assert_eq!(segment("c1-web"), "c1-web");
+        assert_eq!(segment("../x?y=1#z"), "..%2Fx%3Fy%3D1%23z");
+        assert_eq!(segment("é"), "%C3%A9");
+    }
 }

@@ -1,7 +1,7 @@
 //! From the claims of a token to a caller. Pure.
 
-use super::config::apart::Territories;
 use super::expression::{self, Evaluated, Expression, Start};
+use super::territory::Territories;
 use crate::caller::{AUTHENTICATED, Caller, Via};
 use cel::Value as CelValue;
 use serde_json::{Map, Value, json};

@@ -10,7 +10,9 @@ use std::time::Duration;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::timeout;
 
-/// Kinds of values, and what may be done with them.
+/// What is known of a value before there is a token.
+mod kind;
+/// What may be done with values.
 mod check;
 /// Methods of texts and lists.
 mod signatures;
@@ -23,7 +25,7 @@ mod presence;
 /// Which claims an expression names.
 mod uses;
 
-pub(crate) use check::Start;
+pub(crate) use kind::Start;
 
 /// The claims of an e-mail address, and of whether it is verified.
 pub(crate) const ADDRESS_CLAIMS: [&str; 2] = ["email", "email_verified"];

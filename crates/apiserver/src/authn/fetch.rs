@@ -1,4 +1,3 @@
-use super::jwks::IssuerAuthorities;
 use crate::error::Error;
 use crate::tls::serving::read;
 use bytes::Bytes;
@@ -10,12 +9,25 @@ use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use std::fmt::Display;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// How long an answer may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// Largest answer taken.
 const SIZE_LIMIT: usize = 1024 * 1024;
+
+/// The CAs by which an issuer's servers are believed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum IssuerAuthorities {
+    /// Those of this machine.
+    #[default]
+    System,
+    /// Those of a PEM file, read at each fetch.
+    File(PathBuf),
+    /// These, PEM.
+    Pem(String),
+}
 
 /// Asks a server of an issuer once: by https, plain HTTP only on this machine, within 10 s, for at most 1 MiB. Redirects are
 /// answers.

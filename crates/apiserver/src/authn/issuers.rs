@@ -6,7 +6,8 @@ use super::config::{
     JwtAuthenticator, PrefixedClaimOrExpression, aggregate,
 };
 use super::expression;
-use super::jwks::{IssuerAuthorities, KeySet, KeySource};
+use super::fetch::IssuerAuthorities;
+use super::jwks::{KeySet, KeySource};
 use super::jwt::{IssuerRules, JwtIssuer};
 use crate::error::Error;
 use crate::metrics::ServerMetrics;

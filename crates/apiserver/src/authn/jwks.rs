@@ -1,4 +1,4 @@
-use super::fetch;
+use super::fetch::{self, IssuerAuthorities};
 use crate::error::Error;
 use crate::tls::serving::read;
 use arc_swap::ArcSwap;
@@ -55,18 +55,6 @@ pub enum KeySource {
         /// The CAs that vouch for its server.
         authorities: IssuerAuthorities,
     },
-}
-
-/// The CAs by which an issuer's servers are believed.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum IssuerAuthorities {
-    /// Those of this machine.
-    #[default]
-    System,
-    /// Those of a PEM file, read at each fetch.
-    File(PathBuf),
-    /// These, PEM.
-    Pem(String),
 }
 
 /// The keys of one issuer, kept up to date.

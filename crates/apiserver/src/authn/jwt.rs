@@ -1,8 +1,8 @@
 use super::claims::{ClaimRules, Claims};
-use super::config::apart::Territories;
 use super::expression;
 use super::jwks::{ALGORITHMS, KeySet};
 use super::tenant;
+use super::territory::Territories;
 use crate::cache::AnswerCache;
 use crate::caller::{Caller, Via};
 use base64::Engine as _;

@@ -1,7 +1,8 @@
 use crate::support::tokens::{Signer, claims, now, unsigned};
 use crate::support::{AUDIENCE, World, until};
+use apiserver::authn::fetch::IssuerAuthorities;
 use apiserver::authn::issuers::{IssuerSettings, JwtSettings};
-use apiserver::authn::jwks::{IssuerAuthorities, KeySource};
+use apiserver::authn::jwks::KeySource;
 use axum::routing::get;
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;

@@ -3,7 +3,8 @@
 use super::session::{Login, Session};
 use super::settings::ConsoleIssuer;
 use apiserver::authn::fetch;
-use apiserver::authn::jwks::{IssuerAuthorities, KeySource};
+use apiserver::authn::fetch::IssuerAuthorities;
+use apiserver::authn::jwks::KeySource;
 use futures_util::future::BoxFuture;
 use http::{Request, StatusCode, header};
 use openidconnect::core::{

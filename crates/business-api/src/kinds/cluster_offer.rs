@@ -2,7 +2,7 @@ use super::{Directories, KindRow};
 use crate::clusters::Clusters;
 use crate::levels::Levels;
 use crate::numbers::TENANT;
-use crate::roles::{Right, Role};
+use crate::rights::{Right, Role};
 use crate::strategy::{dash, shares};
 use apiserver::Resource;
 use apiserver::computed::{Computed, ReadContext};

@@ -1,7 +1,7 @@
 use super::attributes::Selected;
 use super::{Directories, KindRow, Meaning, StoredRow};
 use crate::numbers;
-use crate::roles::{READ, RULE, Right, Role};
+use crate::rights::{READ, RULE, Right, Role};
 use crate::strategy::{ConfigMapStrategy, config_map};
 use apiserver::resource::{ALL_VERBS, ResourceSource};
 use apiserver::{Resource, StoredKind};

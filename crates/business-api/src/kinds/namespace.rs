@@ -1,7 +1,7 @@
 use super::attributes::Selected;
 use super::{Directories, KindRow, Meaning, SUBRESOURCES, StoredRow};
 use crate::numbers;
-use crate::roles::{ACT, CERTIFICATE, CHANGE, HOLD_BACK, READ, RULE, Right, Role};
+use crate::rights::{ACT, CERTIFICATE, CHANGE, HOLD_BACK, READ, RULE, Right, Role};
 use crate::strategy::namespace::certificate::CertificateHandler;
 use crate::strategy::namespace::pull_credential::PullIssuing;
 use crate::strategy::namespace::transfer::Transfer;

@@ -1,7 +1,7 @@
 use super::attributes::Selected;
 use super::{Directories, KindRow, Meaning, SUBRESOURCES, StoredRow};
 use crate::numbers;
-use crate::roles::{READ, Right, Role};
+use crate::rights::{READ, Right, Role};
 use crate::strategy::{NamespaceTemplateStrategy, namespace_template};
 use apiserver::resource::{ALL_VERBS, ResourceSource};
 use apiserver::{Resource, StoredKind};

@@ -2,7 +2,7 @@ use super::attributes::Selected;
 use super::{Directories, Gives, KindRow, Meaning, StoredRow};
 use crate::numbers;
 use crate::people;
-use crate::roles::{READ, REVISE, Right, Role};
+use crate::rights::{READ, REVISE, Right, Role};
 use crate::roster::Giving;
 use crate::strategy::{PlatformStrategy, platform};
 use apiserver::resource::{ALL_VERBS, ResourceSource};

@@ -1,6 +1,6 @@
 use super::{Directories, KindRow};
 use crate::numbers::PROJECT;
-use crate::roles::{LOOK, Right, Role};
+use crate::rights::{LOOK, Right, Role};
 use crate::strategy::project_key;
 use apiserver::Resource;
 use apiserver::computed::{ReadContext, Singleton};

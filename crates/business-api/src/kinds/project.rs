@@ -2,7 +2,7 @@ use super::attributes::Selected;
 use super::{Directories, Gives, KindRow, Meaning, SUBRESOURCES, StoredRow};
 use crate::numbers;
 use crate::people;
-use crate::roles::{CHANGE, GRANT, HOLD_BACK, READ, Right, Role};
+use crate::rights::{CHANGE, GRANT, HOLD_BACK, READ, Right, Role};
 use crate::roster::Giving;
 use crate::strategy::operator_act::Act;
 use crate::strategy::{ProjectStrategy, project};

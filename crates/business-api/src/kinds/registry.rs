@@ -2,7 +2,7 @@
 
 use super::attributes::Selected;
 use super::{Directories, Meaning, SUBRESOURCES, StoredRow};
-use crate::roles::{CHANGE, HOLD_BACK, READ, RULE, Right, Role};
+use crate::rights::{CHANGE, HOLD_BACK, READ, RULE, Right, Role};
 use crate::strategy::operator_act::Act;
 use crate::strategy::registry::{COLUMNS, RegistryStrategy, SERVER_FIELDS};
 use apiserver::resource::{ALL_VERBS, ResourceSource};

@@ -1,7 +1,7 @@
 use super::attributes::Selected;
 use super::{Directories, KindRow, Meaning, StoredRow};
 use crate::numbers;
-use crate::roles::{HOLD_BACK, RULE, Right, Role};
+use crate::rights::{HOLD_BACK, RULE, Right, Role};
 use crate::strategy::registry_credential::{self, Issuing, RegistryCredentialStrategy};
 use apiserver::resource::{ALL_VERBS, ResourceSource};
 use apiserver::{Resource, StoredKind, Subresource, Verb};

@@ -3,7 +3,8 @@
 
 use crate::freshness;
 use crate::policy::OPERATE;
-use crate::roles::{Role, Roles};
+use crate::rights::Role;
+use crate::roles::Roles;
 use crate::token_server::accounts::Duty;
 use crate::token_server::credentials::{Credentials, RobotOf};
 use crate::token_server::grant::{self, NoPush, RegistryRole};

@@ -124,7 +124,7 @@ impl Listing {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::roles::Role;
+    use crate::rights::Role;
     use crate::roster::Roster;
     use business_types::project::group_resource;
     use serde_json::json;

@@ -1,7 +1,8 @@
 use super::{TENANT, check_role, dash, project_key, set_tenant, unreadable};
 use crate::levels::Levels;
 use crate::numbers::NAMESPACE;
-use crate::roles::{Role, Roles};
+use crate::rights::Role;
+use crate::roles::Roles;
 use apiserver::View;
 use apiserver::resource::Column;
 use apiserver::strategy::{Strategy, WriteContext};

@@ -8,7 +8,8 @@ pub use token::Issuing;
 
 use super::{dash, project_key, rules, set_tenant, take_tenant, unreadable};
 use crate::numbers::REGISTRY_CREDENTIAL;
-use crate::roles::{Role, Roles};
+use crate::rights::Role;
+use crate::roles::Roles;
 use apiserver::resource::Column;
 use apiserver::strategy::{Strategy, WriteContext};
 use apiserver::{Part, View};

@@ -1,10 +1,10 @@
 use super::member::{self, Both, BothClusters, text};
-use crate::api::{Api, segment};
+use crate::api::Api;
 use crate::connection::{ConnectionFlags, duration};
 use crate::dry_run::DryRunFlag;
 use crate::failure::{Failure, Outcome};
 use crate::objects::MemberCluster;
-use crate::paths;
+use crate::paths::{self, segment};
 use crate::screen::{note, print};
 use crate::wait::{self, Look};
 use base64::Engine as _;

@@ -128,19 +128,11 @@ impl Counting {
     }
 }
 
-/// What is known of the quotas of a cluster, by namespace.
-#[derive(Debug)]
+/// What is known of the quotas of a cluster, by namespace. `recount` is within which time it counts everything anew.
+#[derive(Debug, Default)]
 pub(super) struct Countings {
     all: BTreeMap<String, Counting>,
     weight: usize,
-    /// Within this time everything is counted again.
-    recount: Duration,
-}
-
-impl Default for Countings {
-    fn default() -> Self {
-        Self::new(RECOUNT)
-    }
 }
 
 /// Whether two versions come from the same write of ours, and admission counts with the same limits.
@@ -153,19 +145,15 @@ fn weight_of(namespace: &str, counting: &Counting) -> usize {
 }
 
 impl Countings {
-    /// Of a cluster that counts everything again within this time.
-    pub(super) fn new(recount: Duration) -> Self {
-        Self { all: BTreeMap::new(), weight: 0, recount }
-    }
-
-    /// The same for the same cluster, of which nothing is known yet.
-    pub(super) fn emptied(&self) -> Self {
-        Self::new(self.recount)
-    }
-
     /// Takes in what the watch reports of a quota, in a list or by an event. Returns whether somebody waits for what
     /// [`Countings::of`] answers now: of most writes nobody does, and a roll-out makes thousands.
-    pub(super) fn told(&mut self, namespace: &str, quota: Arc<ClusterQuota>, in_list: bool) -> bool {
+    pub(super) fn told(
+        &mut self,
+        namespace: &str,
+        quota: Arc<ClusterQuota>,
+        in_list: bool,
+        recount: Duration,
+    ) -> bool {
         let is_known = |known: &Counting| {
             revision(&quota.resource_version) <= revision(&known.last.resource_version)
                 && known.last.uid == quota.uid
@@ -179,7 +167,7 @@ impl Countings {
         let now = Instant::now();
         let mut next = match self.take(namespace) {
             Some(before) if in_list => before.listed(quota, now),
-            Some(before) if before.last.uid == quota.uid => before.then(quota, now, self.recount),
+            Some(before) if before.last.uid == quota.uid => before.then(quota, now, recount),
             Some(_) | None => Counting::first(quota, now),
         };
         next.is_awaited = is_awaited && !is_another;
@@ -212,20 +200,20 @@ impl Countings {
     }
 
     /// The same as [`Countings::of`], for whom it matters: what the watch has not told of this version yet is news then.
-    pub(super) fn awaited(&mut self, namespace: &str, quota: &ClusterQuota) -> Counted {
+    pub(super) fn awaited(&mut self, namespace: &str, quota: &ClusterQuota, recount: Duration) -> Counted {
         if let Some(counting) = self.all.get_mut(namespace) {
             counting.is_awaited = !is_same_write(&counting.last, quota);
         }
-        self.of(namespace, quota)
+        self.of(namespace, quota, recount)
     }
 
     /// Of this version of a quota. While the watch has not told what was written there last, nothing is known of it.
-    pub(super) fn of(&self, namespace: &str, quota: &ClusterQuota) -> Counted {
+    pub(super) fn of(&self, namespace: &str, quota: &ClusterQuota, recount: Duration) -> Counted {
         let is_of = |counting: &&Counting| is_same_write(&counting.last, quota);
         let Some(counting) = self.all.get(namespace).filter(is_of) else {
-            return Counted::Before { most: ResourceList::new(), left: self.recount };
+            return Counted::Before { most: ResourceList::new(), left: recount };
         };
-        let left = self.recount.saturating_sub(counting.since.elapsed());
+        let left = recount.saturating_sub(counting.since.elapsed());
         if left.is_zero() { Counted::Anew } else { Counted::Before { most: counting.before.clone(), left } }
     }
 }

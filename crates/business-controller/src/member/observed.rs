@@ -421,8 +421,10 @@ pub struct ListEnd {
 }
 
 /// What is seen of a member cluster by its watches, brought forward by the answers to own writes.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Observed {
+    /// Within this time the cluster counts everything anew.
+    recount: Duration,
     inner: RwLock<ObservedInner>,
     /// What templates have put there.
     pub templates: TemplateObjects,
@@ -467,8 +469,12 @@ pub enum Concern {
 impl Observed {
     /// Nothing is seen yet of a cluster that counts use again within this time.
     pub fn new(recount: Duration) -> Self {
-        let inner = ObservedInner { countings: Countings::new(recount), ..ObservedInner::default() };
-        Self { inner: RwLock::new(inner), ..Self::default() }
+        Self {
+            recount,
+            inner: RwLock::default(),
+            templates: TemplateObjects::default(),
+            pulls: PullObjects::default(),
+        }
     }
 
     /// Whether namespaces and quotas were listed since the cluster was last connected to. Nothing waits for bindings: we
@@ -490,10 +496,7 @@ impl Observed {
 
     /// Forgets everything: the cluster is connected to anew, and its revisions may have gone back.
     pub fn reset(&self) {
-        let mut inner = self.write();
-        let countings = inner.countings.emptied();
-        *inner = ObservedInner { countings, ..ObservedInner::default() };
-        drop(inner);
+        *self.write() = ObservedInner::default();
         self.templates.reset();
         self.pulls.reset();
     }
@@ -578,7 +581,7 @@ impl Observed {
                 _ => Arc::new(told),
             };
             // An answer to a write of ours may have said it before, but only the watch says what was before it.
-            if countings.told(namespace, told, quotas.listed.is_some()) {
+            if countings.told(namespace, told, quotas.listed.is_some(), self.recount) {
                 (is_news, concern) = (true, Concern::State);
             }
         }
@@ -587,12 +590,12 @@ impl Observed {
 
     /// How far the use that this version of the quota of a namespace shows is to be believed.
     pub fn counted(&self, namespace: &str, quota: &ClusterQuota) -> Counted {
-        self.read().countings.of(namespace, quota)
+        self.read().countings.of(namespace, quota, self.recount)
     }
 
     /// The same, where more stays charged for that: the watch's word of this version is news then.
     pub fn counted_awaited(&self, namespace: &str, quota: &ClusterQuota) -> Counted {
-        self.write().countings.awaited(namespace, quota)
+        self.write().countings.awaited(namespace, quota, self.recount)
     }
 
     /// The quota of a namespace is gone, or has lost its label.

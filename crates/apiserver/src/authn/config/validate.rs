@@ -1,7 +1,8 @@
-use super::apart::{self, Territories};
+use super::apart;
 use super::{AnonymousAuth, ClaimValidationRule, Issuer, JwtAuthenticator, PrefixedClaimOrExpression};
 use crate::authn::claims::{ClaimRule, ClaimRules, ExtraRule, NameRule, UserRule, ValueRule};
 use crate::authn::expression::{Expression, Subject, Wanted};
+use crate::authn::territory::Territories;
 use http::Uri;
 use meta::field::{FieldError, FieldErrors, Path};
 use meta::name;

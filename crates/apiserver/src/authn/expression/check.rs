@@ -1,3 +1,4 @@
+use super::kind::{Kind, Start};
 use super::signatures::{METHODS, Shape};
 use super::{Subject, escape, pattern, presence};
 use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue, operators};
@@ -6,53 +7,6 @@ use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, L
 const DEPTH: usize = 32;
 /// How many comprehensions may lie in each other.
 const NESTING: u32 = 2;
-
-/// The kind of a value, as far as it is known without a token.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum Kind {
-    Dyn,
-    Null,
-    Bool,
-    Int,
-    Uint,
-    Double,
-    String,
-    List(Box<Self>),
-    /// A map with texts as keys.
-    Map(Box<Self>),
-    Optional(Box<Self>),
-    /// `user`
-    User,
-}
-
-/// The common beginning of all texts in a value that are not empty.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Start {
-    /// There are no such texts.
-    Nothing,
-    /// This text, which is not empty.
-    With(String),
-    /// Only the token says.
-    Unknown,
-}
-
-impl Start {
-    fn of(text: &str) -> Self {
-        if text.is_empty() { Self::Nothing } else { Self::With(text.to_owned()) }
-    }
-
-    fn or(self, other: Self) -> Self {
-        match (self, other) {
-            (Self::Nothing, other) | (other, Self::Nothing) => other,
-            (Self::With(one), Self::With(two)) => {
-                let same = one.chars().zip(two.chars()).take_while(|(a, b)| a == b);
-                let same: String = same.map(|(character, _)| character).collect();
-                if same.is_empty() { Self::Unknown } else { Self::With(same) }
-            }
-            _ => Self::Unknown,
-        }
-    }
-}
 
 /// The size of a token.
 #[derive(Clone, Copy, Debug, Default)]

@@ -1,4 +1,4 @@
-use super::check::Kind;
+use super::kind::Kind;
 use Shape::{Bool, Int, Text, Texts};
 
 /// The type of a method's receiver, argument or result.

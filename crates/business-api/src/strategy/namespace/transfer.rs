@@ -1,7 +1,8 @@
 use super::super::{check_role, check_uid, unreadable};
 use super::pull_credential;
 use crate::refusal::RefusedKind;
-use crate::roles::{Role, Roles};
+use crate::rights::Role;
+use crate::roles::Roles;
 use apiserver::View;
 use apiserver::strategy::WriteContext;
 use apiserver::subresource::{Action, Handled, Shape, SubresourceHandler};

@@ -5,7 +5,7 @@ use apiserver::Resource;
 use apiserver::computed::{Computed, ReadContext};
 use apiserver::resource::{Column, READS, ResourceSource};
 use business_api::kinds::{Directories, KindRow};
-use business_api::roles::{READ, Right, Role};
+use business_api::rights::{READ, Right, Role};
 use business_types::names::{GROUP, VERSION};
 use futures_util::future::BoxFuture;
 use meta::gvk::GroupVersionKind;

@@ -9,7 +9,7 @@ use business_api::kinds::attributes::Selected;
 use business_api::kinds::{Directories, KindRow, Meaning, StoredRow};
 use business_api::levels::Levels;
 use business_api::refusal::{self, RefusedKind, RefusedObject};
-use business_api::roles::{READ, RULE, Right, Role};
+use business_api::rights::{READ, RULE, Right, Role};
 use business_api::strategy::{project_key, set_tenant, take_tenant};
 use business_types::account::{self, Charged, ChargedMeta, PROJECT};
 use business_types::names::{GROUP, VERSION};

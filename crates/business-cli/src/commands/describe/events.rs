@@ -1,5 +1,6 @@
-use crate::api::{Api, segment};
+use crate::api::Api;
 use crate::failure::Failure;
+use crate::paths::segment;
 use crate::screen::{Cell, Screen, Table, Tone, harmless, left};
 use business_types::names;
 use jiff::Timestamp;

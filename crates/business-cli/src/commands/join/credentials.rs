@@ -1,6 +1,7 @@
-use crate::api::{Api, segment};
+use crate::api::Api;
 use crate::commands::member::text;
 use crate::failure::Failure;
+use crate::paths::segment;
 use base64::Engine as _;
 use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD};
 use business_types::names::{ACCOUNT_NAMESPACE, CLUSTER_KUBECONFIG_KEY, CLUSTER_SIGNER_KEY};

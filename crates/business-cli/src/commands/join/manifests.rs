@@ -1,6 +1,7 @@
 use super::text;
-use crate::api::{Api, segment};
+use crate::api::Api;
 use crate::failure::Failure;
+use crate::paths::segment;
 use crate::screen::note;
 use serde::Deserialize as _;
 use serde_json::Value;

@@ -1,8 +1,9 @@
 use super::terms::{Terms, Way};
 use super::{Join, MEMBERS_ROLE, manifests, member, tunnel};
-use crate::api::{Api, segment};
+use crate::api::Api;
 use crate::failure::{Failure, Obstacle};
 use crate::objects::{self, MemberCluster};
+use crate::paths::segment;
 use business_types::names;
 use business_types::registry::REGISTRY_DOMAIN;
 use meta::validation::NameRule;

@@ -24,7 +24,7 @@ impl Shown {
     fn tell(&mut self, in_list: bool) -> bool {
         self.version += 1;
         self.quota.resource_version = self.version.to_string();
-        self.countings.told("web", Arc::new(self.quota.clone()), in_list)
+        self.countings.told("web", Arc::new(self.quota.clone()), in_list, RECOUNT)
     }
 
     fn hard(&mut self, hard: &str, used: &str) {
@@ -49,7 +49,7 @@ impl Shown {
     }
 
     fn counted(&self) -> Counted {
-        self.countings.of("web", &self.quota)
+        self.countings.of("web", &self.quota, RECOUNT)
     }
 
     /// What was in use at the most, as far as it is known; `None` when all was counted anew.
@@ -175,7 +175,7 @@ async fn what_the_watch_has_not_told_yet_is_not_known() {
     assert_eq!(shown.counted(), Counted::Anew);
     // An event that was told before is none.
     let late = ClusterQuota { resource_version: "1".to_owned(), ..shown.quota.clone() };
-    shown.countings.told("web", Arc::new(late), false);
+    shown.countings.told("web", Arc::new(late), false, RECOUNT);
     assert_eq!(shown.counted(), Counted::Anew);
 }
 
@@ -188,14 +188,14 @@ async fn what_the_watch_tells_of_a_write_is_news_to_who_waits_for_it() {
     assert!(!shown.tell(false), "nobody waits");
     shown.sealed("3");
     let untold = Counted::Before { most: unknown(), left: RECOUNT };
-    assert_eq!(shown.countings.awaited("web", &shown.quota), untold);
+    assert_eq!(shown.countings.awaited("web", &shown.quota, RECOUNT), untold);
     let other = ClusterQuota { resource_version: "90".to_owned(), ..shown.quota.clone() };
     shown.sealed("2");
     assert!(!shown.tell(false), "it is a version before that");
     shown.version = 89;
     shown.quota = other;
     assert!(shown.tell(false));
-    assert_eq!(shown.countings.awaited("web", &shown.quota), Counted::Anew);
+    assert_eq!(shown.countings.awaited("web", &shown.quota, RECOUNT), Counted::Anew);
     shown.sealed("4");
     assert!(!shown.tell(false), "who has asked before has had his answer");
 }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::member::counting::RECOUNT;
 use serde_json::json;
 
 fn quota(revision: u64, used: &str) -> ClusterQuota {
@@ -47,7 +48,7 @@ fn a_binding_takes_little_however_many_it_names() {
 
 #[test]
 fn figures_of_use_are_told_from_a_change_of_state() {
-    let observed = Observed::default();
+    let observed = Observed::new(RECOUNT);
     assert_eq!(observed.quota("n", quota(1, "0"), true), Concern::State);
     assert_eq!(observed.quota("n", quota(1, "0"), true), Concern::Nothing);
     assert_eq!(observed.quota("n", quota(2, "3"), true), Concern::Figures);
@@ -59,7 +60,7 @@ fn figures_of_use_are_told_from_a_change_of_state() {
 #[test]
 fn the_watch_repeats_a_write_of_ours_to_who_waits_for_its_word() {
     for is_awaited in [false, true] {
-        let observed = Observed::default();
+        let observed = Observed::new(RECOUNT);
         observed.quota("n", quota(1, "0"), true);
         let marks = Marks { seal: Some("2".into()), ..Marks::default() };
         let written = ClusterQuota { marks, ..quota(2, "0") };
@@ -88,7 +89,7 @@ fn a_list_tells_the_namespaces_of_what_it_lacks() {
 
 #[test]
 fn what_is_seen_weighs_what_its_texts_do_until_it_is_gone() {
-    let observed = Observed::default();
+    let observed = Observed::new(RECOUNT);
     let namespace = |name: &str, revision: u64, bytes: usize| ClusterNamespace {
         name: name.into(),
         resource_version: revision.to_string(),
@@ -115,7 +116,7 @@ fn what_is_seen_weighs_what_its_texts_do_until_it_is_gone() {
 
 #[test]
 fn a_list_counts_although_history_went_back() {
-    let observed = Observed::default();
+    let observed = Observed::new(RECOUNT);
     let amount = |text: &str| quota(1, text).status_used;
     let list = |quotas: &[&ClusterQuota]| {
         observed.quotas_begin();
@@ -144,7 +145,7 @@ fn a_list_counts_although_history_went_back() {
 
 #[test]
 fn an_answer_does_not_override_the_list_that_has_told_of_it() {
-    let observed = Observed::default();
+    let observed = Observed::new(RECOUNT);
     let pods = |name: &str| observed.at(name).1.unwrap().spec_hard["pods"].to_string();
     observed.quotas_begin();
     observed.quota("n", quota(9, "0"), true);
@@ -165,7 +166,7 @@ fn namespace(revision: &str) -> ClusterNamespace {
 
 #[test]
 fn how_far_history_has_come_is_what_was_seen_since_the_last_list_began() {
-    let observed = Observed::default();
+    let observed = Observed::new(RECOUNT);
     observed.namespace(namespace("5"), true);
     observed.namespace(namespace("8"), false);
     assert_eq!(observed.highest_of_namespaces(), 8);
@@ -179,7 +180,7 @@ fn how_far_history_has_come_is_what_was_seen_since_the_last_list_began() {
 
 #[test]
 fn a_late_answer_does_not_bring_back_what_the_watch_saw_go() {
-    let observed = Observed::default();
+    let observed = Observed::new(RECOUNT);
     assert!(observed.namespace(namespace("5"), false));
     assert!(!observed.namespace(namespace("5"), true));
     observed.namespace_gone(&namespace("9"));

@@ -378,7 +378,7 @@ fn new_world() -> World {
         old_leader: None,
         used: 0,
         unseen: 0,
-        observed: Observed::default(),
+        observed: Observed::new(RECOUNT),
         is_watched: true,
         since_count: 0,
         object,

@@ -1,5 +1,5 @@
 use super::*;
-use crate::roles::Role;
+use crate::rights::Role;
 use crate::roster::Roster;
 
 const TENANT_ADMINS: &str = "tenant-admins";
