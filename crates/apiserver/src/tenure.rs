@@ -1,4 +1,5 @@
-use crate::authn::{Authenticated, Authenticator, Unauthenticated};
+use crate::authn::opinion::Unauthenticated;
+use crate::authn::{Authenticated, Authenticator};
 use crate::authz::{Attributes, Authorization, Demand};
 use crate::caller::Caller;
 use crate::request::RequestInfo;

@@ -1,6 +1,7 @@
 use crate::people;
 use crate::rights::Role;
-use crate::roster::{GivenInTenant, Roster};
+use crate::roster::Roster;
+use crate::roster::given::GivenInTenant;
 use apiserver::Caller;
 use meta::status::Status;
 use std::collections::BTreeMap;

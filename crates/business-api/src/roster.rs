@@ -1,6 +1,7 @@
 //! The people to whom the objects of a kind give roles, kept from the store's own watch. A role at an object holds for
 //! the objects below it, too.
 
+use self::given::{GivenByTenant, GivenInTenant};
 use self::sights::{Asking, Sights, Tree};
 use crate::follow::{FollowedIndex, Kept};
 use crate::rights::Role;
@@ -9,6 +10,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use store::{Entry, KindId, Revision, Store};
 
+/// What people are given.
+pub mod given;
+/// What callers see.
 mod sights;
 
 /// The most steps upwards. The ledger refuses circles, but what is kept here may be a moment behind.
@@ -54,18 +58,6 @@ struct Given {
     changes: RoleChanges,
     sights: Sights,
 }
-
-/// What somebody is given in a tenant.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct GivenInTenant {
-    /// The highest role that he has somewhere in it.
-    pub highest: Option<Role>,
-    /// The objects at which he has a role, and those below them; empty for an administrator of the tenant.
-    pub objects: Arc<BTreeSet<String>>,
-}
-
-/// The same by tenant.
-pub type GivenByTenant = BTreeMap<Arc<str>, GivenInTenant>;
 
 /// Old values that were replaced, to be dropped when nobody waits for the lock.
 type Replaced = (Option<Giving>, Vec<Arc<BTreeSet<String>>>);

@@ -46,13 +46,14 @@ pub(crate) mod top;
 use crate::failure::{Failure, Outcome};
 use crate::line::{Command, Line};
 use crate::screen::Screen;
+use clap::CommandFactory as _;
 
 /// Does what the line says.
 pub(crate) async fn run(line: Line, screen: Screen) -> Result<Outcome, Failure> {
     let Line { connection, command, color: _ } = line;
     match command {
         Command::Completion(completion) => completion.run(),
-        Command::Complete(complete) => complete.run().await,
+        Command::Complete(complete) => complete.run(Line::command()).await,
         Command::Login(login) => login.run(&connection).await,
         Command::Logout(logout) => {
             logout.run(connection.kubeconfig.as_deref(), connection.context.as_deref()).await

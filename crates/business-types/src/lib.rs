@@ -55,14 +55,14 @@ pub mod validation;
 /// Why a write is refused, for programs.
 pub mod refusal;
 
-pub use audit::{Comparison, HeldAmount, LedgerStatus, Orphan, OrphanState, Stranger};
+pub use audit::{ClusterComparison, Comparison, HeldAmount, LedgerStatus, Orphan, OrphanState, Stranger};
 pub use chart_group::{ChargedChartGroup, ChartGroup};
 pub use cluster::{ClosedCluster, Cluster};
 pub use condition::Condition;
 pub use image_namespace::{ChargedImageNamespace, ImageNamespace};
 pub use member_cluster::{
-    ChargedMemberCluster, ClusterComparison, ClusterCredentials, ClusterEndpoint, ClusterIdentity,
-    CredentialInUse, DerivedAmount, DerivedCapacity, MemberClusterSpec, MemberClusterStatus,
+    ChargedMemberCluster, ClusterCredentials, ClusterEndpoint, ClusterIdentity, CredentialInUse,
+    DerivedAmount, DerivedCapacity, MemberClusterSpec, MemberClusterStatus,
 };
 pub use namespace::{
     AppliedTemplate, ChargedNamespace, ClusterNamespaceRecord, NamespacePhase, NamespaceSpec,

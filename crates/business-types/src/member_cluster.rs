@@ -1,4 +1,4 @@
-use crate::audit::Stranger;
+use crate::audit::ClusterComparison;
 use crate::condition::Condition;
 use meta::gvk::{GroupResource, GroupVersionKind};
 use meta::object::Object;
@@ -148,35 +148,6 @@ pub struct CredentialInUse {
     pub expires: String,
     /// Since when it is used, RFC 3339.
     pub since: String,
-}
-
-/// How far the controller has compared one member cluster with the objects.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct ClusterComparison {
-    /// The revision of our objects that it was last compared with; 0 where it was not compared.
-    pub revision: u64,
-    /// Why it was not compared the last time.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub missing: String,
-    /// When that was found, RFC 3339.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub time: String,
-    /// Orphans that stand in no project's status: their project does not exist, or there are too many.
-    pub unreported: u64,
-    /// How many of these name a project that does not exist.
-    pub homeless: u64,
-    /// How many namespaces carry our marks without our seal.
-    pub strange: u64,
-    /// Some of them.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub strangers: Vec<Stranger>,
-    /// The key that made the seals in it from then on.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub active_key: String,
-    /// The keys that its seals bore.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub keys: Vec<String>,
 }
 
 impl MemberClusterSpec {

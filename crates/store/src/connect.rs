@@ -116,6 +116,16 @@ impl StatementFailure {
     }
 }
 
+/// A failed statement, in the words of [`StatementFailure`].
+pub(crate) fn told(error: &sqlx::Error) -> String {
+    match StatementFailure::of(error) {
+        StatementFailure::Lost(text)
+        | StatementFailure::Unavailable(text)
+        | StatementFailure::Unfit(text)
+        | StatementFailure::Fault(text) => text,
+    }
+}
+
 /// The error of a read, or of a write that was rolled back.
 #[expect(clippy::needless_pass_by_value, reason = "the shape that map_err wants")]
 pub(crate) fn unavailable(error: sqlx::Error) -> Error {

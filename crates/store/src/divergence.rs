@@ -6,17 +6,12 @@
 //! begins a new epoch, far ahead of every revision that anybody may have seen. That includes the revisions of an
 //! epoch that was itself lost: nothing in the database tells of it, so the clock says where an epoch begins.
 
-use crate::access::Access;
-use crate::audit::operator;
 use crate::cache::inner::CacheInner;
 use crate::cache::ring::RingChange;
-use crate::connect::unavailable;
-use crate::error::Error;
 use crate::model::Revision;
 use crate::server;
-use crate::store::Store;
 use crate::tail::handover::Answered;
-use crate::tail::load::Head;
+use crate::tail::head::Head;
 use crate::tail::sql::{self, Arg};
 use sqlx::Row;
 use sqlx::postgres::{PgConnection, PgRow};
@@ -206,29 +201,4 @@ pub(crate) async fn declare_after(
         server::remember(cache, connection).await?;
     }
     Ok(())
-}
-
-impl Store {
-    /// Begins a new epoch because an operator says that the database was restored, when nothing in the database shows
-    /// it. As after a divergence that was noticed, watches end, and growth is held until the audit. Returns the
-    /// revision that the epoch begins with, or a later one; [`Store::until_filled`] waits until the cache is there.
-    pub async fn declare_restored(&self, access: &Access) -> Result<Revision, Error> {
-        operator(access)?;
-        let mut connection = self.operate().await?;
-        let epoch: Uuid = sqlx::query_scalar("SELECT epoch FROM rev WHERE id = 1")
-            .fetch_one(&mut connection)
-            .await
-            .map_err(unavailable)?;
-        // If another replica has moved the epoch meanwhile, that is as good.
-        declare_after(&self.cache().0, &mut connection, Revision::default(), epoch)
-            .await
-            .map_err(unavailable)?;
-        let revision: i64 = sqlx::query_scalar("SELECT v FROM rev WHERE id = 1")
-            .fetch_one(&mut connection)
-            .await
-            .map_err(unavailable)?;
-        let revision = sql::as_revision(revision);
-        tracing::warn!(actor = access.actor(), %revision, "the database was restored: a new epoch begins");
-        Ok(revision)
-    }
 }

@@ -5,9 +5,7 @@
 //! thousands come back at once, the past is read once.
 
 /// Stretches that were read, and the watches that wait.
-mod shelf;
-
-pub(crate) use shelf::Past;
+pub(crate) mod shelf;
 
 use crate::cache::filter::Filter;
 use crate::cache::inner::CacheInner;
@@ -17,7 +15,7 @@ use crate::divergence::{self, HistoryVerdict};
 use crate::error::Error;
 use crate::model::Revision;
 use crate::read::WatchItem;
-use crate::tail::load::Head;
+use crate::tail::head::Head;
 use crate::tail::sql;
 use crate::watch::frames::Frames;
 use runtime::Backoff;

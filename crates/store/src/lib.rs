@@ -30,6 +30,8 @@ mod tail;
 mod history;
 /// A database whose history is not the one that was followed.
 pub mod divergence;
+/// A database that was restored.
+mod restored;
 /// The server that the history is on.
 mod server;
 /// Forgetting old events.
@@ -51,8 +53,10 @@ mod row;
 mod migrate;
 /// Changes that somebody has made to the schema by hand.
 pub mod drift;
-/// How much a tenant's objects take, and how much they may.
+/// How much a tenant's objects take.
 mod footprint;
+/// How much they may take.
+mod room;
 /// A write on its way to its batch.
 mod pending;
 /// The one task that writes.

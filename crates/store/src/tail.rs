@@ -4,8 +4,12 @@
 //! Batches commit in the order of their revisions: a look that was not full has brought the cache to the
 //! counter, and every reader who asked before it began can be answered.
 
+/// Why the tail ends.
+mod error;
 /// Batches of our own.
 pub(crate) mod handover;
+/// Where the database stands.
+pub(crate) mod head;
 /// LISTEN.
 pub(crate) mod listen;
 /// The first state.
@@ -22,9 +26,10 @@ use crate::cache::state::Event;
 use crate::divergence::{self, HistoryVerdict};
 use crate::model::Revision;
 use crate::server::{self, Home, Memory, Told};
-use load::Head;
+use error::{TailError, in_time};
+use head::Head;
 use runtime::Backoff;
-use session::Session;
+use session::{LOOK_PAUSE, Session};
 use sqlx::postgres::{PgConnection, PgRow};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -34,12 +39,8 @@ use std::time::{Duration, Instant};
 const LOOK_MAX: usize = 1000;
 /// A look ends after so many bytes of bodies. There is always room for several events: a deletion is not read alone.
 const LOOK_BYTES_MAX: usize = 64 << 20;
-/// Pause between two looks, unless a reader waits: when many replicas write, one look reads the batches of several.
-const LOOK_PAUSE: Duration = Duration::from_millis(2);
 /// Longest time between two looks at a standby that is behind.
 const BEHIND_MAX: Duration = Duration::from_millis(50);
-/// Longest time a look may take before the connection is given up.
-const LOOK_DEADLINE: Duration = Duration::from_secs(5);
 /// While nothing happens, the own history is compared with the database's this often.
 const COMPARE_EVERY: Duration = Duration::from_secs(1);
 /// How long a replica that has seen no history waits for one that has, when the server is not the remembered one. A
@@ -83,18 +84,6 @@ pub(crate) async fn run(cache: Arc<CacheInner>) {
         });
         backoff.wait().await;
     }
-}
-
-#[derive(Debug, thiserror::Error)]
-enum TailError {
-    #[error(transparent)]
-    Sql(#[from] sqlx::Error),
-    #[error("no answer within {LOOK_DEADLINE:?}")]
-    Silent,
-    #[error("the database is a standby or still recovers: whose history it will have is not known yet")]
-    Recovering,
-    #[error("the standby that is read has another history than the primary")]
-    OtherHistory,
 }
 
 /// What to do after a look.
@@ -489,14 +478,4 @@ impl Tail {
 
 fn is_deletion(row: &PgRow) -> bool {
     sqlx::Row::try_get::<Option<&str>, _>(row, 9).ok().flatten() == Some("d")
-}
-
-async fn in_time<T, E>(work: impl Future<Output = Result<T, E>>) -> Result<T, TailError>
-where
-    TailError: From<E>,
-{
-    match tokio::time::timeout(LOOK_DEADLINE, work).await {
-        Ok(result) => Ok(result?),
-        Err(_) => Err(TailError::Silent),
-    }
 }

@@ -1,4 +1,4 @@
-use super::Opinion;
+use super::opinion::Opinion;
 use crate::caller::Caller;
 use std::sync::Arc;
 

@@ -3,7 +3,7 @@
 //! It lies behind the lock of the index that it is computed from. It is filled while the index is read, and a change of
 //! the index removes what it concerns. So the cache never holds what is no longer true.
 
-use super::GivenByTenant;
+use super::given::GivenByTenant;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

@@ -4,11 +4,10 @@ mod words;
 use crate::api::Api;
 use crate::connection::ConnectionFlags;
 use crate::failure::{Failure, Outcome};
-use crate::line::Line;
 use crate::paths;
 use crate::screen::print;
 use business_types::names;
-use clap::{Args, Command, CommandFactory as _, FromArgMatches as _, ValueEnum};
+use clap::{Args, Command, FromArgMatches as _, ValueEnum};
 use serde::Deserialize;
 use std::time::Duration;
 use words::{Choices, Named};
@@ -67,10 +66,10 @@ pub(crate) struct Complete {
 }
 
 impl Complete {
-    pub(crate) async fn run(&self) -> Result<Outcome, Failure> {
-        let mut command = Line::command();
-        command.build();
-        let (told, files) = match words::choices(&command, &self.words) {
+    /// `line`: all commands and flags.
+    pub(crate) async fn run(&self, mut line: Command) -> Result<Outcome, Failure> {
+        line.build();
+        let (told, files) = match words::choices(&line, &self.words) {
             Choices::Words(words) => (words, NO_FILES),
             Choices::Names(named, behind) => (self.names(named, &behind).await, NO_FILES),
             Choices::Files => (Vec::new(), FILES),

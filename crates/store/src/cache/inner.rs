@@ -6,7 +6,7 @@ use super::metrics::CacheMetrics;
 use super::state::CacheState;
 use crate::access::Access;
 use crate::error::Error;
-use crate::history::Past;
+use crate::history::shelf::Past;
 use crate::kinds::Kinds;
 use crate::model::Revision;
 use crate::read::{At, Selection};

@@ -1,6 +1,6 @@
 //! Filling the cache from one snapshot of the tables.
 
-use super::session;
+use super::head::Head;
 use super::sql::{self, Arg, stream};
 use crate::cache::inner::CacheInner;
 use crate::cache::state::{CacheState, Event, Loading, Snapshot};
@@ -11,7 +11,6 @@ use futures_util::stream::BoxStream;
 use sqlx::Row;
 use sqlx::postgres::{PgConnection, PgRow};
 use std::time::Duration;
-use uuid::Uuid;
 
 /// Events of the past that are read into the ring at most, so that watches which come back after a restart find
 /// theirs in memory. [`PAST`] has the number as a literal.
@@ -29,25 +28,6 @@ const PAST: &str = "SELECT kind, namespace, name, uid, rv, body, op::text, befor
        FROM (SELECT * FROM events ORDER BY rv DESC LIMIT 100000) few) measured \
      WHERE bytes_after < $1 ORDER BY rv DESC";
 
-/// The newest revision, the epoch and the compaction that a snapshot has.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Head {
-    pub(crate) revision: Revision,
-    pub(crate) epoch: Uuid,
-    pub(crate) compacted: Revision,
-}
-
-impl Head {
-    /// Reads `v, epoch, compacted` from the first columns.
-    pub(crate) fn read(row: &PgRow) -> Result<Self, sqlx::Error> {
-        Ok(Self {
-            revision: sql::revision(row, 0)?,
-            epoch: row.try_get(1)?,
-            compacted: sql::revision(row, 2)?,
-        })
-    }
-}
-
 /// Reads everything at one revision.
 pub(crate) async fn load(
     cache: &CacheInner,
@@ -56,7 +36,7 @@ pub(crate) async fn load(
 ) -> Result<(Head, CacheState), sqlx::Error> {
     let prepared = cache.config.prepared;
     sqlx::raw_sql(BEGIN).execute(&mut *connection).await?;
-    let head = session::head(cache, connection).await?;
+    let head = Head::ask(cache, connection).await?;
     let mut loading = Loading::default();
     let mut objects = stream(connection, prepared, OBJECTS, &[]);
     while let Some(row) = next(&mut objects).await? {

@@ -1,14 +1,16 @@
 //! The connections of the tail.
 
-use super::{TailError, in_time, sql};
+use super::error::{TailError, in_time};
+use super::head::Head;
+use super::sql;
 use crate::cache::inner::CacheInner;
 use crate::divergence;
 use crate::model::Revision;
-use crate::tail::load::Head;
 use sqlx::postgres::{PgConnectOptions, PgConnection};
+use std::time::Duration;
 
-const HEAD: &str = "SELECT r.v, r.epoch, c.compacted FROM (SELECT * FROM rev ORDER BY v DESC LIMIT 1) r \
-     CROSS JOIN compaction c WHERE c.id = 1";
+/// Pause between two looks, unless a reader waits: when many replicas write, one look reads the batches of several.
+pub(super) const LOOK_PAUSE: Duration = Duration::from_millis(2);
 
 /// The connection that is read from, and the one that says what is committed. They are the same unless a standby is
 /// read.
@@ -41,7 +43,7 @@ impl Session {
     /// The head of the primary, which the cache may be told; `None` if the primary itself is read.
     pub(super) async fn primary_head(&mut self, cache: &CacheInner) -> Result<Option<Head>, TailError> {
         let Some(primary) = &mut self.primary else { return Ok(None) };
-        Ok(Some(in_time(head(cache, primary)).await?))
+        Ok(Some(in_time(Head::ask(cache, primary)).await?))
     }
 
     /// Checks that the standby's history up to `read` is the primary's, before its events are taken over. Once the standby
@@ -69,7 +71,7 @@ impl Session {
                 if primary.revision >= read.revision {
                     break;
                 }
-                tokio::time::sleep(super::LOOK_PAUSE).await;
+                tokio::time::sleep(LOOK_PAUSE).await;
             }
             Ok(())
         })
@@ -86,10 +88,4 @@ impl Session {
 
 async fn connect(cache: &CacheInner, options: &PgConnectOptions) -> Result<PgConnection, TailError> {
     in_time(sql::connect(options, cache.config.prepared)).await
-}
-
-/// The head of the database.
-pub(super) async fn head(cache: &CacheInner, connection: &mut PgConnection) -> Result<Head, sqlx::Error> {
-    let rows = sql::rows(connection, cache.config.prepared, HEAD, &[]).await?;
-    Head::read(rows.first().ok_or(sqlx::Error::RowNotFound)?)
 }

@@ -1,7 +1,7 @@
 use super::recognize::recognize;
 use crate::batch::BatchAnswer;
 use crate::cache::inner::CacheInner;
-use crate::connect::{self, StatementFailure};
+use crate::connect::{self, StatementFailure, told};
 use crate::kinds::{KindName, number};
 use crate::server::Home;
 use runtime::Backoff;
@@ -347,13 +347,4 @@ async fn settle(connection: &mut PgConnection, batch: BatchId) -> Result<Fate, s
     };
     transaction.commit().await?;
     Ok(fate)
-}
-
-pub(super) fn told(error: &sqlx::Error) -> String {
-    match StatementFailure::of(error) {
-        StatementFailure::Lost(text)
-        | StatementFailure::Unavailable(text)
-        | StatementFailure::Unfit(text)
-        | StatementFailure::Fault(text) => text,
-    }
 }

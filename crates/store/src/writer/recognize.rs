@@ -1,5 +1,5 @@
-use super::link::told;
 use crate::cache::inner::CacheInner;
+use crate::connect::told;
 use crate::divergence::{self, HistoryVerdict};
 use crate::server::{self, Home, Told};
 use sqlx::PgConnection;

@@ -1,0 +1,34 @@
+use crate::access::Access;
+use crate::audit::operator;
+use crate::connect::unavailable;
+use crate::divergence::declare_after;
+use crate::error::Error;
+use crate::model::Revision;
+use crate::store::Store;
+use crate::tail::sql;
+use uuid::Uuid;
+
+impl Store {
+    /// Begins a new epoch because an operator says that the database was restored, when nothing in the database shows
+    /// it. As after a divergence that was noticed, watches end, and growth is held until the audit. Returns the
+    /// revision that the epoch begins with, or a later one; [`Store::until_filled`] waits until the cache is there.
+    pub async fn declare_restored(&self, access: &Access) -> Result<Revision, Error> {
+        operator(access)?;
+        let mut connection = self.operate().await?;
+        let epoch: Uuid = sqlx::query_scalar("SELECT epoch FROM rev WHERE id = 1")
+            .fetch_one(&mut connection)
+            .await
+            .map_err(unavailable)?;
+        // If another replica has moved the epoch meanwhile, that is as good.
+        declare_after(&self.cache().0, &mut connection, Revision::default(), epoch)
+            .await
+            .map_err(unavailable)?;
+        let revision: i64 = sqlx::query_scalar("SELECT v FROM rev WHERE id = 1")
+            .fetch_one(&mut connection)
+            .await
+            .map_err(unavailable)?;
+        let revision = sql::as_revision(revision);
+        tracing::warn!(actor = access.actor(), %revision, "the database was restored: a new epoch begins");
+        Ok(revision)
+    }
+}
