@@ -1,7 +1,7 @@
 //! The dependencies between crates and modules: which may use which.
 
 use crate::manifest::{self, Dependency};
-use crate::{tree, workspace};
+use crate::{circles, tree, workspace};
 use anyhow::{Context, Result, ensure};
 use std::collections::BTreeMap;
 
@@ -123,6 +123,7 @@ const TEST_FOLDERS: [&str; 3] = ["/tests/", "/fixtures/", "/scenarios/"];
 pub(crate) fn check() -> Result<()> {
     let mut wrong = arrows(&packages()?);
     wrong.extend(words()?);
+    wrong.extend(circles()?);
     ensure!(wrong.is_empty(), "{}", wrong.join("\n"));
     Ok(())
 }
@@ -164,6 +165,18 @@ fn arrows(packages: &Packages) -> Vec<String> {
         }
     }
     wrong
+}
+
+fn circles() -> Result<Vec<String>> {
+    let mut wrong = Vec::new();
+    for rule in CRATES {
+        let source = workspace::root().join("crates").join(rule.name).join("src");
+        if source.is_dir() {
+            let circles = circles::of(&source)?.into_iter();
+            wrong.extend(circles.map(|arrow| format!("crate {}: in a circle: {arrow}", rule.name)));
+        }
+    }
+    Ok(wrong)
 }
 
 fn words() -> Result<Vec<String>> {
