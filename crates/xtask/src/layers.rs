@@ -106,6 +106,11 @@ const WORDS: &[Word] = &[
         word: "store::",
         reason: "the controller has no database",
     },
+    Word {
+        path: "crates/store/src/",
+        word: "rev WHERE id",
+        reason: "the counter is found by its value: docs/decisions/old-versions.md",
+    },
     Word { path: "/validate.rs", word: "kube::Client", reason: "validation is pure" },
     Word { path: "/build.rs", word: "kube::Client", reason: "building is pure" },
     Word {

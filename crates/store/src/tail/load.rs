@@ -18,9 +18,10 @@ const PAST_EVENTS: usize = 100_000;
 /// Longest silence of the server while it sends a snapshot.
 const SILENCE: Duration = Duration::from_secs(30);
 
-/// A `statement_timeout` of the role would end the same read again and again. [`SILENCE`] is the limit instead.
+/// A timeout of the role would end the same read again and again. [`SILENCE`] is the limit instead.
 const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; SET LOCAL enable_seqscan = on; \
-     SET LOCAL statement_timeout = 0";
+     SET LOCAL statement_timeout = 0; \
+     SELECT set_config(name, '0', true) FROM pg_settings WHERE name = 'transaction_timeout'";
 const OBJECTS: &str = "SELECT kind, namespace, name, uid, rv, body FROM objects";
 /// The newest, until they have so many bytes: no others are sent.
 const PAST: &str = "SELECT kind, namespace, name, uid, rv, body, op::text, before \
