@@ -3,7 +3,7 @@
 use super::survey::Survey;
 use super::{DEADLINE, ROOM_PART};
 use crate::context::Context;
-use crate::member::observed::{Marks, UID_MAX};
+use crate::member::marks::{Marks, UID_MAX};
 use crate::member::pages::Pages;
 use crate::member::{Member, Reach, weight};
 use crate::seal::{Keyring, Opened, key_id};

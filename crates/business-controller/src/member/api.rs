@@ -1,9 +1,12 @@
 //! Calls to a member cluster. Every write has a deadline, which the server is told, so that a former holder's
 //! writes have ended before another one believes what he sees.
 
-use super::observed::{self, ClusterBinding, ClusterNamespace, ClusterQuota, Grantee, RBAC, UID_MAX};
+use super::binding::{self, ClusterBinding, Grantee, RBAC};
+use super::marks::UID_MAX;
+use super::namespace::ClusterNamespace;
 use super::pages::Pages;
 use super::pull_objects::{PullAccount, PullSecret};
+use super::quota::ClusterQuota;
 use super::template_objects::{TEMPLATE_MANAGER, TemplateObject, TemplateObjectKind};
 use crate::error::{CallFailure, Error, if_there, is_of_credentials};
 use crate::fence::{Fence, OpenWrites};
@@ -209,7 +212,7 @@ impl MemberApi {
     ) -> Result<BTreeSet<Grantee>, CallFailure> {
         let binding = self.read::<RoleBinding>(&binding_path(namespace, role)).await?;
         if binding.metadata.resource_version.as_deref() == Some(resource_version) {
-            Ok(observed::grantees(binding.subjects))
+            Ok(binding::grantees(binding.subjects))
         } else {
             Err(CallFailure::Conflict("the binding was changed".to_owned()))
         }

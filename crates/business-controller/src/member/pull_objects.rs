@@ -1,7 +1,7 @@
 //! Pull secrets in a member cluster, without what is in them, and the service accounts whose pods may use them.
 
-use super::observed::Versioned;
 use super::seen::Seen;
+use super::sights::Versioned;
 use super::template_objects::TEMPLATE_MANAGER;
 use super::weight;
 use crate::business::FIELD_MANAGER;

@@ -1,10 +1,10 @@
 //! Watches of pull secrets and service accounts in a member cluster. The right to see Secrets is one to those of our name, so
 //! the watch names it; and it asks for their metadata alone: passwords stay in the cluster.
 
-use super::observed::Versioned;
 use super::pull_objects::{PullAccount, PullSecret};
 use super::seen::Seen;
 use super::session::Progress;
+use super::sights::Versioned;
 use super::{Member, pages, session};
 use crate::context::Context;
 use crate::controller::PlaceChange;

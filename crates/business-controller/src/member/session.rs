@@ -1,7 +1,8 @@
 //! Whether a member cluster answers, and its watches: for namespaces, quotas and bindings.
 
-use super::observed::{Concern, ListEnd};
+use super::observed::Concern;
 use super::others::OtherBinding;
+use super::sights::ListEnd;
 use super::{
     ClusterBinding, ClusterNamespace, ClusterQuota, Member, Reach, bound, pages, pull_watches,
     template_watches,

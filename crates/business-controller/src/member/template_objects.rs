@@ -1,7 +1,8 @@
 //! Objects that templates have put into a member cluster, trimmed to what is decided from.
 
-use super::observed::{RBAC, Versioned};
+use super::binding::RBAC;
 use super::seen::{Seen, Unlisted};
+use super::sights::Versioned;
 use super::weight;
 use business_types::names::{
     TEMPLATE_BINDING_PREFIX, TEMPLATE_DIGEST_ANNOTATION, TEMPLATE_LABEL, TEMPLATE_OBJECT, UID_ANNOTATION,

@@ -5,7 +5,7 @@ pub mod known;
 
 use super::access_state::{Grants, Omitted};
 use super::kind::NamespaceView;
-use crate::member::observed::Grantee;
+use crate::member::binding::Grantee;
 use crate::project::lineage::Lineage;
 use business_types::access::{self, AccessRole};
 use business_types::names;

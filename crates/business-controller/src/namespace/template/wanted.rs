@@ -3,8 +3,8 @@
 use super::state::KeptTemplate;
 use crate::context::Context;
 use crate::digest;
+use crate::member::binding::RBAC;
 use crate::member::dressing::Dressing;
-use crate::member::observed::RBAC;
 use crate::member::template_objects::{TemplateObject, TemplateObjectKind};
 use crate::namespace::kind::NamespaceView;
 use crate::namespace_template::taken;
