@@ -14,10 +14,10 @@ pub mod tell;
 /// Who loses his roles.
 pub mod lost;
 
-use crate::business::Roll;
 use crate::context::Context;
 use crate::dispatch;
 use crate::error::Error;
+use crate::inventory::Roll;
 use crate::kinds::ObjectKey as _;
 use crate::member::Member;
 use crate::member_cluster::wake_cluster;

@@ -7,10 +7,11 @@ use super::namespace::ClusterNamespace;
 use super::pages::Pages;
 use super::pull_objects::{PullAccount, PullSecret};
 use super::quota::ClusterQuota;
-use super::template_objects::{TEMPLATE_MANAGER, TemplateObject, TemplateObjectKind};
+use super::template_objects::{TemplateObject, TemplateObjectKind};
 use crate::error::{CallFailure, Error, if_there, is_of_credentials};
 use crate::fence::{Fence, OpenWrites};
 use crate::kinds::revision;
+use crate::managers::{FIELD_MANAGER, TEMPLATE_MANAGER};
 use business_types::access::AccessRole;
 use business_types::names::PULL_SECRET;
 use http::{Method, Request};
@@ -351,7 +352,7 @@ impl MemberApi {
         body: &Value,
     ) -> Result<T, Error> {
         let type_ = if method == Method::PATCH { "application/merge-patch+json" } else { "application/json" };
-        let content = Content { type_, manager: crate::business::FIELD_MANAGER, forced: false };
+        let content = Content { type_, manager: FIELD_MANAGER, forced: false };
         self.send(namespace, method, path, body, content).await
     }
 

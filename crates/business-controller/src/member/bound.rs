@@ -150,11 +150,10 @@ pub(super) async fn set_aside(cx: &Context, member: &Member) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::business::Roll;
     use crate::error::ListFailure;
     use crate::fixtures::CLUSTER_UID;
     use crate::fixtures::world::{SEEN_MAX, World};
-    use crate::inventory::Inventory;
+    use crate::inventory::{Inventory, Roll};
     use crate::member::ClusterNamespace;
     use crate::member::counting::RECOUNT;
     use crate::member::template_objects::TemplateObjectKind;

@@ -2,9 +2,8 @@
 
 use super::seen::Seen;
 use super::sights::Versioned;
-use super::template_objects::TEMPLATE_MANAGER;
 use super::weight;
-use crate::business::FIELD_MANAGER;
+use crate::managers::{FIELD_MANAGER, TEMPLATE_MANAGER};
 use business_types::names::{
     PULL_PASSWORD_ANNOTATION, PULL_REGISTRY_ANNOTATION, PULL_SECRET, TEMPLATE_LABEL, UID_ANNOTATION,
 };

@@ -229,7 +229,7 @@ async fn what_is_released_while_the_audit_looks_is_no_orphan() {
     let room = Room::new(usize::MAX, 1);
     let sights = look(&world.cx, &world.member, &survey, &keyring, &room).await.unwrap();
     world.server.edit(NAMESPACE, &json!({ "metadata": { "annotations": null } }));
-    let roll = crate::business::Roll::default();
+    let roll = crate::inventory::Roll::default();
     let evidence = crate::audit::judge::Evidence { survey: &survey, keyring: &keyring, roll: &roll };
     let judged = evidence.judge(&world.cx, &sights.sightings[0]).await.unwrap();
     assert_eq!(judged.judgement, crate::audit::judge::Judgement::Nothing);

@@ -4,7 +4,7 @@
 use super::Withdrawal;
 use super::state::{TemplateState, Undone};
 use super::wanted::WantedPullSecret;
-use crate::business::IssuedPassword;
+use crate::business::password::IssuedPassword;
 use crate::context::Context;
 use crate::digest;
 use crate::error::{CallFailure, Error};
