@@ -20,6 +20,8 @@ pub mod others;
 pub(crate) mod weight;
 /// How much of it all clusters together may take.
 pub mod bound;
+/// Whether it has to go for that.
+mod weighing;
 /// What templates have set of namespaces.
 pub mod dressing;
 /// What templates have put into namespaces.
@@ -40,6 +42,10 @@ mod first_list;
 pub mod api;
 /// Whether it answers, and its watches.
 pub mod session;
+/// How those get on.
+mod progress;
+/// What is new of it.
+mod news;
 
 pub use api::{Identity, MemberApi};
 pub use binding::ClusterBinding;

@@ -15,7 +15,6 @@ use crate::kinds::{ObjectKey as _, RootKey};
 use crate::member::binding::Grantee;
 use crate::member::observed::SeenBindings;
 use crate::member::{ClusterBinding, ClusterQuota, Member};
-use crate::members::identity_of;
 use crate::namespace::is_there;
 use crate::namespace::validate::is_marked;
 use crate::namespace::wake::wake_namespace;
@@ -61,7 +60,7 @@ impl AccessPlace<'_> {
         let Self { cx, object, reached } = self;
         let lineage = lineage::of(cx, self.project()).await.map_err(Error::Api)?;
         let tenant = cx.objects.tenants.get(&RootKey::new(None, &object.spec.tenant_id));
-        Ok(SeenSources { lineage, tenant, identity: identity_of(cx, &reached.member.name) })
+        Ok(SeenSources { lineage, tenant, identity: cx.identity_of(&reached.member.name) })
     }
 
     /// As it is seen now.
