@@ -9,6 +9,8 @@ pub mod inventory;
 pub mod known;
 /// What a manifest refers to.
 pub mod references;
+/// Where a removal goes on.
+pub mod turn;
 
 use super::backend::{Backend, Measured, Provided, RegistryPlace, RegistryState, Removal};
 use super::writes::RegistryWrites;
@@ -19,10 +21,11 @@ use calls::{Call, Http};
 use futures_util::future::{BoxFuture, FutureExt as _};
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use http::{Method, StatusCode};
-use inventory::{Digests, Turn};
+use inventory::Digests;
 use known::Known;
 use std::sync::Arc;
 use std::time::Duration;
+use turn::Turn;
 
 /// What a registry grants a token beyond its end, for clocks that differ.
 const TOKEN_LEEWAY_SECONDS: u64 = 60;
