@@ -4,7 +4,7 @@
 
 use super::access_state::{Access, Denied, Grants};
 use super::build;
-use super::grants::known::SeenSources;
+use super::grants::finding::SeenSources;
 use super::kind::NamespaceView;
 use super::memory::Binding;
 use super::report;
@@ -18,8 +18,8 @@ use crate::member::{ClusterBinding, ClusterQuota, Member};
 use crate::namespace::is_there;
 use crate::namespace::validate::is_marked;
 use crate::namespace::wake::wake_namespace;
+use crate::project::climb;
 use crate::project::kind::ProjectView;
-use crate::project::lineage;
 use crate::queue::Lane;
 use business_types::access::AccessRole;
 use business_types::condition::reason;
@@ -58,7 +58,7 @@ impl AccessPlace<'_> {
 
     async fn sources(self) -> Result<SeenSources, Error> {
         let Self { cx, object, reached } = self;
-        let lineage = lineage::of(cx, self.project()).await.map_err(Error::Api)?;
+        let lineage = climb::lineage_of(cx, self.project()).await.map_err(Error::Api)?;
         let tenant = cx.objects.tenants.get(&RootKey::new(None, &object.spec.tenant_id));
         Ok(SeenSources { lineage, tenant, identity: cx.identity_of(&reached.member.name) })
     }

@@ -8,7 +8,8 @@ use super::removal::{self, DeletionRefusal, Removal};
 use super::report::DELETION_REFUSED;
 use super::site::{FoundSite, Site};
 use super::status;
-use super::template::{self, Withdrawal};
+use super::template;
+use super::template::state::Withdrawal;
 use super::validate::{self, WantedNamespace};
 use super::verdict::{
     Marking, NamespaceFinding, NamespaceRefusal, NamespaceStep, NamespaceVerdict, PlaceOwner, Situation,

@@ -1,5 +1,7 @@
 //! Whom the bindings of a namespace are to name. Pure.
 
+/// Those that follow from what is seen.
+pub mod finding;
 /// Those that were found lately.
 pub mod known;
 
