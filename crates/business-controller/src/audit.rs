@@ -13,6 +13,8 @@ pub mod judge;
 pub mod tell;
 /// Who loses his roles.
 pub mod lost;
+/// What a pass may take.
+mod bounds;
 
 use crate::context::Context;
 use crate::dispatch;
@@ -26,10 +28,11 @@ use crate::namespace::kind::BusinessNamespace;
 use crate::queue::Lane;
 use crate::seal::Keyring;
 use crate::shares::{Share, Stay};
+use bounds::{CLUSTER_MAX, PARALLEL, SILENT};
 use business_types::{ClusterComparison, Comparison};
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use judge::{Evidence, Judged};
-use look::{Room, Sighting, Sights};
+use look::{ROOM_PART, Room, Sighting, Sights};
 use lost::Lost;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -46,18 +49,6 @@ const SOON: Duration = Duration::from_secs(2);
 /// How often to look whether the watches have caught up, and for how long.
 const CATCH_UP_PERIOD: Duration = Duration::from_millis(50);
 const CATCH_UP_MAX: Duration = Duration::from_secs(10);
-/// A call that takes longer has failed.
-const DEADLINE: Duration = Duration::from_secs(30);
-/// Clusters at a time, and namespaces of each: one that takes its time keeps no other waiting.
-const PARALLEL: usize = 8;
-/// The part of what may be seen of all clusters that a pass may keep of them beside it.
-const ROOM_PART: usize = 4;
-/// A cluster that has not shown all that it has within this time, or cannot be judged within it, was not compared. Each of its
-/// answers may come in time, and there may be no end of them.
-const CLUSTER_MAX: Duration = Duration::from_mins(2);
-/// Why it was not.
-const SILENT: &str = "no answer in time";
-
 /// Audits again and again.
 #[derive(Debug)]
 pub struct Audit {

@@ -17,7 +17,7 @@ use super::writes::RegistryWrites;
 use crate::error::{CallFailure, Error};
 use crate::fence::Fence;
 use business_types::registry::{RegistryBackend, RegistryProvenance, RegistryRecord, TOKEN_SECONDS_MAX};
-use calls::{Call, Http};
+use calls::{Call, Http, PARALLEL};
 use futures_util::future::{BoxFuture, FutureExt as _};
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use http::{Method, StatusCode};
@@ -33,8 +33,6 @@ const TOKEN_LEEWAY_SECONDS: u64 = 60;
 const UNKNOWN_SECONDS: u64 = 10;
 /// What our clock and those that made the token and the deletion may differ by.
 const CLOCKS_SECONDS: u64 = 10;
-/// Calls about one prefix at a time.
-const PARALLEL: usize = 8;
 /// Parts of a repository that a pass tries to remove until something of one is.
 const PARTS: usize = 8;
 

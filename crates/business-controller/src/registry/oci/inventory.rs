@@ -1,7 +1,6 @@
 //! What lies below a prefix: manifests, and the bytes of every blob that they name, each counted once.
 
-use super::PARALLEL;
-use super::calls::{Call, Http, unusable};
+use super::calls::{Call, Http, PARALLEL, unusable};
 use super::known::Known;
 use super::references::{MANIFEST_NAMES_MAX, Manifest, References};
 use super::turn::{PAGE, TagsAt, Turn, tags_of};
