@@ -3,6 +3,7 @@ use crate::fixtures::server::CLUSTER;
 use crate::fixtures::world::{SEEN_MAX, World};
 use crate::member::ClusterNamespace;
 use crate::members::Lookup;
+use futures_util::future::BoxFuture;
 use http::{Method, Request, Response};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Bytes, Incoming};
