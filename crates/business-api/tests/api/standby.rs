@@ -58,7 +58,8 @@ async fn a_replica_whose_reader_stands_still_says_so_although_its_writer_is_well
     let check = async |name: &str| operator.get(&format!("/readyz/{name}")).await.code;
     assert_eq!(check("standby").await, 200);
     let mut sql = database.connect().await.unwrap();
-    let lock = "SET idle_in_transaction_session_timeout = 0; BEGIN; LOCK TABLE events IN ACCESS EXCLUSIVE MODE";
+    let lock =
+        "SET idle_in_transaction_session_timeout = 0; BEGIN; LOCK TABLE events IN ACCESS EXCLUSIVE MODE";
     sqlx::raw_sql(lock).execute(&mut sql).await.unwrap();
     until("it is told", async || check("standby").await != 200).await;
     assert_eq!(check("postgres").await, 200);
