@@ -39,6 +39,8 @@ use tokio_util::sync::CancellationToken;
 
 /// How long the program's own tasks may take to end.
 const JOIN_DEADLINE: Duration = Duration::from_secs(10);
+/// Longest silence of a kube-apiserver while an answer is under way. It ends a quiet watch before that.
+const SILENCE_MAX: Duration = Duration::from_mins(5);
 const RETRY_FLOOR: Duration = Duration::from_millis(200);
 const RETRY_CEILING: Duration = Duration::from_secs(5);
 
@@ -229,13 +231,16 @@ async fn client(settings: &Serve) -> Result<Option<Client>> {
 
 /// The cluster of a kubeconfig, or the one around this program.
 pub(crate) async fn kubernetes(kubeconfig: Option<&Path>) -> Result<Client> {
-    let config = match kubeconfig {
+    let mut config = match kubeconfig {
         Some(path) => {
             let file = Kubeconfig::read_from(path).with_context(|| format!("read {}", path.display()))?;
             kubeconfig::config(&file, None).await.context("kubeconfig")?
         }
         None => kube::Config::incluster().context("no cluster around this program: give --kubeconfig")?,
     };
+    // Calls have no deadline of their own. The time counts from the last request on.
+    config.read_timeout = Some(SILENCE_MAX);
+    config.reset_reader_on_write = true;
     Client::try_from(config).context("connect to Kubernetes")
 }
 

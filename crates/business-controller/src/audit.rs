@@ -75,6 +75,7 @@ impl Audit {
         let mut changes = cx.shares.changes();
         let mut due = Instant::now() + FIRST_AFTER.min(period);
         let mut held = cx.shares.held();
+        let mut is_told = false;
         while !end.is_cancelled() {
             tokio::select! {
                 () = sleep_until(due) => {}
@@ -92,6 +93,9 @@ impl Audit {
                 }
             }
             due = Instant::now() + period;
+            if cx.seals.keyring().is_none() && !std::mem::replace(&mut is_told, true) {
+                tracing::warn!("member clusters are not audited before the keys of seals are read");
+            }
             tokio::select! {
                 made = pass(&cx) => {
                     if let Err(error) = made {

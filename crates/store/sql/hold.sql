@@ -17,7 +17,8 @@ BEGIN
     END IF;
     PERFORM FROM rev ORDER BY v DESC LIMIT 1 FOR UPDATE;
     -- Its object may come with the next batch, and would find its place taken.
-    IF EXISTS (SELECT FROM rev r WHERE r.held AND r.held_reason = 'an import is under way') THEN
+    IF EXISTS (SELECT FROM (SELECT * FROM rev ORDER BY v DESC LIMIT 1) r
+               WHERE r.held AND r.held_reason = 'an import is under way') THEN
         RAISE EXCEPTION 'an import is under way' USING ERRCODE = 'SB004';
     END IF;
     IF p_required[p_kind] AND NOT EXISTS (SELECT FROM objects o WHERE o.kind = p_stands[p_kind] AND o.namespace = ''

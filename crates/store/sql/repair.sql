@@ -14,7 +14,8 @@ AS $$
 BEGIN
     PERFORM FROM rev ORDER BY v DESC LIMIT 1 FOR UPDATE;
     IF p_repairs IS NOT NULL THEN
-        UPDATE rev SET repairs = rev.repairs + 1 WHERE rev.id = 1 AND rev.repairs = p_repairs;
+        UPDATE rev SET repairs = rev.repairs + 1
+        WHERE rev.v >= (SELECT max(r.v) FROM rev r) AND rev.repairs = p_repairs;
         IF NOT FOUND THEN
             RETURN false;
         END IF;
@@ -43,11 +44,15 @@ BEGIN
     DELETE FROM ledger g USING unnest(k_kind, k_scope, k_domain, k_key) AS k(kind, scope, domain, key)
     WHERE g.scope_kind = k.kind AND g.scope = k.scope COLLATE "C" AND g.domain = k.domain COLLATE "C"
       AND g.key = k.key COLLATE "C" AND NOT g.listed AND g.limits = 0 AND g.children = 0 AND g.hard IS NULL AND g.allocated = 0;
-    -- what an object of now, or what is held for one that is gone, claims, and nobody has
+    -- What an object of now, or what is held for one that is gone, claims, and nobody has. No index finds an object by its
+    -- uid: it is only looked for where the place is free, and not for an import, which has just stored it.
     INSERT INTO claims (domain, place, uid)
     SELECT c.domain, c.place, c.uid FROM unnest(c_domain, c_place, c_uid) AS c(domain, place, uid)
-    WHERE EXISTS (SELECT FROM objects o WHERE o.uid = c.uid)
-       OR EXISTS (SELECT FROM holds h WHERE h.uid = c.uid AND h.domain = c.domain COLLATE "C" AND h.place = c.place COLLATE "C")
+    WHERE NOT EXISTS (SELECT FROM claims t WHERE t.domain = c.domain COLLATE "C" AND t.place = c.place COLLATE "C")
+      AND (p_repairs IS NULL
+           OR EXISTS (SELECT FROM holds h WHERE h.uid = c.uid AND h.domain = c.domain COLLATE "C"
+                      AND h.place = c.place COLLATE "C")
+           OR EXISTS (SELECT FROM objects o WHERE o.uid = c.uid))
     ON CONFLICT DO NOTHING;
     RETURN true;
 END

@@ -49,6 +49,9 @@ pub(crate) async fn run(cache: Arc<CacheInner>) {
     let (mut samples, mut batches) = (Samples::default(), Samples::default());
     let mut epoch = cache.read().epoch;
     let mut connection = KeptConnection::default();
+    // No index finds them by their number: all are read.
+    let batches_every = (config.batches_kept / 12).max(config.compact_every);
+    let mut batches_due = Instant::now();
     let mut every = tokio::time::interval(config.compact_every);
     every.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -61,10 +64,13 @@ pub(crate) async fn run(cache: Arc<CacheInner>) {
         }
         let newest = cache.newest();
         let bytes = cache.event_bytes.load(Ordering::Relaxed);
-        if let Some(revision) = batches.take(now, newest, bytes, proofs)
-            && let Err(error) = run_one(&cache, &mut connection, BATCHES, &[revision.into()]).await
-        {
-            tracing::warn!(%error, "forget old batches");
+        if now >= batches_due {
+            batches_due = now + batches_every;
+            if let Some(revision) = batches.take(now, newest, bytes, proofs)
+                && let Err(error) = run_one(&cache, &mut connection, BATCHES, &[revision.into()]).await
+            {
+                tracing::warn!(%error, "forget old batches");
+            }
         }
         let Some(revision) = samples.take(now, newest, bytes, history) else { continue };
         match compact(&cache, &mut connection, revision).await {

@@ -15,11 +15,13 @@ pub const NOTIFY_CHANNEL: &str = "store";
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The server gives up a statement after 10 s and waits 5 s for a lock; a session that hangs in a transaction
-/// or whose client has vanished lets its locks go.
-const SESSION: &str = "SET statement_timeout = '10s'; SET lock_timeout = '5s'; \
+/// or whose client has vanished lets its locks go. Servers before 17 have no `transaction_timeout`; a standby knows no
+/// transaction that is serializable, as this one would be where that is the default.
+pub(crate) const SESSION: &str = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; SET statement_timeout = '10s'; SET lock_timeout = '5s'; \
      SET idle_in_transaction_session_timeout = '5s'; SET tcp_user_timeout = '10s'; \
      SET tcp_keepalives_idle = '10s'; SET tcp_keepalives_interval = '3s'; SET tcp_keepalives_count = 3; \
-     SET default_transaction_isolation = 'read committed'; SET synchronous_commit = on";
+     SET default_transaction_isolation = 'read committed'; SET synchronous_commit = on; \
+     SELECT set_config(name, '0', false) FROM pg_settings WHERE name = 'transaction_timeout'";
 
 /// Begins a transaction in a session that a pool may give to anybody.
 pub(crate) const BEGIN_POOLED: &str = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = '10s'; \

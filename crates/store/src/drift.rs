@@ -41,7 +41,7 @@ const DESCRIBE: &str = "WITH ours AS ( \
        FROM ours JOIN pg_rewrite r ON ev_class = ours.oid \
      UNION ALL \
      SELECT 'function ' || proname || '(' || pg_get_function_identity_arguments(p.oid) || ')', \
-         concat_ws(' ', md5(prosrc), provolatile::text, proconfig::text) \
+         concat_ws(' ', sha256(convert_to(prosrc, 'UTF8'))::text, provolatile::text, proconfig::text) \
        FROM pg_proc p WHERE pronamespace = to_regnamespace(current_schema()) AND proname = ANY($2)";
 
 /// How the schema of the database differs from what the migrations make.

@@ -101,9 +101,10 @@ impl Store {
         operator(access)?;
         let mut connection = self.operate().await?;
         // A new epoch begins with a compaction of everything before it.
-        let query = "SELECT r.held, r.held_reason, r.epoch, c.compacted, h.rows, h.newest FROM rev r, compaction c, \
+        let query = "SELECT r.held, r.held_reason, r.epoch, c.compacted, h.rows, h.newest \
+             FROM (SELECT * FROM rev ORDER BY v DESC LIMIT 1) r, compaction c, \
                (SELECT count(*) AS rows, coalesce(max(created)::text, '') AS newest FROM holds) h \
-             WHERE r.id = 1 AND c.id = 1";
+             WHERE c.id = 1";
         let (held, reason, epoch, compacted, rows, newest): (bool, String, Uuid, i64, i64, String) =
             sqlx::query_as(query).fetch_one(&mut connection).await.map_err(unavailable)?;
         let since = Revision(u64::try_from(compacted).unwrap_or_default());
@@ -117,7 +118,7 @@ impl Store {
         operator(access)?;
         let mut connection = self.operate().await?;
         let query = "UPDATE rev SET held = false, held_reason = '' \
-             WHERE id = 1 AND held AND epoch = $1 AND held_reason = $2";
+             WHERE v >= (SELECT max(v) FROM rev) AND held AND epoch = $1 AND held_reason = $2";
         let done = sqlx::query(query)
             .bind(hold.epoch)
             .bind(&hold.reason)
@@ -141,7 +142,7 @@ impl Store {
                WHEN held AND held_reason LIKE '%; ' || $2 THEN '; ' || $2 \
                WHEN held AND held_reason LIKE '%; ' || $3 THEN '; ' || $3 \
                ELSE '' END \
-             WHERE id = 1 AND NOT (held AND held_reason = $4)";
+             WHERE v >= (SELECT max(v) FROM rev) AND NOT (held AND held_reason = $4)";
         let done = sqlx::query(query)
             .bind(&*reason)
             .bind(DIVERGED)
@@ -165,7 +166,7 @@ impl Store {
         let query = "UPDATE rev SET held = held AND (held_reason LIKE '%; ' || $1 OR held_reason LIKE '%; ' || $2), \
                held_reason = CASE WHEN held AND held_reason LIKE '%; ' || $1 THEN $1 \
                                   WHEN held AND held_reason LIKE '%; ' || $2 THEN $2 ELSE '' END \
-             WHERE id = 1 AND NOT (held AND held_reason = $3) RETURNING held_reason";
+             WHERE v >= (SELECT max(v) FROM rev) AND NOT (held AND held_reason = $3) RETURNING held_reason";
         let left: Option<String> = sqlx::query_scalar(query)
             .bind(DIVERGED)
             .bind(IMPORTED)

@@ -52,7 +52,7 @@ impl Store {
     /// Waits for the writes under way: the server may still be at work on what a killed import has begun.
     pub async fn until_written(&self, access: &Access) -> Result<(), Error> {
         operator(access)?;
-        sqlx::query("SELECT v FROM rev WHERE id = 1 FOR SHARE")
+        sqlx::query("SELECT v FROM rev ORDER BY v DESC LIMIT 1 FOR SHARE")
             .execute(&mut self.operate().await?)
             .await
             .map_err(unavailable)?;
@@ -77,7 +77,7 @@ impl Store {
     pub async fn begin_import(&self, access: &Access) -> Result<bool, Error> {
         operator(access)?;
         let query = "UPDATE rev SET held = true, held_reason = $1 \
-             WHERE id = 1 AND (NOT held OR held_reason IN ($1, $2))";
+             WHERE v >= (SELECT max(v) FROM rev) AND (NOT held OR held_reason IN ($1, $2))";
         let done = sqlx::query(query)
             .bind(IMPORTING)
             .bind(IMPORTED)
@@ -108,7 +108,8 @@ impl Store {
     pub async fn finish_import(&self, access: &Access) -> Result<(), Error> {
         operator(access)?;
         let query = "WITH moved AS ( \
-               UPDATE rev SET epoch = gen_random_uuid(), held = true, held_reason = $1 WHERE id = 1 RETURNING v) \
+               UPDATE rev SET epoch = gen_random_uuid(), held = true, held_reason = $1 \
+               WHERE v >= (SELECT max(v) FROM rev) RETURNING v) \
              UPDATE compaction SET compacted = greatest(compacted, moved.v) FROM moved WHERE compaction.id = 1";
         sqlx::query(query).bind(IMPORTED).execute(&mut self.operate().await?).await.map_err(unavailable)?;
         tracing::warn!(actor = access.actor(), "the import is whole; growth waits for the audit");

@@ -6,7 +6,7 @@ mod server;
 
 use crate::{Error, connect, functions};
 use runtime::Backoff;
-use server::suits;
+use server::{stands_nowhere_else, suits};
 use sqlx::migrate::{MigrateError, Migration, MigrationType, Migrator};
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection, SqlSafeStr as _};
 use std::sync::LazyLock;
@@ -34,8 +34,7 @@ const FILES: &[File] = &include!(concat!(env!("OUT_DIR"), "/migrations.rs"));
 
 /// A migration that waits for a lock blocks everybody who comes after it. So it waits only for a moment, and tries
 /// again. `pg_dump` holds locks for as long as it runs.
-const SESSION: &str =
-    "SET statement_timeout = 0; SET lock_timeout = '500ms'; SET idle_in_transaction_session_timeout = 0";
+const SESSION: &str = "SET statement_timeout = 0; SET lock_timeout = '500ms'";
 const RETRY_FLOOR: Duration = Duration::from_millis(100);
 const RETRY_CEILING: Duration = Duration::from_secs(5);
 /// How long a migration tries again.
@@ -50,6 +49,7 @@ pub(crate) async fn migrate(url: &str) -> Result<(), Error> {
         let mut connection = connect::connect(url, "migrate").await.map_err(connect::unavailable)?;
         sqlx::raw_sql(SESSION).execute(&mut connection).await.map_err(connect::unavailable)?;
         suits(&mut connection).await?;
+        stands_nowhere_else(&mut connection).await?;
         let migrated = match MIGRATIONS.run_direct(None, &mut connection, false).await {
             Err(MigrateError::VersionMissing(newer)) if newer > newest() => {
                 let own = newest();

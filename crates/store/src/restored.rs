@@ -15,7 +15,7 @@ impl Store {
     pub async fn declare_restored(&self, access: &Access) -> Result<Revision, Error> {
         operator(access)?;
         let mut connection = self.operate().await?;
-        let epoch: Uuid = sqlx::query_scalar("SELECT epoch FROM rev WHERE id = 1")
+        let epoch: Uuid = sqlx::query_scalar("SELECT epoch FROM rev ORDER BY v DESC LIMIT 1")
             .fetch_one(&mut connection)
             .await
             .map_err(unavailable)?;
@@ -23,7 +23,7 @@ impl Store {
         declare_after(&self.cache().0, &mut connection, Revision::default(), epoch)
             .await
             .map_err(unavailable)?;
-        let revision: i64 = sqlx::query_scalar("SELECT v FROM rev WHERE id = 1")
+        let revision: i64 = sqlx::query_scalar("SELECT v FROM rev ORDER BY v DESC LIMIT 1")
             .fetch_one(&mut connection)
             .await
             .map_err(unavailable)?;

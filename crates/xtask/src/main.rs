@@ -37,6 +37,8 @@ mod manifest;
 mod krew;
 /// Which crate may use which.
 mod layers;
+/// Modules that import each other.
+mod circles;
 /// Pages of Markdown.
 mod markdown;
 /// What no compiler checks.

@@ -1,6 +1,7 @@
 //! Why growth may not go on yet after a divergence of history.
 
-use super::{orphans, told};
+use super::orphans;
+use super::told::{self, Told};
 use crate::clusters;
 use crate::follow;
 use crate::kinds::KindTable;
@@ -84,21 +85,22 @@ pub(super) async fn told(
         return Ok(format!("{}; it waits for business-api audit --go-on", hold.reason));
     }
     let in_use = clusters_in_use(store, access, kinds).await?;
-    let unheld = unheld(store, access).await?;
+    let told = told::read(store, access).await?;
+    let unheld = unheld(store, access, &told).await?;
     let registered = follow::all(MEMBER_CLUSTER);
     let query = ListQuery { selection: registered, at: At::Latest, limit: None, continue_token: None };
     let page = store.list(access, &query).await?;
     let comparison = clusters::comparison(&page.items);
     let found = GrowthFinding { newest: page.revision, unheld, differences, in_use: &in_use };
-    let why = obstacle(&hold, &comparison, found);
+    let why = told.obstacle().or_else(|| obstacle(&hold, &comparison, found));
     Ok(format!("{}; {}", hold.reason, why.as_deref().unwrap_or("nothing is in its way any more")))
 }
 
 /// How many orphans are not charged yet, or cannot be.
-async fn unheld(store: &Store, access: &Access) -> Result<usize, Error> {
+async fn unheld(store: &Store, access: &Access, told: &Told) -> Result<usize, Error> {
     let holds = store.holds(access, None).await?;
-    let projects = told::read(store, access).await?;
-    let orphans = projects.iter().flat_map(|(name, told)| told.orphans.iter().map(move |one| (name, one)));
+    let orphans =
+        told.projects.iter().flat_map(|(name, told)| told.orphans.iter().map(move |one| (name, one)));
     let is_unheld = |(project, orphan): &(&String, &business_types::Orphan)| {
         orphan.state != OrphanState::Unused
             && orphans::hold_of(project, orphan).is_none_or(|hold| !orphans::counts(&holds, &hold))

@@ -195,6 +195,7 @@ pub async fn run(cx: Arc<Context>, member: Arc<Member>) {
 pub(crate) async fn take_over(cx: &Context, member: &Member) {
     cx.objects.synced().await;
     let selector = format!("spec.clusterName={}", member.name);
+    let mut backoff = Backoff::new(RETRY_FLOOR, RETRY_CEILING);
     loop {
         match cx.business.roll::<BusinessNamespace>(&selector).await {
             Ok(roll) => {
@@ -207,7 +208,7 @@ pub(crate) async fn take_over(cx: &Context, member: &Member) {
             }
             Err(failure) => {
                 tracing::warn!(cluster = member.name, error = %failure, "cannot list the namespaces of a cluster");
-                tokio::time::sleep(RETRY_FLOOR).await;
+                backoff.wait().await;
             }
         }
     }

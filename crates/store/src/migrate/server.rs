@@ -5,7 +5,7 @@ use sqlx::{PgConnection, Row as _};
 use std::fmt;
 
 /// `server_version_num` of the oldest server that has all the schema needs.
-pub(crate) const SERVER_VERSION_MIN: i64 = 130_000;
+pub(crate) const SERVER_VERSION_MIN: i64 = 140_000;
 
 /// A number such as 150018, as people say it: 15.18.
 pub(crate) struct ServerVersion(pub(crate) i64);
@@ -47,4 +47,27 @@ pub(super) async fn suits(connection: &mut PgConnection) -> Result<(), Error> {
     }
     let encoding = encoding(connection).await.map_err(connect::unavailable)?;
     encoding_trouble(&encoding).map_or(Ok(()), |trouble| Err(Error::Schema(trouble)))
+}
+
+/// Another schema on the search path that has migrations, while the one that tables are made in has none.
+const ELSEWHERE: &str = "SELECT nspname::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
+     WHERE relname = '_sqlx_migrations' AND nspname = ANY (current_schemas(false)) AND NOT EXISTS ( \
+       SELECT FROM pg_class o WHERE o.relname = '_sqlx_migrations' AND o.relnamespace = to_regnamespace(quote_ident(current_schema()))) \
+     LIMIT 1";
+
+/// Refuses to make an empty platform beside the one that is there: a schema that was made since, with the role's name as
+/// a rule, comes before it on the search path.
+pub(super) async fn stands_nowhere_else(connection: &mut PgConnection) -> Result<(), Error> {
+    let elsewhere: Option<String> =
+        sqlx::query_scalar(ELSEWHERE).fetch_optional(&mut *connection).await.map_err(connect::unavailable)?;
+    let Some(elsewhere) = elsewhere else { return Ok(()) };
+    let here: Option<String> = sqlx::query_scalar("SELECT current_schema()::text")
+        .fetch_one(connection)
+        .await
+        .map_err(connect::unavailable)?;
+    let here = here.unwrap_or_default();
+    Err(Error::Schema(format!(
+        "the tables are in the schema {elsewhere:?}, but new ones would be made in {here:?}, which has none: drop {here:?}, or \
+         say `ALTER ROLE … SET search_path = {elsewhere}`"
+    )))
 }

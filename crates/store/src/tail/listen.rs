@@ -1,7 +1,7 @@
 //! LISTEN, which makes changes arrive sooner than the next look would find them. Nothing depends on it.
 
 use crate::cache::inner::CacheInner;
-use crate::connect::{NOTIFY_CHANNEL, within};
+use crate::connect::{NOTIFY_CHANNEL, SESSION, within};
 use crate::model::Revision;
 use runtime::Backoff;
 use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
@@ -19,7 +19,10 @@ const BACKOFF_CEILING: Duration = Duration::from_secs(10);
 /// Listens until the program ends.
 pub(crate) async fn run(cache: Arc<CacheInner>, options: PgConnectOptions) {
     let mut backoff = Backoff::new(BACKOFF_FLOOR, BACKOFF_CEILING);
-    let pool = PgPoolOptions::new().max_connections(1).connect_lazy_with(options);
+    let pool = PgPoolOptions::new().max_connections(1).after_connect(|connection, _| {
+        Box::pin(async { sqlx::raw_sql(SESSION).execute(connection).await.map(drop) })
+    });
+    let pool = pool.connect_lazy_with(options);
     while let Err(error) = listen(&cache, &pool, &mut backoff).await {
         tracing::debug!(%error, "LISTEN failed; changes are found by polling");
         backoff.wait().await;
@@ -38,7 +41,7 @@ fn revision(payload: &str) -> Option<Revision> {
 async fn listen(cache: &CacheInner, pool: &sqlx::PgPool, backoff: &mut Backoff) -> Result<(), sqlx::Error> {
     let writer = cache.handover.writer();
     let mut listener = PgListener::connect_with(pool).await?;
-    listener.listen(NOTIFY_CHANNEL).await?;
+    within(ANSWER, listener.listen(NOTIFY_CHANNEL)).await?;
     loop {
         match tokio::time::timeout(SILENCE, listener.try_recv()).await {
             // This replica's own writes come from its writer.

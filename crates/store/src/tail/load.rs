@@ -18,9 +18,10 @@ const PAST_EVENTS: usize = 100_000;
 /// Longest silence of the server while it sends a snapshot.
 const SILENCE: Duration = Duration::from_secs(30);
 
-/// A `statement_timeout` of the role would end the same read again and again. [`SILENCE`] is the limit instead.
+/// A timeout of the role would end the same read again and again. [`SILENCE`] is the limit instead.
 const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; SET LOCAL enable_seqscan = on; \
-     SET LOCAL statement_timeout = 0";
+     SET LOCAL statement_timeout = 0; \
+     SELECT set_config(name, '0', true) FROM pg_settings WHERE name = 'transaction_timeout'";
 const OBJECTS: &str = "SELECT kind, namespace, name, uid, rv, body FROM objects";
 /// The newest, until they have so many bytes: no others are sent.
 const PAST: &str = "SELECT kind, namespace, name, uid, rv, body, op::text, before \
@@ -35,8 +36,8 @@ pub(crate) async fn load(
     generation: u64,
 ) -> Result<(Head, CacheState), sqlx::Error> {
     let prepared = cache.config.prepared;
-    sqlx::raw_sql(BEGIN).execute(&mut *connection).await?;
-    let head = Head::ask(cache, connection).await?;
+    connect::within(SILENCE, sqlx::raw_sql(BEGIN).execute(&mut *connection)).await?;
+    let head = connect::within(SILENCE, Head::ask(cache, connection)).await?;
     let mut loading = Loading::default();
     let mut objects = stream(connection, prepared, OBJECTS, &[]);
     while let Some(row) = next(&mut objects).await? {
@@ -46,7 +47,7 @@ pub(crate) async fn load(
     }
     drop(objects);
     let (past, floor) = past(cache, connection, head.compacted).await?;
-    sqlx::raw_sql("COMMIT").execute(connection).await?;
+    connect::within(SILENCE, sqlx::raw_sql("COMMIT").execute(connection)).await?;
     let snapshot = Snapshot { generation, epoch: head.epoch, revision: head.revision, floor };
     Ok((head, loading.finish(snapshot, past, cache.config.ring_limits())))
 }

@@ -2,6 +2,7 @@
 //! text where a proxy hands every transaction to another session.
 
 use crate::cache::state::Event;
+use crate::connect::SESSION;
 use crate::kinds::Kinds;
 use crate::model::{Attributes, Entry, Key, KindId, Revision};
 use bytes::Bytes;
@@ -11,13 +12,15 @@ use sqlx::postgres::{PgConnectOptions, PgConnection, PgRow};
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Row};
 use uuid::Uuid;
 
-/// A statement that stays prepared keeps the plan of its beginnings, when the tables were small.
-const BY_INDEX: &str = "SET enable_seqscan = off; SET enable_bitmapscan = off";
+/// A statement that stays prepared keeps the plan of its beginnings, when the tables were small. The client gives up by
+/// itself; the server must not go on for long then.
+const BY_INDEX: &str = "SET statement_timeout = '30s'; SET enable_seqscan = off; SET enable_bitmapscan = off";
 
 /// Opens a connection for these statements.
 pub(crate) async fn connect(options: &PgConnectOptions, prepared: bool) -> Result<PgConnection, sqlx::Error> {
     let mut connection = options.connect().await?;
     if prepared {
+        sqlx::raw_sql(SESSION).execute(&mut connection).await?;
         sqlx::raw_sql(BY_INDEX).execute(&mut connection).await?;
     }
     Ok(connection)

@@ -341,7 +341,7 @@ fn patience(error: &sqlx::Error) -> Duration {
 /// Makes sure that a batch is either committed or never will be.
 async fn settle(connection: &mut PgConnection, batch: BatchId) -> Result<Fate, sqlx::Error> {
     let cancel = "INSERT INTO batches (writer, seq, cancelled, base) \
-         SELECT $1, $2, true, v FROM rev WHERE id = 1 ON CONFLICT DO NOTHING";
+         SELECT $1, $2, true, v FROM (SELECT v FROM rev ORDER BY v DESC LIMIT 1) r ON CONFLICT DO NOTHING";
     let mut transaction = connection.begin().await?;
     let cancelled = sqlx::query(cancel)
         .persistent(false)

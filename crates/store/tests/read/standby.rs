@@ -113,6 +113,22 @@ async fn a_standby_is_followed_and_a_fresh_read_waits_for_it() {
     tasks.cancel();
 }
 
+/// Standbys have no serializable transactions.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_standby_is_followed_where_transactions_are_serializable_by_default() {
+    let pair = Streaming::new().await;
+    let mut hand = Hand::new(&pair.database).await;
+    let (_, name) = pair.database.url.rsplit_once('/').unwrap();
+    let serializable = format!("ALTER DATABASE {name} SET default_transaction_isolation = serializable");
+    run(&mut hand.connection, &serializable).await;
+    hand.put(thing("first")).await;
+    let (cache, tasks) = pair.replica(pair.config()).await;
+    hand.put(thing("second")).await;
+    eventually("the standby", async || names(&cache, At::Latest).await.is_ok_and(|names| names.len() == 2))
+        .await;
+    tasks.cancel();
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_watch_after_what_only_the_primary_has_waits_and_after_what_nobody_has_ends() {
     let pair = Streaming::new().await;

@@ -168,6 +168,20 @@ async fn a_schema_with_an_unknown_past_is_refused() {
     );
 }
 
+/// The role's own schema comes first on the search path, and somebody may make it at any time.
+#[tokio::test]
+async fn no_second_platform_is_made_in_a_schema_that_hides_the_first() {
+    let server = Server::start(&NOT_DURABLE).await.unwrap();
+    let database = server.database().await.unwrap();
+    let mut sql = database.connect().await.unwrap();
+    sqlx::raw_sql("CREATE SCHEMA AUTHORIZATION CURRENT_USER").execute(&mut sql).await.unwrap();
+    let refused = Store::migrate(&database.url).await;
+    assert!(matches!(&refused, Err(Error::Schema(why)) if why.contains("schema \"public\"")), "{refused:?}");
+    let tables =
+        "SELECT count(*) FROM pg_class WHERE relname IN ('rev', '_sqlx_migrations') AND relkind = 'r'";
+    assert_eq!(sqlx::query_scalar::<_, i64>(tables).fetch_one(&mut sql).await.unwrap(), 2);
+}
+
 #[tokio::test]
 async fn a_new_program_before_its_schema_says_so_or_serves() {
     let server = Server::start(&NOT_DURABLE).await.unwrap();
