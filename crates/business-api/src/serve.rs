@@ -121,7 +121,7 @@ pub async fn serve_counted(
     };
     let store = kinds.open(config, &below, &metrics)?;
     let changes = RoleChanges::default();
-    add_checks(settings, &ready, &store);
+    add_checks(&ready, &store);
     let roles = follow_roles(settings, kinds, &store, &changes, &below);
     check_roles(&ready, &roles);
     let levels = Levels::new(kinds.charged());
@@ -258,17 +258,17 @@ fn check_clusters(ready: &Health, clusters: &Clusters) {
 }
 
 /// `/readyz` fails until the cache is filled and the roles are known for the first time, while the database is away,
-/// and while the standby that is read stands still though the primary goes on. Probes leave out the checks `postgres`
-/// and `standby`: all replicas lose the same server at once, and without any replica nothing is discovered and no
-/// namespace of the host cluster can be deleted.
-fn add_checks(settings: &Serve, ready: &Health, store: &Store) {
+/// and while what is read, from a standby or over a connection of its own, stands still though the primary takes writes.
+/// Probes leave out the checks `postgres` and `standby`: all replicas lose the same server at once, and without any
+/// replica nothing is discovered and no namespace of the host cluster can be deleted.
+fn add_checks(ready: &Health, store: &Store) {
     let synced = store.clone();
     ready.add("cache-sync", move || if synced.synced() { Ok(()) } else { Err("not filled yet".to_owned()) });
     let database = store.clone();
     ready.add("postgres", move || database.database());
-    let (read, reads_a_standby) = (store.clone(), settings.read_from.is_some());
+    let read = store.clone();
     ready.add("standby", move || {
-        let is_measured = reads_a_standby && read.synced() && read.database().is_ok();
+        let is_measured = read.synced() && read.database().is_ok();
         if is_measured { freshness::check(&read) } else { Ok(()) }
     });
 }

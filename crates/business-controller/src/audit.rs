@@ -25,6 +25,8 @@ use crate::member::Member;
 use crate::member_cluster::wake_cluster;
 use crate::members::Lookup;
 use crate::namespace::kind::BusinessNamespace;
+use crate::namespace::trouble::NamespaceTrouble;
+use crate::outcome::StateLabels;
 use crate::queue::Lane;
 use crate::seal::Keyring;
 use crate::shares::{Share, Stay};
@@ -130,6 +132,7 @@ pub async fn pass(cx: &Context) -> Result<Comparison, Error> {
         // What was found here is told by whoever has those shares now.
         cx.metrics.orphans.set(0);
         cx.metrics.strangers.set(0);
+        count_troubles(&scope);
         return Ok(Comparison::default());
     }
     let Some(keyring) = cx.seals.keyring() else { return Ok(Comparison::default()) };
@@ -168,12 +171,26 @@ pub async fn pass(cx: &Context) -> Result<Comparison, Error> {
     show(&scope, parts);
     // One that is as it should be costs no call.
     dispatch::look_at_all(cx);
+    count_troubles(&scope);
     if comparison.missing.is_empty() {
         cx.metrics.audited.set(cx.clock.unix_seconds());
     }
     // Last: a cluster may let it take long, and nobody waits for it to be told.
     lost::withdraw_all(cx, lost).await;
     Ok(comparison)
+}
+
+/// Counts the namespaces of our shares that somebody has to look at. Whoever has another share counts its.
+fn count_troubles(scope: &Scope<'_>) {
+    let (cx, now) = (scope.cx, scope.cx.clock.unix_seconds());
+    let objects = cx.objects.namespaces.all();
+    let ours = objects.iter().filter(|object| scope.has_cluster(&object.spec.cluster_name));
+    let found: Vec<NamespaceTrouble> = ours.filter_map(|object| NamespaceTrouble::of(object, now)).collect();
+    for trouble in NamespaceTrouble::ALL {
+        let count = found.iter().filter(|found| **found == trouble).count();
+        let gauge = cx.metrics.namespaces.get_or_create(&StateLabels { state: trouble.label() });
+        gauge.set(i64::try_from(count).unwrap_or(i64::MAX));
+    }
 }
 
 /// Which keys the seals of each cluster bear. Those of passes that had begun with a former key are among them.

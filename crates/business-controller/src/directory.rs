@@ -550,10 +550,12 @@ impl Directory {
             .filter(|name| !self.listed.contains_key(*name) && !self.unusable.contains_key(*name))
             .filter(|_| is_fleets)
             .count();
+        // Before the directory was read nobody knows who is listed.
+        let (unlisted, unread) = if self.was_read { (unlisted, 0) } else { (0, unlisted) };
         let states = [
             ("reachable", reachable),
             ("unreachable", unreachable),
-            ("connecting", waiting),
+            ("connecting", waiting + unread),
             ("unusable", if is_fleets { unusable + second } else { 0 }),
             ("unlisted", unlisted),
         ];

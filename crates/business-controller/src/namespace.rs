@@ -30,6 +30,8 @@ pub mod apply;
 pub mod confirm;
 /// The status to show; pure but for its write.
 pub mod status;
+/// What somebody has to look at; pure.
+pub mod trouble;
 /// Events for what a pass has done.
 pub mod report;
 /// The deletion of a cluster's namespace.

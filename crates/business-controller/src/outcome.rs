@@ -118,6 +118,8 @@ pub struct ControllerMetrics {
     pub orphans: Gauge,
     /// Namespaces of member clusters with our marks and without our seal.
     pub strangers: Gauge,
+    /// Namespaces that somebody has to look at, by what is wrong with them.
+    pub namespaces: Family<StateLabels, Gauge>,
     /// When the last audit of all members that answer ended, in seconds since 1970.
     pub audited: Gauge,
     /// Events that were not sent.
@@ -194,6 +196,11 @@ impl ControllerMetrics {
             strangers: gauge(
                 "business_controller_strangers",
                 "Namespaces of member clusters with our marks and without our seal",
+            ),
+            namespaces: r.register(
+                "business_controller_namespaces",
+                "Namespaces with which something is wrong, by what it is",
+                Family::default(),
             ),
             audited: gauge("business_controller_audited_time", "End of the last audit"),
             events_dropped: r.register(
