@@ -76,6 +76,8 @@ pub(crate) async fn read_options(call: &Call<'_>, body: Body) -> Result<DeleteOp
         }
         return Ok(options);
     }
+    // What is kept of it is little.
+    let _place = body::place(call, &bytes)?;
     DeleteOptions::from_body(decoded(&bytes, &call.headers)?, &call.resource.gvk.api_version())
 }
 
