@@ -61,9 +61,9 @@ pub struct ExtraRight {
 /// The rules that differ by kind. All methods but [`Strategy::admit`] are pure, except that they may read directories
 /// that a strategy holds in memory.
 ///
-/// The order of calls is decode → defaults → prepare → admit → validate → extra right → account → store. Generic
-/// rules (metadata, immutability of the parts a write does not own, generation, finalizers, managed fields) are the
-/// server's.
+/// The order of calls is decode → defaults → texts of fixed sets → prepare → admit → validate → extra right → account →
+/// store. Generic rules (metadata, texts of fixed sets, immutability of the parts a write does not own, generation,
+/// finalizers, managed fields) are the server's.
 pub trait Strategy: Send + Sync + 'static {
     /// The object below which this one lies, or wants to lie. A caller who does not see it gets a 404 for it, before
     /// anything else is looked at.

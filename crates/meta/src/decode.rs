@@ -1,12 +1,13 @@
 //! JSON and YAML bodies to objects: strictness, pruning, defaults.
 //!
-//! `value` reads the text, `shape` brings it into the schema's form, and `defaults` fills in defaults; `weight` is what that
-//! takes in memory.
+//! `value` reads the text, `shape` brings it into the schema's form, and `defaults` fills in defaults; `words` finds texts
+//! outside fixed sets; `weight` is what that takes in memory.
 
 mod defaults;
 mod shape;
 mod value;
 mod weight;
+mod words;
 
 pub use defaults::apply_defaults;
 pub(crate) use shape::is_line_break;
@@ -14,6 +15,7 @@ pub use shape::prune_and_check;
 pub use value::decode_value;
 pub use weight::most_weight;
 pub(crate) use weight::weight;
+pub use words::check_words;
 
 /// How a body is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -72,7 +72,7 @@ pub enum StringFormat {
     MicroTime,
     /// Base64 bytes.
     Bytes,
-    /// One of a fixed set. Documented in OpenAPI, enforced by the kind's own validation.
+    /// One of a fixed set. Documented in OpenAPI, and enforced by [`crate::decode::check_words`] outside the status.
     Enum(&'static [&'static str]),
 }
 

@@ -15,7 +15,7 @@ use meta::field::{FieldError, Path};
 use meta::gvk::GroupVersionKind;
 use meta::object::Object;
 use meta::status::Status;
-use meta::validation;
+use meta::{decode, validation};
 use serde_json::Value;
 use store::model::{Change, Growth, Write};
 use store::read::At;
@@ -210,6 +210,10 @@ async fn prepare(
     }
     keep_identity(live, &mut new);
     told.always.extend(validation::dedup_owner_references(&mut new));
+    // What an earlier release took can stay.
+    if is_whole && !same_spec(stored, live, &new) {
+        check_words(resource, live, &new)?;
+    }
     strategy.prepare_update(&mut cx, live, &mut new)?;
     if let Some(admission) = strategy.admit(&mut cx, call.view(At::Any), Some(live), &mut new) {
         admission.await?;
@@ -239,6 +243,17 @@ async fn prepare(
     }
     told.always.extend(validation::finalizer_warnings(&new, Some(live)));
     Ok(Some(Prepared { object: new, gone }))
+}
+
+/// What a strategy reads as a type of its own has no other texts than those of the schema's fixed sets.
+fn check_words(resource: &Resource, live: &Object, new: &Object) -> Result<(), Status> {
+    let words = decode::check_words(new, &resource.schema);
+    if words.is_empty() {
+        return Ok(());
+    }
+    let mut errors = validation::object_meta_update(new, live);
+    errors.extend(words);
+    Err(Status::invalid(&resource.gvk, new.name(), &errors))
 }
 
 /// Checks the revision in the object, which is the one that the client has seen.

@@ -1,7 +1,8 @@
 //! `POST` of a collection.
 
-use crate::resource::StoredKind;
+use crate::resource::{Resource, StoredKind};
 use crate::store_status::status_of;
+use crate::strategy::Strategy;
 use crate::verbs::commit::{Warnings, commit, context, growth_warnings, state, taken, written};
 use crate::verbs::options::{WriteKind, WriteOptions, names_no_revision};
 use crate::verbs::owned::{Resets, keep_at_create, writer};
@@ -11,7 +12,7 @@ use bytes::Bytes;
 use http::{Response, StatusCode};
 use meta::object::Object;
 use meta::status::Status;
-use meta::{name, validation};
+use meta::{decode, name, validation};
 use serde_json::Value;
 use store::model::{Change, Write};
 use store::read::At;
@@ -181,6 +182,7 @@ async fn prepare(
     object.set(&["metadata", "generation"], Value::from(1));
     generate_name(&mut object);
     keep_at_create(stored, &mut object);
+    check_words(resource, strategy, &object)?;
     let mut cx = context(call, options.dry_run, false, &now);
     strategy.prepare_create(&mut cx, &mut object)?;
     // A strategy may bring a prefix of its own for an object that has neither name nor prefix.
@@ -208,6 +210,21 @@ async fn prepare(
     object.remove(&["metadata", "resourceVersion"]);
     told.always.extend(validation::finalizer_warnings(&object, None));
     Ok(object)
+}
+
+/// What a strategy reads as a type of its own has no other texts than those of the schema's fixed sets.
+fn check_words(resource: &Resource, strategy: &dyn Strategy, object: &Object) -> Result<(), Status> {
+    let words = decode::check_words(object, &resource.schema);
+    if words.is_empty() {
+        return Ok(());
+    }
+    let mut errors = Vec::new();
+    // The strategy may still give it a name.
+    if !object.name().is_empty() {
+        errors = validation::object_meta(object, resource.namespaced, strategy.name_rule());
+    }
+    errors.extend(words);
+    Err(Status::invalid(&resource.gvk, object.name(), &errors))
 }
 
 fn generate_name(object: &mut Object) {

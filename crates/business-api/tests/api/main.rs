@@ -55,3 +55,5 @@ mod tenants;
 mod together;
 #[cfg(test)]
 mod transfers;
+#[cfg(test)]
+mod words;

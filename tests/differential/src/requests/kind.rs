@@ -135,7 +135,7 @@ impl Kind for Items {
     }
 }
 
-/// What the twin's schema says beyond the shape: an enum and a minimum.
+/// What the twin's schema says beyond the shape and what the server checks: a minimum.
 #[derive(Debug)]
 struct ItemStrategy;
 
@@ -143,9 +143,6 @@ impl ItemStrategy {
     fn validate(object: &Object) -> FieldErrors {
         let path = Path::new("spec");
         let mut errors = FieldErrors::new();
-        if let Some(mode) = object.get(&["spec", "mode"]).filter(|mode| !MODES.iter().any(|m| *mode == *m)) {
-            errors.push(FieldError::not_supported(&path.child("mode"), mode, MODES));
-        }
         if let Some(size) = object.get(&["spec", "size"]).and_then(Value::as_i64).filter(|size| *size < 0) {
             let detail = "spec.size in body should be greater than or equal to 0";
             errors.push(FieldError::invalid(&path.child("size"), &json!(size), detail));
