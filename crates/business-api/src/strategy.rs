@@ -47,6 +47,7 @@ use apiserver::View;
 use apiserver::strategy::WriteContext;
 use business_types::{HardQuantity, UsedQuantity, names};
 use futures_util::future::BoxFuture;
+use meta::field::{FieldError, FieldErrors, Path};
 use meta::gvk::GroupResource;
 use meta::object::Object;
 use meta::quantity::{Quantity, ResourceList};
@@ -170,6 +171,39 @@ fn begin_deletion(cx: &WriteContext<'_>, object: &mut Object) {
 fn unreadable(error: serde_json::Error) -> Status {
     tracing::error!(%error, "an object does not read as its kind");
     Status::internal("the object cannot be read")
+}
+
+/// The error of a part of an object that does not read as its kind's: what no rule can look at is refused.
+fn cannot_be_read(object: &Object, part: &str, error: &serde_json::Error) -> FieldErrors {
+    let value = object.get(&[part]).cloned().unwrap_or_default();
+    vec![FieldError::invalid(&Path::new(part), &value, &error.to_string())]
+}
+
+/// The same, unless the rules for its texts have told it better.
+fn or_cannot_be_read(
+    told: FieldErrors,
+    object: &Object,
+    part: &str,
+    error: &serde_json::Error,
+) -> FieldErrors {
+    if told.is_empty() { cannot_be_read(object, part, error) } else { told }
+}
+
+/// A part of an object before and after a write.
+fn read_both<T>(
+    old: &Object,
+    object: &Object,
+    part: &str,
+    read: fn(&Object) -> Result<T, serde_json::Error>,
+) -> Result<(T, T), FieldErrors> {
+    let read = |object: &Object| read(object).map_err(|error| cannot_be_read(object, part, &error));
+    Ok((read(old)?, read(object)?))
+}
+
+/// Whether a write of what is being deleted leaves its spec as it is. An earlier release may have stored a spec that does
+/// not read; whoever has a finalizer at it has to get it off.
+fn only_lets_go(old: &Object, object: &Object) -> bool {
+    old.is_deleting() && object.get(&["spec"]) == old.get(&["spec"])
 }
 
 fn amounts_value(list: &ResourceList) -> Value {

@@ -1,4 +1,6 @@
-use super::{add_finalizer, by_operators, dash, drops_finalizer, ready, shares, unreadable};
+use super::{
+    add_finalizer, by_operators, cannot_be_read, dash, drops_finalizer, read_both, ready, shares, unreadable,
+};
 use crate::finalizers::FINALIZERS;
 use crate::levels::Levels;
 use crate::numbers::MEMBER_CLUSTER;
@@ -63,7 +65,7 @@ impl MemberClusterStrategy {
 
 fn spec_errors(object: &Object) -> FieldErrors {
     let checked = |spec| member_cluster::member_cluster(object.name(), &spec);
-    MemberClusterSpec::of(object).map(checked).unwrap_or_default()
+    MemberClusterSpec::of(object).map_or_else(|error| cannot_be_read(object, "spec", &error), checked)
 }
 
 /// Our token goes when nothing is left: the controller sees that.
@@ -125,14 +127,15 @@ impl Strategy for MemberClusterStrategy {
 
     fn validate_update(&self, cx: &mut WriteContext<'_>, old: &Object, object: &Object) -> FieldErrors {
         match cx.part {
-            Part::STATUS => match (MemberClusterStatus::of(old), MemberClusterStatus::of(object)) {
-                (Ok(old), Ok(status)) => member_cluster::member_cluster_status(&old, &status),
-                _ => FieldErrors::new(),
+            Part::STATUS => match read_both(old, object, "status", MemberClusterStatus::of) {
+                Ok((old, status)) => member_cluster::member_cluster_status(&old, &status),
+                Err(errors) => errors,
             },
             Part::FINALIZE => FieldErrors::new(),
-            Part::Sub(CAPACITY) => MemberClusterStatus::of(object)
-                .map(|status| member_cluster::capacity(&status.capacity))
-                .unwrap_or_default(),
+            Part::Sub(CAPACITY) => MemberClusterStatus::of(object).map_or_else(
+                |error| cannot_be_read(object, "status", &error),
+                |status| member_cluster::capacity(&status.capacity),
+            ),
             Part::Main | Part::Sub(_) => spec_errors(object),
         }
     }

@@ -8,8 +8,9 @@ pub mod pull_credential;
 pub mod transfer;
 
 use super::{
-    abandon_reason, add_finalizer, amounts_value, begin_deletion, check_annotations, dash, drops_finalizer,
-    project_key, ready, set_tenant, shares, take_tenant, unreadable, waiting,
+    abandon_reason, add_finalizer, amounts_value, begin_deletion, cannot_be_read, check_annotations, dash,
+    drops_finalizer, or_cannot_be_read, project_key, read_both, ready, set_tenant, shares, take_tenant,
+    unreadable, waiting,
 };
 use crate::clusters::{ClusterGrowth, Clusters};
 use crate::finalizers::{self, TenantFinalizers};
@@ -241,7 +242,10 @@ impl Strategy for NamespaceStrategy {
     }
 
     fn validate_create(&self, cx: &mut WriteContext<'_>, object: &Object) -> FieldErrors {
-        let Ok(spec) = NamespaceSpec::of(object) else { return FieldErrors::new() };
+        let spec = match NamespaceSpec::of(object) {
+            Ok(spec) => spec,
+            Err(error) => return cannot_be_read(object, "spec", &error),
+        };
         let mut errors = validation::namespace(&spec, &self.forbidden);
         if !spec.cluster_name.is_empty() && !self.clusters.allows(&spec.cluster_name, &spec.tenant_id) {
             let path = Path::new("spec").child("clusterName");
@@ -299,23 +303,29 @@ impl Strategy for NamespaceStrategy {
     }
 
     fn validate_update(&self, cx: &mut WriteContext<'_>, old: &Object, object: &Object) -> FieldErrors {
-        let Ok(before) = Typed::of(old) else { return FieldErrors::new() };
         match cx.part {
             Part::FINALIZE if !cx.sees_everything() => {
                 finalizers::check_release(old, object, names::NAMESPACE_FINALIZER)
             }
             Part::FINALIZE => FieldErrors::new(),
-            Part::STATUS => match NamespaceStatus::of(object) {
-                Ok(status) => validation::namespace_status(object, &before.status, &status),
-                Err(_unknown_name) => validation::unreadable_namespace_status(object),
+            Part::STATUS => match (NamespaceStatus::of(old), NamespaceStatus::of(object)) {
+                (Ok(before), Ok(status)) => validation::namespace_status(object, &before, &status),
+                (_, Err(error)) => {
+                    let names = validation::unreadable_namespace_status(object);
+                    or_cannot_be_read(names, object, "status", &error)
+                }
+                (Err(error), _) => cannot_be_read(old, "status", &error),
             },
             Part::Main | Part::Sub(_) => {
-                let Ok(spec) = NamespaceSpec::of(object) else { return FieldErrors::new() };
-                if old.is_deleting() && spec != before.spec {
+                let (before, spec) = match read_both(old, object, "spec", NamespaceSpec::of) {
+                    Ok(specs) => specs,
+                    Err(errors) => return errors,
+                };
+                if old.is_deleting() && spec != before {
                     let why = "the namespace is being deleted: its spec cannot change";
                     return vec![FieldError::forbidden(&Path::new("spec"), why)];
                 }
-                validation::namespace_update(&before.spec, &spec)
+                validation::namespace_update(&before, &spec)
             }
         }
     }

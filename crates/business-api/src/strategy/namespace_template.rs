@@ -1,4 +1,4 @@
-use super::{add_finalizer, by_operators, drops_finalizer, ready, unreadable, waiting};
+use super::{add_finalizer, by_operators, cannot_be_read, drops_finalizer, ready, unreadable, waiting};
 use crate::numbers;
 use apiserver::resource::Column;
 use apiserver::strategy::{Strategy, WriteContext};
@@ -130,7 +130,8 @@ impl Strategy for NamespaceTemplateStrategy {
     }
 
     fn validate_create(&self, _cx: &mut WriteContext<'_>, object: &Object) -> FieldErrors {
-        NamespaceTemplateSpec::of(object).map(|spec| namespace_template(&spec)).unwrap_or_default()
+        let unread = |error| cannot_be_read(object, "spec", &error);
+        NamespaceTemplateSpec::of(object).map_or_else(unread, |spec| namespace_template(&spec))
     }
 
     fn prepare_update(
@@ -156,15 +157,18 @@ impl Strategy for NamespaceTemplateStrategy {
         }
     }
 
-    fn validate_update(&self, cx: &mut WriteContext<'_>, _old: &Object, object: &Object) -> FieldErrors {
+    fn validate_update(&self, cx: &mut WriteContext<'_>, old: &Object, object: &Object) -> FieldErrors {
         match cx.part {
-            Part::STATUS => NamespaceTemplateStatus::of(object)
-                .map(|status| namespace_template_status(&status))
-                .unwrap_or_default(),
+            Part::STATUS => NamespaceTemplateStatus::of(object).map_or_else(
+                |error| cannot_be_read(object, "status", &error),
+                |status| namespace_template_status(&status),
+            ),
             Part::FINALIZE => FieldErrors::new(),
-            Part::Main | Part::Sub(_) => {
-                NamespaceTemplateSpec::of(object).map(|spec| namespace_template(&spec)).unwrap_or_default()
-            }
+            Part::Main | Part::Sub(_) => match NamespaceTemplateSpec::of(object) {
+                Ok(spec) => namespace_template(&spec),
+                Err(_stored) if only_lets_go(old, object) => FieldErrors::new(),
+                Err(error) => cannot_be_read(object, "spec", &error),
+            },
         }
     }
 

@@ -1,4 +1,4 @@
-use super::{TENANT, dash, listed, rules, set_tenant, unreadable};
+use super::{TENANT, cannot_be_read, dash, listed, read_both, rules, set_tenant, unreadable};
 use crate::roles::Roles;
 use apiserver::resource::Column;
 use apiserver::strategy::{Strategy, WriteContext};
@@ -51,7 +51,8 @@ impl Strategy for PlatformStrategy {
     }
 
     fn validate_create(&self, _cx: &mut WriteContext<'_>, object: &Object) -> FieldErrors {
-        PlatformSpec::of(object).map(|spec| platform(&spec)).unwrap_or_default()
+        let unread = |error| cannot_be_read(object, "spec", &error);
+        PlatformSpec::of(object).map_or_else(unread, |spec| platform(&spec))
     }
 
     fn prepare_update(
@@ -69,8 +70,9 @@ impl Strategy for PlatformStrategy {
     }
 
     fn validate_update(&self, _cx: &mut WriteContext<'_>, old: &Object, object: &Object) -> FieldErrors {
-        let (Ok(before), Ok(spec)) = (PlatformSpec::of(old), PlatformSpec::of(object)) else {
-            return FieldErrors::new();
+        let (before, spec) = match read_both(old, object, "spec", PlatformSpec::of) {
+            Ok(specs) => specs,
+            Err(errors) => return errors,
         };
         let mut errors = platform_update(&before, &spec);
         errors.extend(platform(&spec));

@@ -2,8 +2,9 @@ use super::listed::{self, Coming};
 use super::namespace_template::{check_template, newly_named_template};
 use super::tenant_terms;
 use super::{
-    TENANT, add_finalizer, begin_deletion, check_annotations, check_role, dash, drops_finalizer, project_key,
-    ready, ruled_tenants, rules, set_tenant, shares_by_cluster, take_tenant, unreadable, waiting,
+    TENANT, add_finalizer, begin_deletion, cannot_be_read, check_annotations, check_role, dash,
+    drops_finalizer, or_cannot_be_read, project_key, read_both, ready, ruled_tenants, rules, set_tenant,
+    shares_by_cluster, take_tenant, unreadable, waiting,
 };
 use crate::clusters::{ClusterGrowth, Clusters};
 use crate::finalizers::{self, TenantFinalizers};
@@ -220,7 +221,10 @@ impl Strategy for ProjectStrategy {
     }
 
     fn validate_create(&self, cx: &mut WriteContext<'_>, object: &Object) -> FieldErrors {
-        let Ok(spec) = ProjectSpec::of(object) else { return FieldErrors::new() };
+        let spec = match ProjectSpec::of(object) {
+            Ok(spec) => spec,
+            Err(error) => return cannot_be_read(object, "spec", &error),
+        };
         let mut errors = validation::project(object.name(), &spec);
         errors.extend(self.check_clusters(None, &spec));
         if !cx.sees_everything() {
@@ -286,11 +290,15 @@ impl Strategy for ProjectStrategy {
             Part::FINALIZE => FieldErrors::new(),
             Part::STATUS => match ProjectStatus::of(object) {
                 Ok(status) => validation::project_status(object, &status),
-                Err(_unknown_phase) => validation::phase(object, &business_types::ProjectPhase::NAMES),
+                Err(error) => {
+                    let phase = validation::phase(object, &business_types::ProjectPhase::NAMES);
+                    or_cannot_be_read(phase, object, "status", &error)
+                }
             },
             Part::Main | Part::Sub(_) => {
-                let (Ok(before), Ok(spec)) = (ProjectSpec::of(old), ProjectSpec::of(object)) else {
-                    return FieldErrors::new();
+                let (before, spec) = match read_both(old, object, "spec", ProjectSpec::of) {
+                    Ok(specs) => specs,
+                    Err(errors) => return errors,
                 };
                 if old.is_deleting() && spec != before {
                     let why = "the project is being deleted: its spec cannot change";

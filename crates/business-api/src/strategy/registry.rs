@@ -1,6 +1,6 @@
 use super::{
-    abandon_reason, add_finalizer, begin_deletion, check_annotations, dash, drops_finalizer, project_key,
-    ready, set_tenant, shares, take_tenant, unreadable, waiting,
+    abandon_reason, add_finalizer, begin_deletion, cannot_be_read, check_annotations, dash, drops_finalizer,
+    or_cannot_be_read, project_key, read_both, ready, set_tenant, shares, take_tenant, unreadable, waiting,
 };
 use crate::finalizers::{self, TenantFinalizers};
 use crate::levels::Levels;
@@ -183,7 +183,10 @@ impl<K: RegistryKind> Strategy for RegistryStrategy<K> {
     }
 
     fn validate_create(&self, cx: &mut WriteContext<'_>, object: &Object) -> FieldErrors {
-        let Ok(spec) = RegistrySpec::of(object) else { return FieldErrors::new() };
+        let spec = match RegistrySpec::of(object) {
+            Ok(spec) => spec,
+            Err(error) => return cannot_be_read(object, "spec", &error),
+        };
         let mut errors = registry::object(&spec);
         if !cx.sees_everything() {
             errors.extend(self.finalizers.check_new(object, K::FINALIZER));
@@ -218,10 +221,17 @@ impl<K: RegistryKind> Strategy for RegistryStrategy<K> {
         match cx.part {
             Part::FINALIZE if !cx.sees_everything() => finalizers::check_release(old, object, K::FINALIZER),
             Part::FINALIZE => FieldErrors::new(),
-            Part::STATUS => registry::object_status(object),
+            Part::STATUS => {
+                let told = registry::object_status(object);
+                match RegistryStatus::of(object) {
+                    Ok(_checked) => told,
+                    Err(error) => or_cannot_be_read(told, object, "status", &error),
+                }
+            }
             Part::Main | Part::Sub(_) => {
-                let (Ok(before), Ok(spec)) = (RegistrySpec::of(old), RegistrySpec::of(object)) else {
-                    return FieldErrors::new();
+                let (before, spec) = match read_both(old, object, "spec", RegistrySpec::of) {
+                    Ok(specs) => specs,
+                    Err(errors) => return errors,
                 };
                 if old.is_deleting() && spec != before {
                     let why = format!("the {} is being deleted: its spec cannot change", K::WORDS);

@@ -6,7 +6,9 @@ pub mod token;
 
 pub use token::Issuing;
 
-use super::{dash, project_key, rules, set_tenant, take_tenant, unreadable};
+use super::{
+    cannot_be_read, dash, only_lets_go, project_key, read_both, rules, set_tenant, take_tenant, unreadable,
+};
 use crate::numbers::REGISTRY_CREDENTIAL;
 use crate::rights::Role;
 use crate::roles::Roles;
@@ -30,6 +32,8 @@ use store::quota::{Account, Violation};
 const CREDENTIALS_MAX: usize = 500;
 /// The most of them that one user may have: everybody who sees a project may make his own.
 const OF_A_USER_MAX: usize = 20;
+/// The most of them that robots may have: room is left for people.
+const OF_ROBOTS_MAX: usize = 400;
 const OWNERS: &[&str] = &["metadata", "ownerReferences"];
 
 /// Columns of `kubectl get`.
@@ -97,27 +101,30 @@ fn is_admin(cx: &WriteContext<'_>, roles: &Roles, project: &str) -> bool {
     roles.in_project(cx.caller, cx.visibility, project).is_some_and(|role| role >= Role::Admin)
 }
 
-fn spec_of(object: &Object) -> Result<RegistryCredentialSpec, Status> {
-    RegistryCredentialSpec::of(object).map_err(unreadable)
-}
-
 async fn check_number(view: View<'_>, object: &Object) -> Result<(), Status> {
     let others = view.unfiltered().list(REGISTRY_CREDENTIAL, Some(object.namespace())).await?;
     let refused = |why: String| Err(Status::forbidden(&group_resource(), object.name(), &why));
     if others.len() >= CREDENTIALS_MAX {
         return refused(format!("a project has at most {CREDENTIALS_MAX} credentials"));
     }
-    let user = object.text(USER);
-    let mut his = 0_usize;
-    for entry in others.iter().filter(|_| !user.is_empty()) {
+    let mut of_same = 0_usize;
+    for entry in &others {
         let other = Object::from_stored(&entry.body, entry.revision.0).map_err(unreadable)?;
-        let is_his = other.text(USER) == user && other.get(HOST_USER) == object.get(HOST_USER);
-        his = his.saturating_add(usize::from(is_his));
+        of_same = of_same.saturating_add(usize::from(are_of_same(&other, object)));
     }
-    if his >= OF_A_USER_MAX {
+    if object.text(USER).is_empty() && of_same >= OF_ROBOTS_MAX {
+        return refused(format!("robots have at most {OF_ROBOTS_MAX} credentials in a project"));
+    }
+    if !object.text(USER).is_empty() && of_same >= OF_A_USER_MAX {
         return refused(format!("a user has at most {OF_A_USER_MAX} credentials in a project"));
     }
     Ok(())
+}
+
+/// Whether two are the same user's, or both robots'.
+fn are_of_same(one: &Object, other: &Object) -> bool {
+    let user = one.text(USER);
+    user == other.text(USER) && (user.is_empty() || one.get(HOST_USER) == other.get(HOST_USER))
 }
 
 /// The project owns it: where Kubernetes collects garbage, it goes with the project.
@@ -186,23 +193,35 @@ impl Strategy for RegistryCredentialStrategy {
     }
 
     fn validate_create(&self, cx: &mut WriteContext<'_>, object: &Object) -> FieldErrors {
-        let Ok(spec) = RegistryCredentialSpec::of(object) else { return FieldErrors::new() };
+        let spec = match RegistryCredentialSpec::of(object) {
+            Ok(spec) => spec,
+            Err(error) => return cannot_be_read(object, "spec", &error),
+        };
         let mut errors = new_spec(&spec, self.days_max);
         errors.extend(self.check_holder(cx, object.namespace(), &spec));
         errors
     }
 
     fn validate_update(&self, cx: &mut WriteContext<'_>, old: &Object, object: &Object) -> FieldErrors {
-        let specs =
-            RegistryCredentialSpec::of(old).and_then(|old| Ok((old, RegistryCredentialSpec::of(object)?)));
-        let (Ok((before, after)), Part::Main) = (specs, cx.part) else { return FieldErrors::new() };
+        if cx.part != Part::Main {
+            return FieldErrors::new();
+        }
+        let (before, after) = match read_both(old, object, "spec", RegistryCredentialSpec::of) {
+            Ok(specs) => specs,
+            Err(_stored) if only_lets_go(old, object) && is_admin(cx, &self.roles, old.namespace()) => {
+                return FieldErrors::new();
+            }
+            Err(errors) => return errors,
+        };
         let mut errors = changed_spec(&before, &after, self.days_max);
         errors.extend(self.check_holder(cx, old.namespace(), &before));
         errors
     }
 
     fn check_delete(&self, cx: &WriteContext<'_>, object: &Object) -> Result<(), Status> {
-        if is_he(cx, &spec_of(object)?) || is_admin(cx, &self.roles, object.namespace()) {
+        // An administrator also deletes what does not read: an earlier release may have stored it.
+        let is_his = RegistryCredentialSpec::of(object).is_ok_and(|spec| is_he(cx, &spec));
+        if is_his || is_admin(cx, &self.roles, object.namespace()) {
             return Ok(());
         }
         let why = "everybody has credentials of his own; others need the role admin in the project";

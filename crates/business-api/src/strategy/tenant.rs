@@ -1,6 +1,6 @@
 use super::listed;
 use super::namespace_template::{check_template, newly_named_template};
-use super::{by_operators, dash, ready, shares_by_cluster, unreadable};
+use super::{by_operators, cannot_be_read, dash, ready, shares_by_cluster, unreadable};
 use crate::clusters::{ClusterGrowth, Clusters};
 use crate::levels::Levels;
 use crate::numbers::TENANT;
@@ -120,6 +120,11 @@ fn has_ceiling(body: &[u8], cluster: &str) -> bool {
     account.grants.is_some_and(|grants| grants.domains.contains_key(cluster))
 }
 
+fn spec_errors(object: &Object) -> FieldErrors {
+    let unread = |error| cannot_be_read(object, "spec", &error);
+    TenantSpec::of(object).map_or_else(unread, |spec| tenant::tenant(&spec))
+}
+
 impl Strategy for TenantStrategy {
     fn prepare_create(&self, cx: &mut WriteContext<'_>, object: &mut Object) -> Result<(), Status> {
         object.remove(&["status"]);
@@ -147,7 +152,7 @@ impl Strategy for TenantStrategy {
     }
 
     fn validate_create(&self, _cx: &mut WriteContext<'_>, object: &Object) -> FieldErrors {
-        TenantSpec::of(object).map(|spec| tenant::tenant(&spec)).unwrap_or_default()
+        spec_errors(object)
     }
 
     fn prepare_update(
@@ -162,10 +167,11 @@ impl Strategy for TenantStrategy {
 
     fn validate_update(&self, cx: &mut WriteContext<'_>, _old: &Object, object: &Object) -> FieldErrors {
         match cx.part {
-            Part::STATUS => {
-                TenantStatus::of(object).map(|status| tenant::tenant_status(&status)).unwrap_or_default()
-            }
-            _ => TenantSpec::of(object).map(|spec| tenant::tenant(&spec)).unwrap_or_default(),
+            Part::STATUS => TenantStatus::of(object).map_or_else(
+                |error| cannot_be_read(object, "status", &error),
+                |status| tenant::tenant_status(&status),
+            ),
+            _ => spec_errors(object),
         }
     }
 

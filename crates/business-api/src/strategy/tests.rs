@@ -1,4 +1,8 @@
-use super::{NamespaceStrategy, PlatformStrategy, ProjectStrategy};
+use super::registry_credential::RegistryCredentialStrategy;
+use super::{
+    MemberClusterStrategy, NamespaceStrategy, NamespaceTemplateStrategy, PlatformStrategy, ProjectStrategy,
+    RegistryStrategy, TenantStrategy,
+};
 use crate::clusters::Clusters;
 use crate::finalizers::TenantFinalizers;
 use crate::levels::Levels;
@@ -8,6 +12,7 @@ use crate::roster::Roster;
 use apiserver::Caller;
 use apiserver::Part;
 use apiserver::strategy::{Strategy, WriteContext};
+use business_types::ImageNamespace;
 use meta::field::FieldErrors;
 use meta::object::Object;
 use meta::status::Status;
@@ -538,4 +543,54 @@ fn columns_show_what_is_used_and_what_is_allocated() {
     let cells = projects().cells(&read, 0);
     assert_eq!(cells.len(), super::project::COLUMNS.len());
     assert_eq!(cells[5], json!("pods: 41/100, requests.cpu: 500m/10"));
+}
+
+#[test]
+fn no_kind_takes_what_it_cannot_read() {
+    let (levels, finalizers) = (Levels::default(), TenantFinalizers::default());
+    let registry = RegistryStrategy::<ImageNamespace>::new(levels.clone(), finalizers);
+    let with_status: [&dyn Strategy; 6] = [
+        &projects(),
+        &namespaces(),
+        &registry,
+        &TenantStrategy::new(clusters(), levels.clone(), roles()),
+        &MemberClusterStrategy::new(levels),
+        &NamespaceTemplateStrategy,
+    ];
+    let credentials = RegistryCredentialStrategy::new(roles(), 365);
+    let without: [&dyn Strategy; 2] = [&PlatformStrategy::new(roles()), &credentials];
+    let unread = object(json!({"metadata": {"name": "x", "namespace": "ca"}, "spec": 7, "status": 7}));
+    let operator = caller(None, &[]);
+    for strategy in with_status.iter().chain(&without) {
+        let errors = strategy.validate_create(&mut context(&operator), &unread);
+        assert_eq!(fields(&errors), [("FieldValueInvalid", "spec")]);
+        let errors = strategy.validate_update(&mut context(&operator), &unread, &unread);
+        assert_eq!(fields(&errors), [("FieldValueInvalid", "spec")]);
+    }
+    for strategy in with_status {
+        let mut cx = WriteContext { part: Part::STATUS, ..context(&operator) };
+        assert!(!strategy.validate_update(&mut cx, &unread, &unread).is_empty());
+    }
+}
+
+#[test]
+fn an_administrator_gets_rid_of_a_credential_that_nobody_reads() {
+    let (strategy, he) = (RegistryCredentialStrategy::new(roles(), 365), caller(Some("t"), &[]));
+    let stored = |project: &str| {
+        let spec = json!({"tenantID": "t", "access": "Delete"});
+        object(json!({"metadata": {"name": "x", "namespace": project}, "spec": spec}))
+    };
+    let delete = |project| strategy.check_delete(&context(&he), &stored(project)).map_err(|told| told.code);
+    assert_eq!(delete("ca"), Ok(()));
+    assert_eq!(delete("top"), Err(403), "he only looks there");
+    let wrong = |old: &Object, field: &[&str]| {
+        let set = |object: &mut Object| object.set(field, json!("a"));
+        let (_, errors) = update(&strategy, &he, Part::Main, old, set).unwrap();
+        errors.len()
+    };
+    let note = ["metadata", "annotations", "a"];
+    assert_eq!(wrong(&stored("ca"), &note), 1);
+    assert_eq!(wrong(&deleting(stored("ca")), &note), 0);
+    assert_eq!(wrong(&deleting(stored("top")), &note), 1);
+    assert_eq!(wrong(&deleting(stored("ca")), &["spec", "user"]), 1);
 }

@@ -451,6 +451,10 @@ async fn members_have_credentials_of_their_own_and_touch_no_others() {
         let refused = alice.post(CREDENTIALS, credential("x", theirs)).await;
         assert_eq!((refused.code, refused.causes()[0].1.as_str()), (422, "spec.user"), "{refused:?}");
     }
+    for access in ["Delete", "push", "Pull ", "x", ""] {
+        let refused = alice.post(CREDENTIALS, credential("x", json!({ "access": access }))).await;
+        assert_eq!((refused.code, refused.causes()[0].1.as_str()), (422, "spec.access"), "{refused:?}");
+    }
     let outside =
         world.member("carl", "acme").post(CREDENTIALS, credential("x", json!({"user": "carl"}))).await;
     assert_eq!(outside.code, 404, "he does not see the project");

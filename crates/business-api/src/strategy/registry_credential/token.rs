@@ -1,13 +1,13 @@
-use super::{not_his, spec_of};
+use super::not_his;
 use crate::numbers::PROJECT;
 use crate::roles::Roles;
 use crate::token_server::credentials::{hash, login, new_password};
 use apiserver::View;
 use apiserver::strategy::WriteContext;
 use apiserver::subresource::{Action, Handled, Shape, SubresourceHandler};
-use business_types::RegistryCredentialStatus;
 use business_types::names::{GROUP, REGISTRY_TOKEN_KIND, VERSION};
 use business_types::registry_credential::{VALID_DAYS_DEFAULT, group_resource, token_schema};
+use business_types::{RegistryCredentialSpec, RegistryCredentialStatus};
 use futures_util::future::BoxFuture;
 use meta::gvk::GroupVersionKind;
 use meta::object::Object;
@@ -40,7 +40,9 @@ impl Issuing {
         credential: &Object,
     ) -> Result<Handled, Status> {
         let refused = |why: &str| Status::forbidden(&group_resource(), credential.name(), why);
-        let spec = spec_of(credential)?;
+        let Ok(spec) = RegistryCredentialSpec::of(credential) else {
+            return Err(refused("its spec cannot be read: it can only be deleted"));
+        };
         if let Some(why) = not_his(cx, &self.roles, credential.namespace(), &spec) {
             return Err(refused(why));
         }
