@@ -103,22 +103,25 @@ fn is_admin(cx: &WriteContext<'_>, roles: &Roles, project: &str) -> bool {
 
 async fn check_number(view: View<'_>, object: &Object) -> Result<(), Status> {
     let others = view.unfiltered().list(REGISTRY_CREDENTIAL, Some(object.namespace())).await?;
-    let refused = |why: String| Err(Status::forbidden(&group_resource(), object.name(), &why));
+    let read = others.iter().map(|entry| Object::from_stored(&entry.body, entry.revision.0));
+    let others: Vec<Object> = read.collect::<Result<_, _>>().map_err(unreadable)?;
+    match too_many(&others, object) {
+        Some(why) => Err(Status::forbidden(&group_resource(), object.name(), &why)),
+        None => Ok(()),
+    }
+}
+
+/// Why a project with these others has no room for it.
+fn too_many(others: &[Object], object: &Object) -> Option<String> {
     if others.len() >= CREDENTIALS_MAX {
-        return refused(format!("a project has at most {CREDENTIALS_MAX} credentials"));
+        return Some(format!("a project has at most {CREDENTIALS_MAX} credentials"));
     }
-    let mut of_same = 0_usize;
-    for entry in &others {
-        let other = Object::from_stored(&entry.body, entry.revision.0).map_err(unreadable)?;
-        of_same = of_same.saturating_add(usize::from(are_of_same(&other, object)));
-    }
-    if object.text(USER).is_empty() && of_same >= OF_ROBOTS_MAX {
-        return refused(format!("robots have at most {OF_ROBOTS_MAX} credentials in a project"));
-    }
-    if !object.text(USER).is_empty() && of_same >= OF_A_USER_MAX {
-        return refused(format!("a user has at most {OF_A_USER_MAX} credentials in a project"));
-    }
-    Ok(())
+    let (most, whose) = match object.text(USER) {
+        "" => (OF_ROBOTS_MAX, "robots have"),
+        _user => (OF_A_USER_MAX, "a user has"),
+    };
+    let of_same = others.iter().filter(|other| are_of_same(other, object)).count();
+    (of_same >= most).then(|| format!("{whose} at most {most} credentials in a project"))
 }
 
 /// Whether two are the same user's, or both robots'.
@@ -262,5 +265,36 @@ impl Strategy for RegistryCredentialStrategy {
 
     fn name_rule(&self) -> NameRule {
         NameRule::Subdomain
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn users_and_robots_leave_room_for_one_another() {
+        let of = |spec: Value| Object::new(json!({ "spec": spec })).unwrap();
+        let (robot, alice) = (of(json!({"access": "Pull"})), of(json!({"user": "alice"})));
+        let host_alice = of(json!({"user": "alice", "hostUser": true}));
+        let others = |robots: usize, hers: usize| {
+            let mut others = vec![robot.clone(); robots];
+            others.extend(vec![alice.clone(); hers]);
+            others
+        };
+        let full = others(OF_ROBOTS_MAX, OF_A_USER_MAX);
+        assert_eq!(
+            too_many(&full, &robot).as_deref(),
+            Some("robots have at most 400 credentials in a project")
+        );
+        assert_eq!(
+            too_many(&full, &alice).as_deref(),
+            Some("a user has at most 20 credentials in a project")
+        );
+        assert_eq!(too_many(&full, &host_alice), None, "another one of this name");
+        assert_eq!(too_many(&full, &of(json!({"user": "bob"}))), None);
+        let less = others(OF_ROBOTS_MAX - 1, OF_A_USER_MAX - 1);
+        assert_eq!((too_many(&less, &robot), too_many(&less, &alice)), (None, None));
+        assert!(too_many(&others(CREDENTIALS_MAX, 0), &alice).is_some());
     }
 }
