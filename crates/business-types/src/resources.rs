@@ -84,13 +84,21 @@ pub fn check_amount(resource: &str, amount: Quantity, path: &Path) -> FieldError
     errors
 }
 
-/// What is wrong with a count that every cluster refuses. Kubernetes takes a count for whole if its thousandths are a
-/// multiple of 1000, in 64 bits. Where they do not fit they wrap, and the result may be no multiple of 1000. A count in
-/// whole G or more becomes 0 then, which is a multiple.
+/// What is wrong with an amount that no cluster takes as it is: it counts in thousandths.
 pub fn check_thousandths(resource: &str, amount: Quantity, path: &Path) -> Option<FieldError> {
-    if !is_counted(resource) {
-        return None;
-    }
+    if is_counted(resource) { check_count(amount, path) } else { check_measure(amount, path) }
+}
+
+/// Kubernetes rounds up. What each namespace gets more than it was charged adds up.
+fn check_measure(amount: Quantity, path: &Path) -> Option<FieldError> {
+    let kept = amount.in_thousandths();
+    let detail = format!("a cluster counts in thousandths: {amount} would be {kept} there");
+    (kept != amount).then(|| FieldError::invalid(path, &json!(amount.to_string()), &detail))
+}
+
+/// Kubernetes takes a count for whole if its thousandths are a multiple of 1000, in 64 bits. Where they do not fit they
+/// wrap, and the result may be no multiple of 1000. A count in whole G or more becomes 0 then, which is a multiple.
+fn check_count(amount: Quantity, path: &Path) -> Option<FieldError> {
     let units = i64::try_from(amount.nanos() / NANOS_PER_UNIT).ok()?;
     let is_in_whole_g = amount.format() != Format::BinarySi && units % GIGA == 0;
     let detail = "clusters count its thousandths and take it for a fraction: at most 9223372036854775, or \
@@ -233,6 +241,24 @@ mod tests {
             for measured in ["memory", "requests.storage", "requests.nvidia.com/gpu"] {
                 assert!(is_taken(measured, refused), "{measured}: {refused}");
             }
+        }
+    }
+
+    #[test]
+    fn what_is_less_than_a_thousandth_is_not_kept_by_a_cluster() {
+        let wrong = |resource: &str, amount: &str| {
+            let error = check_thousandths(resource, amount.parse().unwrap(), &Path::new("f"));
+            error.map(|error| error.to_string())
+        };
+        let told = "f: Invalid value: \"100u\": a cluster counts in thousandths: 100u would be 1m there";
+        assert_eq!(wrong("requests.cpu", "100u").as_deref(), Some(told));
+        for (resource, amount) in
+            [("cpu", "1n"), ("limits.memory", "0.0001Ki"), ("requests.nvidia.com/gpu", "1.0001")]
+        {
+            assert!(wrong(resource, amount).is_some(), "{resource}={amount}");
+        }
+        for (resource, amount) in [("cpu", "1m"), ("requests.memory", "1.5Gi"), ("requests.cpu", "0.25")] {
+            assert_eq!(wrong(resource, amount), None, "{resource}={amount}");
         }
     }
 

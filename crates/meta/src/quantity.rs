@@ -74,6 +74,7 @@ impl Ord for Quantity {
 /// Largest amount, in units of 10⁻⁹: that of a signed 64-bit count of whole units.
 const NANOS_MAX: i128 = (i64::MAX as i128) * NANOS_PER_UNIT;
 const NANOS_PER_UNIT: i128 = 1_000_000_000;
+const NANOS_PER_THOUSANDTH: i128 = NANOS_PER_UNIT / 1000;
 /// Decimal digits that an amount in range can have when counted in units of 10⁻⁹.
 const DIGITS_MAX: usize = 28;
 const DECIMAL_SUFFIXES: [(&str, i32); 10] =
@@ -128,6 +129,14 @@ impl Quantity {
     /// Whether it is a whole number of units.
     pub fn is_integer(self) -> bool {
         self.nanos % NANOS_PER_UNIT == 0
+    }
+
+    /// The least whole number of thousandths that is not less: what Kubernetes keeps of an amount of a resource.
+    #[must_use]
+    pub fn in_thousandths(self) -> Self {
+        let beyond = self.nanos.rem_euclid(NANOS_PER_THOUSANDTH);
+        let missing = if beyond == 0 { 0 } else { NANOS_PER_THOUSANDTH - beyond };
+        Self { nanos: self.nanos.saturating_add(missing), format: self.format }
     }
 
     /// The sum, unless it is out of range. It has this quantity's suffix family, or the other's when this one is nothing.
@@ -442,6 +451,23 @@ mod tests {
     fn upstreams_answers_are_ours_in_the_long_form() {
         let path = std::env::var("RECORDED_QUANTITIES").expect("RECORDED_QUANTITIES");
         compare_with_upstream(&std::fs::read_to_string(path).unwrap());
+    }
+
+    #[test]
+    fn thousandths_are_rounded_up() {
+        for (text, want) in [
+            ("100u", "1m"),
+            ("1n", "1m"),
+            ("100500u", "101m"),
+            ("1m", "1m"),
+            ("0", "0"),
+            ("0.0001Ki", "103m"),
+            ("1500Mi", "1500Mi"),
+            ("1.0000000001", "1001m"),
+            ("9223372036854775807", "9223372036854775807"),
+        ] {
+            assert_eq!(text.parse::<Quantity>().unwrap().in_thousandths().to_string(), want, "{text}");
+        }
     }
 
     #[test]

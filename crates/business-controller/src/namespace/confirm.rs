@@ -12,6 +12,14 @@ use business_types::resources;
 use meta::quantity::{Quantity, ResourceList};
 use std::time::Duration;
 
+/// Whether a cluster keeps exactly these amounts. It makes whole thousandths of them.
+pub fn are_kept(kept: &ResourceList, asked: &ResourceList) -> bool {
+    let is_kept = |((resource, kept), (other, asked)): ((&String, &Quantity), (&String, &Quantity))| {
+        resource == other && *kept == asked.in_thousandths()
+    };
+    kept.len() == asked.len() && kept.iter().zip(asked).all(is_kept)
+}
+
 /// Whether the member cluster's admission counts with exactly what the object asks for, and with nothing older.
 pub fn is_enforced(object: &NamespaceView, quota: &ClusterQuota, sealed: Option<&Sealed>) -> bool {
     let is_of_this = |sealed: &Sealed| {
@@ -22,8 +30,8 @@ pub fn is_enforced(object: &NamespaceView, quota: &ClusterQuota, sealed: Option<
     sealed.is_some_and(is_of_this)
         && !quota.deleting
         && !quota.scoped
-        && quota.spec_hard == object.spec.hard
-        && quota.status_hard == object.spec.hard
+        && are_kept(&quota.spec_hard, &object.spec.hard)
+        && are_kept(&quota.status_hard, &object.spec.hard)
 }
 
 /// The lower charge that can be confirmed now; `None` when there is none.
@@ -48,7 +56,9 @@ pub fn charge(
             Counted::Before { most, .. } => most.get(key).or(uncounted).unwrap_or(mark),
         };
         let in_use = (*used).max(*before);
-        new.insert(key.clone(), (*hard).max(in_use.min(*mark)));
+        // The cluster lets in what it has made of the amount.
+        let limit = hard.in_thousandths().min(*mark);
+        new.insert(key.clone(), (*hard).max(limit).max(in_use.min(*mark)));
     }
     (new != *old).then_some(new)
 }

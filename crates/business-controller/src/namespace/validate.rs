@@ -306,7 +306,8 @@ fn quota_step(
     let update = |cause| QuotaStep::Update { from: Arc::clone(there), cause };
     match opened {
         Some(opened) if is_sealed(&opened.sealed) => {
-            let same = there.spec_hard == object.spec.hard && is_marked(object, &there.marks);
+            let is_kept = confirm::are_kept(&there.spec_hard, &object.spec.hard);
+            let same = is_kept && is_marked(object, &there.marks);
             match (same, opened.is_current || !found.quiet) {
                 (true, true) => QuotaStep::Keep { seen: Arc::clone(there) },
                 (true, false) => update(Rewriting::Reseal),

@@ -154,6 +154,26 @@ fn what_no_cluster_takes_is_refused_where_it_is_new() {
 }
 
 #[test]
+fn a_namespace_asks_for_whole_thousandths_where_it_is_new() {
+    let with =
+        |hard: Value| -> NamespaceSpec { spec(json!({"clusterName": "c1", "namespace": "a", "hard": hard})) };
+    let cpu = [("FieldValueInvalid", "spec.hard[requests.cpu]")];
+    let none: [(&str, &str); 0] = [];
+    let small = with(json!({"requests.cpu": "100u"}));
+    assert_eq!(causes(&namespace(&small, &[])), cpu);
+    assert_eq!(causes(&namespace(&with(json!({"requests.cpu": "1m"})), &[])), none);
+    assert_eq!(causes(&namespace_update(&with(json!({"requests.cpu": "1"})), &small)), cpu);
+    assert_eq!(causes(&namespace_update(&small, &small)), none, "it was taken once");
+    let more = with(json!({"requests.cpu": "100u", "pods": "1"}));
+    assert_eq!(causes(&namespace_update(&small, &more)), none);
+    assert_eq!(
+        causes(&project("me", &project_with(&json!({"requests.cpu": "100u"})))),
+        none,
+        "no cluster has it"
+    );
+}
+
+#[test]
 fn a_status_has_a_known_phase_and_true_conditions() {
     let check = |status: Value| {
         let object = Object::new(json!({"status": status})).unwrap();

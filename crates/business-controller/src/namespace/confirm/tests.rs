@@ -108,6 +108,26 @@ fn what_may_be_let_in_beyond_the_charge_is_the_excess() {
     assert_eq!(excess(&object, &object.quota(), None), amounts(&[]));
 }
 
+/// They are refused by now, and some are stored.
+#[test]
+fn amounts_that_are_no_thousandths_are_confirmed_as_the_cluster_keeps_them() {
+    let cpu = |amount: &str| amounts(&[("requests.cpu", amount)]);
+    let object = pending(&[("requests.cpu", "1")]).asks(&[("requests.cpu", "100500u")]);
+    let kept = |amount: &str| {
+        let mut written = object.written();
+        written.quota.spec_hard = cpu(amount);
+        written.enforced(&[("requests.cpu", "0")])
+    };
+    assert_eq!(charged(&object, &kept("101m")), Some(cpu("101m")), "so much the cluster lets in");
+    assert_eq!(charged(&object, &kept("102m")), None, "it is another amount");
+    let mut confirmed = object.clone();
+    confirmed.status.cached_spec_hard = Some(cpu("101m"));
+    assert_eq!(charged(&confirmed, &kept("101m")), None, "nothing new");
+    let mut less = object.clone();
+    less.status.cached_spec_hard = Some(cpu("100500u"));
+    assert_eq!(charged(&less, &kept("101m")), None, "a confirmation raises nothing");
+}
+
 #[test]
 fn use_above_the_new_amount_stays_charged_until_it_has_fallen() {
     let object = pending(&[("pods", "10"), ("cpu", "8")]).asks(&[("pods", "4"), ("cpu", "8")]);
