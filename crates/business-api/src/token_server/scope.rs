@@ -1,3 +1,4 @@
+use business_types::registry::is_repository_component;
 use meta::status::Status;
 use serde::Serialize;
 
@@ -101,7 +102,7 @@ pub struct Granted {
 
 impl RegistryScope {
     /// The scopes of a request: its parameter `scope`, repeated or separated by spaces. Scopes of an unknown type are
-    /// skipped, as the protocol says.
+    /// skipped, as the protocol says, and so are names that no repository can have: what stands in a token is signed.
     pub fn read_all<'a>(parameters: impl Iterator<Item = &'a str>) -> Result<Vec<Self>, Status> {
         let words: Vec<&str> =
             parameters.flat_map(|text| text.split(' ')).filter(|word| !word.is_empty()).collect();
@@ -116,7 +117,7 @@ impl RegistryScope {
         let (name, actions) = rest.rsplit_once(':')?;
         // A kind may have a class: `repository(plugin)`.
         match (kind.split('(').next().unwrap_or_default(), name) {
-            ("repository", name) => {
+            ("repository", name) if name.split('/').all(is_repository_component) => {
                 let asks = |action: &str| actions.split(',').any(|asked| asked == action);
                 let all = asks("*");
                 let named = Actions { pull: asks("pull"), push: asks("push"), delete: asks("delete") };
@@ -151,14 +152,30 @@ mod tests {
         assert_eq!(read_back("repository:t/web/app:push,pull"), ["pull", "push"]);
         assert_eq!(read_back("repository(plugin):t/web/app:delete"), ["delete"]);
         assert_eq!(read_back("repository:t/web/app:fly"), [""; 0]);
-        let all = repository("repository:host:5000/t/web/app:*");
-        assert_eq!((all.name.as_str(), all.asked), ("host:5000/t/web/app", Actions::ALL));
+        let all = repository("repository:t/web/app/x.y__z--0:*");
+        assert_eq!((all.name.as_str(), all.asked), ("t/web/app/x.y__z--0", Actions::ALL));
         assert!(repository("repository:t/web/app:pull,push").is_for_push());
         assert!(!repository("repository:t/web/app:push,pull,delete").is_for_push());
         assert_eq!(read(&["registry:catalog:*"]), [RegistryScope::Catalog]);
         assert_eq!(read(&["repository:a/b/c:pull repository:d/e/f:pull", "registry:catalog:*"]).len(), 3);
         for strange in ["", "repository", "repository:x", "aws:x:y", "registry:other:*"] {
             assert_eq!(read(&[strange]), [], "{strange}");
+        }
+        for no_repository in [
+            "t/web/../../u/shop/x",
+            "t/web/./x",
+            "t//web/x",
+            "/t/web/x",
+            "t/web/x/",
+            "t/web/X",
+            "t/web/x%2f..",
+            "t/web/x*",
+            "t/web/_x",
+            "t/web/x___y",
+            "host:5000/t/web/app",
+            "",
+        ] {
+            assert_eq!(read(&[&format!("repository:{no_repository}:pull")]), [], "{no_repository}");
         }
         let many = vec!["repository:a/b/c:pull"; SCOPES_MAX + 1];
         assert_eq!(RegistryScope::read_all(many.into_iter()).unwrap_err().code, 400);
