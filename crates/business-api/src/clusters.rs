@@ -3,7 +3,7 @@
 use crate::follow::{FollowedIndex, Kept};
 use business_types::refusal::CLUSTER_CLOSED;
 use business_types::{
-    ClosedCluster, Cluster, ClusterComparison, Comparison, MemberClusterSpec, MemberClusterStatus,
+    ClosedCluster, Cluster, ClusterComparison, Comparison, MemberClusterSpec, MemberClusterStatus, names,
 };
 use meta::gvk::GroupResource;
 use meta::status::{Status, StatusCause};
@@ -46,6 +46,7 @@ struct KeptCluster {
 struct KeptMeta {
     creation_timestamp: String,
     deletion_timestamp: Option<String>,
+    annotations: BTreeMap<String, String>,
 }
 
 /// How far the controller has compared these member clusters with the objects.
@@ -118,6 +119,12 @@ impl Clusters {
     /// All of them, by name.
     pub fn all(&self) -> BTreeMap<Arc<str>, Arc<Cluster>> {
         self.kept.read().clusters.clone()
+    }
+
+    /// The name by which the host cluster itself is a member.
+    pub fn host(&self) -> Option<Arc<str>> {
+        let index = self.kept.read();
+        index.clusters.iter().find(|(_, cluster)| cluster.is_host).map(|(name, _)| Arc::clone(name))
     }
 
     /// Refuses what grows in a cluster that takes nothing. For a cluster that the tenant may not use, this is not told,
@@ -205,7 +212,8 @@ impl ClusterIndex {
         }
         let deleting = metadata.deletion_timestamp.is_some();
         let created = metadata.creation_timestamp;
-        let cluster = Cluster { created, ..Cluster::of(spec, status, deleting) };
+        let is_host = metadata.annotations.get(names::HOST_CLUSTER_ANNOTATION).is_some_and(|is| is == "true");
+        let cluster = Cluster { created, is_host, ..Cluster::of(spec, status, deleting) };
         self.clusters.insert(Arc::clone(name), Arc::new(cluster));
     }
 

@@ -144,6 +144,26 @@ impl Roles {
         listed.fold(self.projects.listed(tenant), usize::saturating_add)
     }
 
+    /// 503 until the roles are known.
+    pub fn check_settled(&self) -> Result<(), Status> {
+        if self.are_settled() { Ok(()) } else { Err(unsettled()) }
+    }
+
+    /// Whether another tenant lists a service account of a namespace: of a member cluster, or of the host cluster if that
+    /// is the same one.
+    pub fn others_list_accounts_in(
+        &self,
+        tenant: &str,
+        cluster: &str,
+        is_host: bool,
+        namespace: &str,
+    ) -> bool {
+        self.administrators.iter().chain([&self.projects]).any(|roster| {
+            roster.others_list_accounts_in(tenant, cluster, namespace)
+                || is_host && roster.others_list_accounts_in(tenant, "", namespace)
+        })
+    }
+
     /// Waits until the roles at this revision of the store are known.
     pub async fn reach(&self, revision: Revision) {
         self.projects.reach(revision).await;

@@ -6,6 +6,7 @@ use self::sights::{Asking, Sights, Tree};
 use crate::follow::{FollowedIndex, Kept};
 use crate::rights::Role;
 use crate::role_changes::RoleChanges;
+use business_types::{Subject, SubjectKind};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use store::{Entry, KindId, Revision, Store};
@@ -18,6 +19,9 @@ mod sights;
 /// The most steps upwards. The ledger refuses circles, but what is kept here may be a moment behind.
 const DEPTH_MAX: usize = 1024;
 
+/// Where a service account lives: the member cluster, empty for the host cluster, and the namespace.
+pub type AccountPlace = (Box<str>, Box<str>);
+
 /// The roles that an object gives.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Giving {
@@ -29,6 +33,8 @@ pub struct Giving {
     pub people: BTreeMap<Box<str>, Role>,
     /// How many people it lists, each as often as it does.
     pub listed: usize,
+    /// Where the service accounts live that it lists.
+    pub account_places: BTreeSet<AccountPlace>,
 }
 
 impl Giving {
@@ -37,6 +43,13 @@ impl Giving {
         let held = self.people.entry(person).or_insert(role);
         *held = role.max(*held);
         self.listed = self.listed.saturating_add(1);
+    }
+
+    /// Notes where somebody lives, if it is a service account.
+    pub fn note_account_place(&mut self, cluster: &str, subject: &Subject) {
+        if subject.kind == SubjectKind::ServiceAccount {
+            self.account_places.insert((cluster.into(), subject.namespace.as_str().into()));
+        }
     }
 }
 
@@ -55,6 +68,8 @@ struct Given {
     people: HashMap<Box<str>, BTreeMap<Arc<str>, Role>>,
     /// How many people the objects of a tenant list together.
     listed: HashMap<Box<str>, usize>,
+    /// The objects that list a service account, by where it lives.
+    account_places: HashMap<AccountPlace, BTreeSet<Arc<str>>>,
     changes: RoleChanges,
     sights: Sights,
 }
@@ -103,6 +118,15 @@ impl Roster {
     /// How many people an object lists.
     pub fn listed_at(&self, object: &str) -> usize {
         self.0.read().objects.get(object).map_or(0, |giving| giving.listed)
+    }
+
+    /// Whether an object of another tenant lists a service account that lives there.
+    pub fn others_list_accounts_in(&self, tenant: &str, cluster: &str, namespace: &str) -> bool {
+        let place = (Box::from(cluster), Box::from(namespace));
+        let held = self.0.read();
+        let is_others =
+            |object: &Arc<str>| held.objects.get(object).is_some_and(|giving| *giving.tenant != *tenant);
+        held.account_places.get(&place).into_iter().flatten().any(is_others)
     }
 
     /// The tenant of an object, and the highest role that these names have at it; `None` if there is no such object.
@@ -160,8 +184,8 @@ fn giving(read: ReadGiving, entry: &Entry, exists: bool) -> Option<Giving> {
 impl Given {
     fn new(read: ReadGiving, changes: RoleChanges) -> Self {
         let (objects, below, people) = (HashMap::new(), HashMap::new(), HashMap::new());
-        let (listed, sights) = (HashMap::new(), Sights::default());
-        Self { read, objects, below, people, listed, changes, sights }
+        let (listed, account_places, sights) = (HashMap::new(), HashMap::new(), Sights::default());
+        Self { read, objects, below, people, listed, account_places, changes, sights }
     }
 
     fn given(&self, people: &[Box<str>], within: Option<&str>) -> Arc<GivenByTenant> {
@@ -314,6 +338,9 @@ impl Given {
         for (person, role) in &new.people {
             self.people.entry(person.clone()).or_default().insert(Arc::clone(object), *role);
         }
+        for place in &new.account_places {
+            self.account_places.entry(place.clone()).or_default().insert(Arc::clone(object));
+        }
         if new.listed > 0 {
             let listed = self.listed.entry(new.tenant.clone()).or_default();
             *listed = listed.saturating_add(new.listed);
@@ -334,6 +361,13 @@ impl Given {
             given.remove(object);
             if given.is_empty() {
                 self.people.remove(person);
+            }
+        }
+        for place in &old.account_places {
+            let Some(listing) = self.account_places.get_mut(place) else { continue };
+            listing.remove(object);
+            if listing.is_empty() {
+                self.account_places.remove(place);
             }
         }
         if let Some(listed) = self.listed.get_mut(&old.tenant) {

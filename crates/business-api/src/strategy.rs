@@ -24,6 +24,8 @@ pub mod tenant;
 mod tenant_terms;
 /// Limits how many people a tenant's objects may list.
 mod listed;
+/// Where the service accounts live that they list.
+mod listed_accounts;
 /// Member clusters: what there is to give.
 pub mod member_cluster;
 /// Templates: what namespaces are given beside their quota.

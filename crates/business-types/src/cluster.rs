@@ -21,6 +21,8 @@ pub struct Cluster {
     pub reachable: bool,
     /// Why nothing new comes to it.
     pub closed: Option<ClosedCluster>,
+    /// Whether it is the host cluster itself.
+    pub is_host: bool,
 }
 
 /// Why nothing new comes to a cluster, and nothing in it grows.
@@ -43,6 +45,7 @@ impl Cluster {
         let answers = condition::find(&status.conditions, ANSWERS);
         Self {
             created: String::new(),
+            is_host: false,
             reachable: answers.is_some_and(Condition::is_true),
             tenants: spec.tenants,
             version: status.version,

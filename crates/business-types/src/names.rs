@@ -164,6 +164,10 @@ pub const LOCK_REASON_ANNOTATION: &str = "business.tkestack.io/lock-reason";
 /// without one. What those take is not counted against the cluster.
 pub const ACCEPT_UNBOUNDED_ANNOTATION: &str = "business.tkestack.io/accept-unbounded";
 
+/// Annotation of a `MemberCluster`: `true` if it is the host cluster itself. Service accounts of namespaces there are then
+/// the host cluster's.
+pub const HOST_CLUSTER_ANNOTATION: &str = "business.tkestack.io/host-cluster";
+
 /// Annotation of a member cluster: what the controller's directory last said of it, as JSON. A field that somebody has
 /// changed since then stays as it is.
 pub const DIRECTORY_ANNOTATION: &str = "business.tkestack.io/directory";

@@ -50,7 +50,7 @@ fn resource(directories: &Directories) -> Resource {
     let certificate = CertificateHandler::new(certificates, roles.clone());
     let certificate = Subresource::handled(CERTIFICATE, &[Verb::Get], certificate);
     let pull = Subresource::handled(PULL_CREDENTIAL, &[Verb::Create], PullIssuing::new(days_max));
-    let transfer = Subresource::handled(TRANSFER, &[Verb::Create], Transfer::new(roles));
+    let transfer = Subresource::handled(TRANSFER, &[Verb::Create], Transfer::new(roles.clone()));
     Resource {
         gvk: gvk(),
         plural: NAMESPACES,
@@ -69,7 +69,7 @@ fn resource(directories: &Directories) -> Resource {
                 .chain([certificate, pull, transfer, Act::Abandon.subresource()])
                 .collect(),
             server_fields: namespace::SERVER_FIELDS,
-            strategy: Arc::new(NamespaceStrategy::new(clusters, levels, forbidden, finalizers)),
+            strategy: Arc::new(NamespaceStrategy::new(clusters, levels, roles, forbidden, finalizers)),
         })),
     }
 }

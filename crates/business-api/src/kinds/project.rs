@@ -100,6 +100,9 @@ fn giving(_name: &str, body: &[u8]) -> Giving {
     for entry in spec.access.iter().filter(|entry| entry.cluster.is_empty()) {
         giving.give(people::subject(&entry.subject), entry.role.into());
     }
+    for entry in &spec.access {
+        giving.note_account_place(&entry.cluster, &entry.subject);
+    }
     // The controller keeps them all.
     giving.listed = spec.members.len().saturating_add(spec.access.len());
     giving
@@ -153,6 +156,9 @@ mod tests {
         let given = giving("p", body);
         assert_eq!((&*given.tenant, &*given.below, given.listed), ("t", "q", 5));
         let roles: Vec<(&str, Role)> = given.people.iter().map(|(name, role)| (&**name, *role)).collect();
+        let account_places: Vec<(&str, &str)> =
+            given.account_places.iter().map(|(cluster, name)| (&**cluster, &**name)).collect();
+        assert_eq!(account_places, [("", "n"), ("c1", "n")]);
         let expected = [
             ("\u{1}devs", Role::Admin),
             ("\u{2}ann", Role::Edit),

@@ -86,6 +86,7 @@ fn giving(name: &str, body: &[u8]) -> Giving {
     let mut giving = Giving { tenant: name.into(), ..Giving::default() };
     for subject in &spec.administrators {
         giving.give(people::subject(subject), Role::Administrator);
+        giving.note_account_place("", subject);
     }
     giving
 }

@@ -188,3 +188,31 @@ fn what_somebody_sees_costs() {
         println!("{person}: {} objects in {:?}, then {again:?}", roster.seen(person).len(), first / rounds);
     }
 }
+
+#[test]
+fn where_service_accounts_live_is_known_as_long_as_somebody_lists_them() {
+    let roster = Roster::settled(RoleChanges::default());
+    let list = |object: &str, tenant: &str, account_places: &[(&str, &str)]| {
+        let account_places =
+            account_places.iter().map(|(cluster, name)| ((*cluster).into(), (*name).into())).collect();
+        let giving = Giving { tenant: tenant.into(), account_places, ..Giving::default() };
+        roster.0.change(|given| given.set(&object.into(), Some(giving)));
+    };
+    list("p", "t", &[("c1", "ci"), ("", "gitops")]);
+    assert!(
+        roster.others_list_accounts_in("u", "c1", "ci") && roster.others_list_accounts_in("u", "", "gitops")
+    );
+    assert!(!roster.others_list_accounts_in("t", "c1", "ci"), "it is the tenant's own list");
+    assert!(
+        !roster.others_list_accounts_in("u", "c2", "ci")
+            && !roster.others_list_accounts_in("u", "c1", "gitops")
+    );
+    list("q", "t", &[("c1", "ci")]);
+    list("p", "t", &[]);
+    assert!(
+        roster.others_list_accounts_in("u", "c1", "ci") && !roster.others_list_accounts_in("u", "", "gitops")
+    );
+    roster.remove("q");
+    assert!(!roster.others_list_accounts_in("u", "c1", "ci"));
+    assert!(roster.0.read().account_places.is_empty());
+}

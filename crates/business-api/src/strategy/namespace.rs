@@ -16,6 +16,7 @@ use crate::clusters::{ClusterGrowth, Clusters};
 use crate::finalizers::{self, TenantFinalizers};
 use crate::levels::Levels;
 use crate::refusal::{self, RefusedKind, RefusedObject};
+use crate::roles::Roles;
 use apiserver::resource::Column;
 use apiserver::strategy::{Strategy, WriteContext};
 use apiserver::subresource::FieldPath;
@@ -83,6 +84,7 @@ pub static REFUSED: RefusedKind = RefusedKind {
 pub struct NamespaceStrategy {
     clusters: Clusters,
     levels: Levels,
+    roles: Roles,
     forbidden: Vec<String>,
     finalizers: TenantFinalizers,
 }
@@ -113,14 +115,34 @@ impl Typed {
 }
 
 impl NamespaceStrategy {
-    /// `forbidden`: names in a member cluster that no namespace may claim; a trailing `*` stands for any ending.
+    /// `roles` tell whose service accounts tenants list. `forbidden`: names in a member cluster that no namespace may claim;
+    /// a trailing `*` stands for any ending.
     pub fn new(
         clusters: Clusters,
         levels: Levels,
+        roles: Roles,
         forbidden: Vec<String>,
         finalizers: TenantFinalizers,
     ) -> Self {
-        Self { clusters, levels, forbidden, finalizers }
+        Self { clusters, levels, roles, forbidden, finalizers }
+    }
+
+    /// Whoever claims a namespace makes its service accounts. Where another tenant lists one of them, he would have its
+    /// roles. Operators are told; they may know who relies on it.
+    fn check_accounts(&self, cx: &mut WriteContext<'_>, spec: &NamespaceSpec) -> Option<FieldError> {
+        let NamespaceSpec { tenant_id, cluster_name, namespace, .. } = spec;
+        let is_host = self.clusters.get(cluster_name).is_some_and(|cluster| cluster.is_host);
+        if !self.roles.others_list_accounts_in(tenant_id, cluster_name, is_host, namespace) {
+            return None;
+        }
+        let why =
+            "lists of people outside this tenant name service accounts of a namespace of this name there";
+        if cx.sees_everything() {
+            cx.warnings.push(format!("spec.namespace: {why}: this tenant gets their roles"));
+            return None;
+        }
+        let why = format!("{why}: an operator can make it");
+        Some(FieldError::invalid(&Path::new("spec").child("namespace"), &json!(namespace), &why))
     }
 
     /// Copies what is known of the cluster into the object. The facts about a cluster that is not known any more stay.
@@ -238,6 +260,9 @@ impl Strategy for NamespaceStrategy {
         object.set(super::OBSERVED, json!(0));
         object.set(CHARGED, amounts_value(&spec.hard));
         cx.warnings.extend(uncounted(&ResourceList::new(), &spec.hard));
+        if !cx.sees_everything() {
+            self.roles.check_settled()?;
+        }
         self.clusters.check_loaded()
     }
 
@@ -251,6 +276,7 @@ impl Strategy for NamespaceStrategy {
             let path = Path::new("spec").child("clusterName");
             errors.push(FieldError::not_found(&path, &json!(spec.cluster_name)));
         }
+        errors.extend(self.check_accounts(cx, &spec));
         if !cx.sees_everything() {
             errors.extend(self.finalizers.check_new(object, names::NAMESPACE_FINALIZER));
         }

@@ -1,4 +1,5 @@
 use super::listed::{self, Coming};
+use super::listed_accounts;
 use super::namespace_template::{check_template, newly_named_template};
 use super::tenant_terms;
 use super::{
@@ -278,6 +279,8 @@ impl Strategy for ProjectStrategy {
             }
             tenant_terms::admit(view, old, object).await?;
             self.check_growth(old, object)?;
+            let tenant = object.text(TENANT);
+            cx.warnings.extend(listed_accounts::warnings(view, &self.clusters, tenant, old, object).await?);
             self.check_people(old, object, dry_run)
         }))
     }

@@ -1,6 +1,6 @@
-use super::listed;
 use super::namespace_template::{check_template, newly_named_template};
 use super::{by_operators, cannot_be_read, dash, ready, shares_by_cluster, unreadable};
+use super::{listed, listed_accounts};
 use crate::clusters::{ClusterGrowth, Clusters};
 use crate::levels::Levels;
 use crate::numbers::TENANT;
@@ -146,6 +146,8 @@ impl Strategy for TenantStrategy {
         let looked_up = async move {
             check_template(view, &gvk(), object, named).await?;
             listed::check(&self.roles, &group_resource(), object.name(), old, object)?;
+            cx.warnings
+                .extend(listed_accounts::warnings(view, &self.clusters, object.name(), old, object).await?);
             self.check_bounds(view, old, object).await
         };
         Some(looked_up.boxed())

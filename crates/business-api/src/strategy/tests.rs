@@ -58,6 +58,7 @@ fn namespaces() -> NamespaceStrategy {
     NamespaceStrategy::new(
         clusters(),
         Levels::default(),
+        roles(),
         forbidden,
         TenantFinalizers::new(["mine".to_owned()]),
     )
@@ -217,6 +218,7 @@ fn without_a_directory_new_cluster_names_wait() {
     let strategy = NamespaceStrategy::new(
         Clusters::registered(),
         Levels::default(),
+        roles(),
         Vec::new(),
         TenantFinalizers::default(),
     );

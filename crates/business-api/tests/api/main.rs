@@ -40,6 +40,8 @@ mod registry_tokens;
 #[cfg(test)]
 mod sample;
 #[cfg(test)]
+mod service_accounts;
+#[cfg(test)]
 mod standby;
 #[cfg(test)]
 mod startup;
