@@ -97,6 +97,20 @@ impl ProjectStrategy {
             .collect()
     }
 
+    /// Refuses clusters that nobody has named in this write, and says where they come from.
+    fn check_defaults(&self, object: &Object) -> Result<(), Status> {
+        self.clusters.check_loaded()?;
+        let spec = spec_of(object)?;
+        let path = Path::new("spec").child("clusters");
+        let why = "it comes from spec.defaults of the tenant, which cannot use it: name clusters yourself, or have an operator \
+                   take it out there";
+        let errors: FieldErrors = newly_named(None, &spec)
+            .filter(|cluster| !self.clusters.allows(cluster, &spec.tenant_id))
+            .map(|cluster| FieldError::invalid(&path.key(cluster), &json!(cluster), why))
+            .collect();
+        if errors.is_empty() { Ok(()) } else { Err(Status::invalid(&gvk(), object.name(), &errors)) }
+    }
+
     fn prepare_main(&self, cx: &WriteContext<'_>, old: &Object, object: &mut Object) -> Result<(), Status> {
         check_annotations(cx, Some(old), object, &group_resource())?;
         set_tenant(cx, Some(old), object);
@@ -272,7 +286,9 @@ impl Strategy for ProjectStrategy {
             if let Some(taken) = take_tenant(view, self.parent(object), object) {
                 taken.await?;
             }
-            tenant_terms::admit(view, old, object).await?;
+            if tenant_terms::admit(view, old, object).await? {
+                self.check_defaults(object)?;
+            }
             self.check_growth(old, object)?;
             self.check_people(old, object, dry_run)
         }))

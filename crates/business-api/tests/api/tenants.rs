@@ -281,6 +281,26 @@ async fn the_clusters_that_a_tenant_may_use_are_offered_with_what_is_left_of_its
 }
 
 #[tokio::test]
+async fn defaults_name_clusters_that_are_there_and_a_refusal_says_that_it_is_they() {
+    let world = world().await;
+    let (admin, operator) = (world.admin("acme"), world.operator());
+    let defaults = |cluster: &str| json!({"spec": {"defaults": {"clusters": {cluster: {"hard": {}}}}}});
+    let unknown = operator.patch(ACME, defaults("nosuch")).await;
+    assert_eq!((unknown.code, unknown.causes()[0].1.as_str()), (422, "spec.defaults.clusters[nosuch]"));
+    operator.patch(ACME, defaults("c2")).await.expect(200);
+    operator.patch("/memberclusters/c2", json!({"spec": {"tenants": ["globex"]}})).await.expect(200);
+    until("c2 is for others", async || admin.get("/clusteroffers/c2").await.code == 404).await;
+    let new = || json!({"metadata": {"name": "plain"}, "spec": {"displayName": "plain"}});
+    let refused = admin.post("/projects", new()).await;
+    assert_eq!((refused.code, refused.causes()[0].1.as_str()), (422, "spec.clusters[c2]"), "{refused:?}");
+    assert!(refused.message().contains("spec.defaults of the tenant"), "{refused:?}");
+    // What was named before blocks nothing else.
+    operator.patch(ACME, json!({"spec": {"displayName": "Acme"}})).await.expect(200);
+    operator.patch(ACME, json!({"spec": {"defaults": null}})).await.expect(200);
+    admin.post("/projects", new()).await.expect(201);
+}
+
+#[tokio::test]
 async fn new_roots_begin_with_what_their_tenant_says_and_name_people_of_its_own() {
     let world = world().await;
     let (admin, operator) = (world.admin("acme"), world.operator());
