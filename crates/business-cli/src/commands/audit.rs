@@ -143,7 +143,7 @@ impl Report {
         if status.ledger.differences.is_empty() {
             self.take_false(names::PROJECT_KIND, name, &status.conditions, &[QUOTA_CONSISTENT]);
         }
-        for orphan in &status.orphans {
+        for orphan in status.orphans.iter().filter(|orphan| !status.ledger.is_done_with(orphan)) {
             let place = format!("{}/{}", orphan.cluster_name, orphan.namespace);
             self.find(
                 names::PROJECT_KIND,
