@@ -97,9 +97,12 @@ pub(crate) fn picture(shortages: &[Shortage], screen: Screen) -> String {
             domain: &one.domain,
             resource: &one.resource,
             hard: Some(one.hard),
+            // The server counts what is held as allocated.
             allocated: one.allocated,
+            held: Quantity::ZERO,
             left: Some(one.remaining),
             asked: Some(one.requested),
+            had: Quantity::ZERO,
             refuses: true,
         };
         table.row(&row, screen, Cell::toned(Tone::Good, one.fits.to_string()));
