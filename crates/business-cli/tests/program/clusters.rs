@@ -186,6 +186,19 @@ fn whoever_drains_has_done_what_was_asked_whatever_others_have_there() {
 }
 
 #[test]
+fn who_sees_nothing_is_not_told_that_all_is_well() {
+    let nothing = StandIn::start(|_, _| None);
+    let audited = nothing.run(&["audit"]);
+    assert_eq!((audited.code, audited.out.as_str()), (3, ""), "{}", audited.err);
+    assert!(audited.err.contains("nothing was looked at"), "{}", audited.err);
+    assert_eq!(nothing.run(&["audit", "-o", "json"]).json(3)["consistent"], false);
+    for looks in ["tree", "top"] {
+        let ended = nothing.run(&[looks]);
+        assert!(ended.code == 0 && ended.err.contains("no project is there for you"), "{}", ended.err);
+    }
+}
+
+#[test]
 fn a_project_that_is_not_there_stops_a_drain_before_anything_is_changed() {
     let kube =
         StandIn::start(|call, _| (call == get("projects/shop")).then(|| refused(404, "no such project")));
