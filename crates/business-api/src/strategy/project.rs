@@ -2,8 +2,9 @@ use super::listed::{self, Coming};
 use super::namespace_template::{check_template, newly_named_template};
 use super::tenant_terms;
 use super::{
-    TENANT, add_finalizer, begin_deletion, check_annotations, check_role, dash, drops_finalizer, project_key,
-    ready, ruled_tenants, rules, set_tenant, shares_by_cluster, take_tenant, unreadable, waiting,
+    TENANT, add_finalizer, begin_deletion, check_annotations, check_cluster, check_role, dash,
+    drops_finalizer, project_key, ready, ruled_tenants, rules, set_tenant, shares_by_cluster, take_tenant,
+    unreadable, waiting,
 };
 use crate::clusters::{ClusterGrowth, Clusters};
 use crate::finalizers::{self, TenantFinalizers};
@@ -89,11 +90,17 @@ impl ProjectStrategy {
     }
 
     /// Errors for clusters that are named for the first time and that the tenant may not use.
-    fn check_clusters(&self, old: Option<&ProjectSpec>, spec: &ProjectSpec) -> FieldErrors {
+    fn check_clusters(
+        &self,
+        cx: &WriteContext<'_>,
+        old: Option<&ProjectSpec>,
+        spec: &ProjectSpec,
+    ) -> FieldErrors {
         let path = Path::new("spec").child("clusters");
         newly_named(old, spec)
-            .filter(|cluster| !self.clusters.allows(cluster, &spec.tenant_id))
-            .map(|cluster| FieldError::not_found(&path.key(cluster), &json!(cluster)))
+            .filter_map(|cluster| {
+                check_cluster(cx, &self.clusters, &path.key(cluster), cluster, &spec.tenant_id)
+            })
             .collect()
     }
 
@@ -236,7 +243,7 @@ impl Strategy for ProjectStrategy {
     fn validate_create(&self, cx: &mut WriteContext<'_>, object: &Object) -> FieldErrors {
         let Ok(spec) = ProjectSpec::of(object) else { return FieldErrors::new() };
         let mut errors = validation::project(object.name(), &spec);
-        errors.extend(self.check_clusters(None, &spec));
+        errors.extend(self.check_clusters(cx, None, &spec));
         if !cx.sees_everything() {
             errors.extend(self.finalizers.check_new(object, names::PROJECT_FINALIZER));
         }
@@ -314,7 +321,7 @@ impl Strategy for ProjectStrategy {
                 }
                 let mut errors = validation::project_update(&before, &spec);
                 errors.extend(validation::project(object.name(), &spec));
-                errors.extend(self.check_clusters(Some(&before), &spec));
+                errors.extend(self.check_clusters(cx, Some(&before), &spec));
                 errors
             }
         }
@@ -364,11 +371,10 @@ impl Strategy for ProjectStrategy {
         if !cx.dry_run {
             self.coming.leave(object.text(TENANT), object.name());
         }
-        refusal::status(
-            RefusedObject { name: object.name(), kind: &REFUSED, holds: None },
-            violations,
-            &self.levels,
-        )
+        let own = Scope::new(account::PROJECT, object.name());
+        let holds = (!cx.sees_everything()).then_some(&own);
+        let subject = RefusedObject { name: object.name(), kind: &REFUSED, holds };
+        refusal::status(subject, violations, &self.levels)
     }
 
     fn name_rule(&self) -> NameRule {

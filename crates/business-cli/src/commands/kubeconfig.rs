@@ -17,6 +17,9 @@ Examples:
 /// What to do if a cluster issues no certificates.
 const NO_CERTIFICATE: &str = "an operator makes it ready for people: people.enabled of the chart, once, and for the cluster \
                               `kubectl business join` with --people and --endpoint";
+/// What to do where no more certificates are signed for now.
+const LATER: &str = "the server signs so many certificates for each person in a while: one that you have is good until it ends; \
+                     else try again in some minutes";
 /// What to do about a number of days that the server does not take.
 const OTHER_DAYS: &str = "give other --days, or leave them out: then the server chooses";
 
@@ -95,7 +98,11 @@ fn advised(failure: Failure) -> Failure {
     if failure.names_field("spec.clusterName") {
         return failure.advised(422, NO_CERTIFICATE);
     }
-    if failure.names_field("validDays") { failure.advised(422, OTHER_DAYS) } else { failure }
+    if failure.names_field("validDays") {
+        failure.advised(422, OTHER_DAYS)
+    } else {
+        failure.advised(429, LATER)
+    }
 }
 
 #[cfg(test)]
