@@ -1,10 +1,16 @@
 use crate::discovery::Documents;
 use crate::error::Error;
+use crate::flow::Lane;
 use crate::openapi::About;
 use crate::resource::Resource;
 use meta::gvk::GroupResource;
+use prometheus_client::metrics::gauge::Gauge;
 use std::sync::Arc;
 use store::{Access, KindId};
+
+/// Places for heavy bodies. With the quarter that is for who has none, and the one for operators, they are eight. Each body
+/// takes as much memory as [`meta::decode::decode_value`] allows.
+pub(crate) const HEAVY_BODIES: usize = 6;
 
 /// What all requests share.
 #[derive(Clone, Debug)]
@@ -21,6 +27,8 @@ pub struct Api {
     pub documents: Arc<Documents>,
     /// For rules that have to read more than their callers see.
     pub(crate) internal: Access,
+    /// Writes whose bodies may take much memory.
+    pub(crate) heavy_bodies: Arc<Lane>,
 }
 
 impl Api {
@@ -48,7 +56,8 @@ impl Api {
         }
         let documents = Arc::new(Documents::new(&resources, about));
         let internal = Access::internal("admission");
-        Ok(Self { resources, store, clock, draining, documents, internal })
+        let heavy_bodies = Lane::new(HEAVY_BODIES, Gauge::default());
+        Ok(Self { resources, store, clock, draining, documents, internal, heavy_bodies })
     }
 
     /// The resource of a stored kind, as error messages show it.

@@ -1,15 +1,19 @@
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
-/// Answers by key. Each is kept for a while, and at most a bounded number: the oldest goes first. A caller who asks
-/// for something that another one is already fetching waits for that answer.
+/// Answers by key. Each is kept for a while, and at most a bounded number of a bounded weight: the oldest goes first. A caller
+/// who asks for something that another one is already fetching waits for that answer.
 #[derive(Debug)]
 pub(crate) struct AnswerCache<K, V> {
     capacity: usize,
+    /// Bytes of memory that they all may take.
+    weight: usize,
+    /// The bytes that one takes.
+    weigh: fn(&K, &V) -> usize,
     inner: Mutex<CacheInner<K, V>>,
 }
 
@@ -18,11 +22,14 @@ struct CacheInner<K, V> {
     slots: HashMap<K, Slot<V>>,
     order: VecDeque<(K, u64)>,
     next: u64,
+    weight: usize,
 }
 
 #[derive(Debug)]
 struct Slot<V> {
     number: u64,
+    /// Nothing until it is filled.
+    weight: usize,
     cell: Arc<OnceCell<CachedAnswer<V>>>,
 }
 
@@ -32,10 +39,37 @@ struct CachedAnswer<V> {
     until: Instant,
 }
 
+impl<V> Slot<V> {
+    /// Whether its answer still holds, or is being fetched.
+    fn holds(&self, now: Instant) -> bool {
+        self.cell.get().is_none_or(|answer| answer.until > now)
+    }
+}
+
+impl<K: Eq + Hash + Clone, V> CacheInner<K, V> {
+    /// Whether the oldest answer is of no use any more.
+    fn begins_with_an_old_one(&self, now: Instant) -> bool {
+        self.order.front().is_some_and(|(oldest, number)| {
+            self.slots.get(oldest).is_none_or(|slot| slot.number != *number || !slot.holds(now))
+        })
+    }
+
+    /// Forgets the oldest answer, if there is one.
+    fn forget_oldest(&mut self) -> bool {
+        let Some((oldest, number)) = self.order.pop_front() else { return false };
+        if self.slots.get(&oldest).is_some_and(|slot| slot.number == number)
+            && let Some(slot) = self.slots.remove(&oldest)
+        {
+            self.weight = self.weight.saturating_sub(slot.weight);
+        }
+        true
+    }
+}
+
 impl<K: Eq + Hash + Clone, V: Clone> AnswerCache<K, V> {
-    pub(crate) fn new(capacity: usize) -> Self {
-        let inner = CacheInner { slots: HashMap::new(), order: VecDeque::new(), next: 0 };
-        Self { capacity, inner: Mutex::new(inner) }
+    pub(crate) fn new(capacity: usize, weight: usize, weigh: fn(&K, &V) -> usize) -> Self {
+        let inner = CacheInner { slots: HashMap::new(), order: VecDeque::new(), next: 0, weight: 0 };
+        Self { capacity, weight, weigh, inner: Mutex::new(inner) }
     }
 
     /// The answer for a key; `fetch` gives it and how long it holds.
@@ -43,40 +77,61 @@ impl<K: Eq + Hash + Clone, V: Clone> AnswerCache<K, V> {
     where
         F: Future<Output = (V, Duration)>,
     {
-        let cell = self.cell(key);
+        let (cell, number) = self.cell(key);
         if let Some(answer) = cell.get() {
             return answer.value.clone();
         }
         // Boxed: it is seldom needed, and much larger than the room that every request should have for it.
         let fetched = Box::pin(cell.get_or_init(|| async {
             let (value, ttl) = fetch().await;
+            self.weighed(key, number, (self.weigh)(key, &value));
             CachedAnswer { value, until: Instant::now() + ttl }
         }));
         fetched.await.value.clone()
     }
 
-    /// The slot's cell: filled and fresh, being filled, or new.
-    fn cell(&self, key: &K) -> Arc<OnceCell<CachedAnswer<V>>> {
+    /// The slot's cell, and its number: filled and fresh, being filled, or new.
+    fn cell(&self, key: &K) -> (Arc<OnceCell<CachedAnswer<V>>>, u64) {
         let now = Instant::now();
-        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(slot) = inner.slots.get(key)
-            && slot.cell.get().is_none_or(|answer| answer.until > now)
-        {
-            return Arc::clone(&slot.cell);
+        let mut inner = self.lock();
+        if let Some(slot) = inner.slots.get(key).filter(|slot| slot.holds(now)) {
+            return (Arc::clone(&slot.cell), slot.number);
+        }
+        while inner.begins_with_an_old_one(now) {
+            inner.forget_oldest();
         }
         let number = inner.next;
         inner.next += 1;
         let cell = Arc::new(OnceCell::new());
-        inner.slots.insert(key.clone(), Slot { number, cell: Arc::clone(&cell) });
+        let slot = Slot { number, weight: 0, cell: Arc::clone(&cell) };
+        if let Some(former) = inner.slots.insert(key.clone(), slot) {
+            inner.weight = inner.weight.saturating_sub(former.weight);
+        }
         inner.order.push_back((key.clone(), number));
-        while inner.order.len() > self.capacity {
-            if let Some((oldest, number)) = inner.order.pop_front()
-                && inner.slots.get(&oldest).is_some_and(|slot| slot.number == number)
-            {
-                inner.slots.remove(&oldest);
+        self.make_room(&mut inner);
+        (cell, number)
+    }
+
+    /// Counts an answer that has come, if its slot is still there.
+    fn weighed(&self, key: &K, number: u64, weight: usize) {
+        let mut inner = self.lock();
+        if let Some(slot) = inner.slots.get_mut(key).filter(|slot| slot.number == number) {
+            slot.weight = weight;
+            inner.weight = inner.weight.saturating_add(weight);
+        }
+        self.make_room(&mut inner);
+    }
+
+    fn make_room(&self, inner: &mut CacheInner<K, V>) {
+        while inner.order.len() > self.capacity || inner.weight > self.weight {
+            if !inner.forget_oldest() {
+                return;
             }
         }
-        cell
+    }
+
+    fn lock(&self) -> MutexGuard<'_, CacheInner<K, V>> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     #[cfg(test)]
@@ -90,9 +145,14 @@ mod tests {
     use super::*;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
+    /// Answers that weigh nothing.
+    fn cache<K: Eq + Hash + Clone, V: Clone>(capacity: usize) -> AnswerCache<K, V> {
+        AnswerCache::new(capacity, 0, |_key, _value| 0)
+    }
+
     #[tokio::test]
     async fn an_answer_is_fetched_once_until_it_is_old() {
-        let cache = AnswerCache::new(8);
+        let cache = cache(8);
         let fetched = AtomicUsize::new(0);
         let fetch = async |ttl| {
             tokio::task::yield_now().await;
@@ -107,7 +167,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_oldest_answer_makes_room() {
-        let cache = AnswerCache::new(4);
+        let cache = cache(4);
         for key in 0..100 {
             cache.get_or_fetch(&key, || async move { (key, Duration::from_mins(1)) }).await;
         }
@@ -116,8 +176,35 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn the_oldest_answers_make_room_for_heavy_ones() {
+        let cache = AnswerCache::new(100, 1_000, |_key, value: &usize| *value);
+        let long = Duration::from_mins(1);
+        for key in 0..10 {
+            cache.get_or_fetch(&key, || async { (100, long) }).await;
+        }
+        assert_eq!(cache.len(), 10);
+        cache.get_or_fetch(&10, || async { (250, long) }).await;
+        assert_eq!(cache.len(), 8, "three have gone");
+        assert_eq!(cache.get_or_fetch(&11, || async { (2_000, long) }).await, 2_000);
+        assert_eq!(cache.len(), 0, "it is too heavy to be kept");
+        assert_eq!(cache.lock().weight, 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn old_answers_go_when_another_one_comes() {
+        let cache = AnswerCache::new(100, 1_000, |_key, value: &usize| *value);
+        for key in 0..8 {
+            cache.get_or_fetch(&key, || async { (100, Duration::from_secs(1)) }).await;
+        }
+        tokio::time::advance(Duration::from_secs(2)).await;
+        cache.get_or_fetch(&3, || async { (50, Duration::from_mins(1)) }).await;
+        cache.get_or_fetch(&9, || async { (50, Duration::from_mins(1)) }).await;
+        assert_eq!((cache.len(), cache.lock().weight), (2, 100));
+    }
+
+    #[tokio::test]
     async fn a_fetch_that_is_given_up_is_taken_over() {
-        let cache = Arc::new(AnswerCache::new(4));
+        let cache = Arc::new(cache(4));
         let stuck = cache.get_or_fetch(&1, std::future::pending);
         assert!(tokio::time::timeout(Duration::from_millis(1), stuck).await.is_err());
         assert_eq!(cache.get_or_fetch(&1, || async { (7, Duration::from_secs(1)) }).await, 7);

@@ -1,5 +1,9 @@
 use std::collections::BTreeMap;
 
+/// What a text takes in memory beside its bytes, and what a caller takes beside his texts.
+const TEXT_WEIGHT: usize = 48;
+const CALLER_WEIGHT: usize = 512;
+
 /// The group that may do anything without a review: kube-apiserver's own probes must not depend on one.
 pub(crate) const MASTERS: &str = "system:masters";
 /// The group of everybody who is known.
@@ -53,6 +57,18 @@ impl Caller {
     /// Whether the caller belongs to a group.
     pub fn in_group(&self, group: &str) -> bool {
         self.groups.iter().any(|g| g == group)
+    }
+
+    /// His names and values.
+    pub(crate) fn texts(&self) -> impl Iterator<Item = &String> {
+        let extra = self.extra.iter().flat_map(|(key, values)| std::iter::once(key).chain(values));
+        [&self.name, &self.uid].into_iter().chain(&self.groups).chain(extra)
+    }
+
+    /// About how many bytes of memory he takes: three thousand groups of one letter each are much.
+    pub(crate) fn weight(&self) -> usize {
+        self.texts()
+            .fold(CALLER_WEIGHT, |sum, text| sum.saturating_add(text.len()).saturating_add(TEXT_WEIGHT))
     }
 
     /// Whether anything at all is known of him.

@@ -1,9 +1,16 @@
 use crate::caller::Caller;
+use crate::seldom::Seldom;
 use prometheus_client::metrics::gauge::Gauge;
 use std::collections::HashMap;
 use std::collections::hash_map::{Entry, RandomState};
 use std::hash::BuildHasher;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// How often the log is told of the same user who is refused.
+const TELL_EVERY: Duration = Duration::from_secs(10);
+/// Users who were told of lately, at most.
+const TOLD_MAX: usize = 1024;
 
 /// The class of requests that a request counts in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +66,8 @@ pub(crate) struct Lane {
     hasher: RandomState,
     rooms: Mutex<Rooms>,
     shown: Gauge,
+    /// Users who found no room.
+    refused: Seldom<u64>,
 }
 
 #[derive(Debug, Default)]
@@ -107,7 +116,8 @@ impl LaneHolder {
 
 impl Lane {
     pub(crate) fn new(limit: usize, shown: Gauge) -> Arc<Self> {
-        Arc::new(Self { limit, hasher: RandomState::new(), rooms: Mutex::default(), shown })
+        let refused = Seldom::new(TELL_EVERY, TOLD_MAX);
+        Arc::new(Self { limit, hasher: RandomState::new(), rooms: Mutex::default(), shown, refused })
     }
 
     /// A place for a caller's request.
@@ -116,6 +126,11 @@ impl Lane {
         let room = self.lock().take(holder, rank, self.limit)?;
         self.shown.inc();
         Some(LanePlace { lane: Arc::clone(self), room, holder })
+    }
+
+    /// A caller found no room. How often he did since the log was told last; `None` if it is not to be told again yet.
+    pub(crate) fn refusals_to_tell(&self, caller: &Caller) -> Option<u64> {
+        self.refused.left_out(LaneHolder::of(caller, &self.hasher).user)
     }
 
     fn lock(&self) -> MutexGuard<'_, Rooms> {
@@ -278,6 +293,14 @@ mod tests {
             assert_eq!(given.len(), gets, "to half of the tenant's");
             more.extend(given);
         }
+    }
+
+    #[test]
+    fn of_each_user_who_finds_no_room_the_log_is_told_once_in_a_while() {
+        let lane = Lane::new(8, Gauge::default());
+        let (busy, other) = (user("busy", Some("t")), user("other", Some("t")));
+        let told = [&busy, &busy, &other].map(|caller| lane.refusals_to_tell(caller));
+        assert_eq!(told, [Some(0), None, Some(0)]);
     }
 
     #[test]

@@ -31,6 +31,8 @@ pub mod flow;
 mod pace;
 /// Whether the caller may do it.
 pub mod authz;
+/// What the log is told once in a while.
+mod seldom;
 /// Equal values in one place.
 mod interner;
 /// How long the caller may, if the answer is a stream.

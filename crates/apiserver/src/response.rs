@@ -6,6 +6,7 @@ mod render;
 mod stored;
 mod warning;
 mod wire;
+mod yaml;
 
 pub(crate) use list::list_response;
 pub(crate) use negotiate::{Accepted, Form, Media, Offer, PROTOBUF, PROTOBUF_STREAM, clauses};
@@ -54,7 +55,7 @@ impl Style {
     }
 
     /// Whether what was rendered can go out as it is.
-    pub(crate) fn is_plain(&self) -> bool {
+    fn is_plain(&self) -> bool {
         match self.accepted.media {
             Media::Json => !self.pretty,
             Media::Yaml => false,

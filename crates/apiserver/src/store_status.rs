@@ -1,13 +1,18 @@
 //! The store's errors as statuses of the API.
 
+use crate::seldom::Seldom;
 use meta::gvk::GroupResource;
 use meta::status::{Status, StatusCause};
+use std::time::Duration;
 use store::Error;
 
 /// Seconds after which a client may try again when the database is away.
 const UNAVAILABLE_RETRY_SECONDS: u32 = 1;
 /// Seconds after which a client may try again when growth waits for an audit.
 const HELD_RETRY_SECONDS: u32 = 10;
+
+/// While the store is away each request meets it, and so many lines would push its cause out of the log.
+static UNAVAILABLE: Seldom<String> = Seldom::new(Duration::from_secs(10), 64);
 
 /// The reason in `details.causes` when a tenant has as much as a tenant may keep.
 const TENANT_FULL: &str = "TenantFull";
@@ -53,7 +58,9 @@ pub(crate) fn status_of(error: &Error, about: &GroupResource, name: &str) -> Sta
         Error::BadContinue(why) => Status::bad_request(format!("invalid continue token: {why}")),
         Error::Starting | Error::Busy => Status::too_many_requests(1),
         Error::Unavailable(why) => {
-            tracing::warn!(why, "the store is unavailable");
+            if let Some(left_out) = UNAVAILABLE.left_out(why.clone()) {
+                tracing::warn!(why, left_out, "the store is unavailable");
+            }
             Status::unavailable("the database is unavailable", UNAVAILABLE_RETRY_SECONDS)
         }
         // No Retry-After: a client that repeats such a write by itself may make it twice.

@@ -29,6 +29,7 @@ use crate::audit;
 use crate::authz::Attributes;
 use crate::context::RequestContext;
 use crate::endpoint::{Endpoint, Serves};
+use crate::flow::LanePlace;
 use crate::part::Part;
 use crate::request::{Query, ResourceRequest, Verb};
 use crate::resource::{Resource, StoredKind};
@@ -62,6 +63,8 @@ pub(crate) struct Call<'r> {
     pub(crate) headers: HeaderMap,
     pub(crate) style: Style,
     pub(crate) warnings: Vec<String>,
+    /// The place of its body, if that is heavy.
+    pub(crate) heavy: Option<LanePlace>,
 }
 
 /// Runs the verb of a request at its endpoint.
@@ -85,6 +88,7 @@ pub(crate) async fn run(
         headers: parts.headers,
         style: errors,
         warnings: Vec::new(),
+        heavy: None,
     };
     let answer = match call.deadline() {
         None => call.answer(&serves, body).await,

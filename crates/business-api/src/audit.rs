@@ -2,6 +2,8 @@
 
 /// All the time.
 mod auditor;
+/// What the log knows of differences.
+mod logged;
 /// The orphans that the controller reports, as holds of the ledger.
 mod orphans;
 /// What growth waits for.

@@ -1,5 +1,5 @@
-//! How old the knowledge of people's roles may be. A replica that reads from a standby goes on answering from what it
-//! has when the standby's replay stops; it does not know of roles that were taken away since then.
+//! How old the knowledge of people's roles may be. A replica that cannot follow the database, or whose standby's replay
+//! stops, goes on answering from what it has; it does not know of roles that were taken away since then.
 
 use meta::status::Status;
 use std::time::Duration;
@@ -10,11 +10,12 @@ use store::Store;
 pub const AGE_MAX: Duration = Duration::from_secs(10);
 const RETRY_AFTER_SECONDS: u32 = 5;
 
-/// Why the knowledge here is too old, if it is.
+/// Why the knowledge here is too old, if it is. The text stays the same while it is: a health check logs each new one.
 pub fn check(store: &Store) -> Result<(), String> {
+    let most = AGE_MAX.as_secs();
     match store.age() {
         Some(age) if age <= AGE_MAX => Ok(()),
-        Some(age) => Err(format!("what was committed in the last {} s is not known here yet", age.as_secs())),
+        Some(_) => Err(format!("what was committed more than {most} s ago may not be known here yet")),
         None => Err("not filled yet".to_owned()),
     }
 }

@@ -39,6 +39,8 @@ use tokio_util::sync::CancellationToken;
 
 /// How long the program's own tasks may take to end.
 const JOIN_DEADLINE: Duration = Duration::from_secs(10);
+/// Longest silence of a kube-apiserver while an answer is under way. It ends a quiet watch before that.
+const SILENCE_MAX: Duration = Duration::from_mins(5);
 const RETRY_FLOOR: Duration = Duration::from_millis(200);
 const RETRY_CEILING: Duration = Duration::from_secs(5);
 
@@ -119,7 +121,7 @@ pub async fn serve_counted(
     };
     let store = kinds.open(config, &below, &metrics)?;
     let changes = RoleChanges::default();
-    add_checks(settings, &ready, &store);
+    add_checks(&ready, &store);
     let roles = follow_roles(settings, kinds, &store, &changes, &below);
     check_roles(&ready, &roles);
     let levels = Levels::new(kinds.charged());
@@ -229,13 +231,16 @@ async fn client(settings: &Serve) -> Result<Option<Client>> {
 
 /// The cluster of a kubeconfig, or the one around this program.
 pub(crate) async fn kubernetes(kubeconfig: Option<&Path>) -> Result<Client> {
-    let config = match kubeconfig {
+    let mut config = match kubeconfig {
         Some(path) => {
             let file = Kubeconfig::read_from(path).with_context(|| format!("read {}", path.display()))?;
             kubeconfig::config(&file, None).await.context("kubeconfig")?
         }
         None => kube::Config::incluster().context("no cluster around this program: give --kubeconfig")?,
     };
+    // Calls have no deadline of their own. The time counts from the last request on.
+    config.read_timeout = Some(SILENCE_MAX);
+    config.reset_reader_on_write = true;
     Client::try_from(config).context("connect to Kubernetes")
 }
 
@@ -253,17 +258,17 @@ fn check_clusters(ready: &Health, clusters: &Clusters) {
 }
 
 /// `/readyz` fails until the cache is filled and the roles are known for the first time, while the database is away,
-/// and while the standby that is read stands still though the primary goes on. Probes leave out the checks `postgres`
-/// and `standby`: all replicas lose the same server at once, and without any replica nothing is discovered and no
-/// namespace of the host cluster can be deleted.
-fn add_checks(settings: &Serve, ready: &Health, store: &Store) {
+/// and while what is read, from a standby or over a connection of its own, stands still though the primary takes writes.
+/// Probes leave out the checks `postgres` and `standby`: all replicas lose the same server at once, and without any
+/// replica nothing is discovered and no namespace of the host cluster can be deleted.
+fn add_checks(ready: &Health, store: &Store) {
     let synced = store.clone();
     ready.add("cache-sync", move || if synced.synced() { Ok(()) } else { Err("not filled yet".to_owned()) });
     let database = store.clone();
     ready.add("postgres", move || database.database());
-    let (read, reads_a_standby) = (store.clone(), settings.read_from.is_some());
+    let read = store.clone();
     ready.add("standby", move || {
-        let is_measured = reads_a_standby && read.synced() && read.database().is_ok();
+        let is_measured = read.synced() && read.database().is_ok();
         if is_measured { freshness::check(&read) } else { Ok(()) }
     });
 }

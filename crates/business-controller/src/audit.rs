@@ -13,23 +13,28 @@ pub mod judge;
 pub mod tell;
 /// Who loses his roles.
 pub mod lost;
+/// What a pass may take.
+mod bounds;
 
-use crate::business::Roll;
 use crate::context::Context;
 use crate::dispatch;
 use crate::error::Error;
+use crate::inventory::Roll;
 use crate::kinds::ObjectKey as _;
 use crate::member::Member;
 use crate::member_cluster::wake_cluster;
 use crate::members::Lookup;
 use crate::namespace::kind::BusinessNamespace;
+use crate::namespace::trouble::NamespaceTrouble;
+use crate::outcome::StateLabels;
 use crate::queue::Lane;
 use crate::seal::Keyring;
 use crate::shares::{Share, Stay};
+use bounds::{CLUSTER_MAX, PARALLEL, SILENT};
 use business_types::{ClusterComparison, Comparison};
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use judge::{Evidence, Judged};
-use look::{Room, Sighting, Sights};
+use look::{ROOM_PART, Room, Sighting, Sights};
 use lost::Lost;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -46,18 +51,6 @@ const SOON: Duration = Duration::from_secs(2);
 /// How often to look whether the watches have caught up, and for how long.
 const CATCH_UP_PERIOD: Duration = Duration::from_millis(50);
 const CATCH_UP_MAX: Duration = Duration::from_secs(10);
-/// A call that takes longer has failed.
-const DEADLINE: Duration = Duration::from_secs(30);
-/// Clusters at a time, and namespaces of each: one that takes its time keeps no other waiting.
-const PARALLEL: usize = 8;
-/// The part of what may be seen of all clusters that a pass may keep of them beside it.
-const ROOM_PART: usize = 4;
-/// A cluster that has not shown all that it has within this time, or cannot be judged within it, was not compared. Each of its
-/// answers may come in time, and there may be no end of them.
-const CLUSTER_MAX: Duration = Duration::from_mins(2);
-/// Why it was not.
-const SILENT: &str = "no answer in time";
-
 /// Audits again and again.
 #[derive(Debug)]
 pub struct Audit {
@@ -73,6 +66,7 @@ impl Audit {
         let mut changes = cx.shares.changes();
         let mut due = Instant::now() + FIRST_AFTER.min(period);
         let mut held = cx.shares.held();
+        let mut is_told = false;
         while !end.is_cancelled() {
             tokio::select! {
                 () = sleep_until(due) => {}
@@ -90,6 +84,9 @@ impl Audit {
                 }
             }
             due = Instant::now() + period;
+            if cx.seals.keyring().is_none() && !std::mem::replace(&mut is_told, true) {
+                tracing::warn!("member clusters are not audited before the keys of seals are read");
+            }
             tokio::select! {
                 made = pass(&cx) => {
                     if let Err(error) = made {
@@ -135,6 +132,7 @@ pub async fn pass(cx: &Context) -> Result<Comparison, Error> {
         // What was found here is told by whoever has those shares now.
         cx.metrics.orphans.set(0);
         cx.metrics.strangers.set(0);
+        count_troubles(&scope);
         return Ok(Comparison::default());
     }
     let Some(keyring) = cx.seals.keyring() else { return Ok(Comparison::default()) };
@@ -173,12 +171,26 @@ pub async fn pass(cx: &Context) -> Result<Comparison, Error> {
     show(&scope, parts);
     // One that is as it should be costs no call.
     dispatch::look_at_all(cx);
+    count_troubles(&scope);
     if comparison.missing.is_empty() {
         cx.metrics.audited.set(cx.clock.unix_seconds());
     }
     // Last: a cluster may let it take long, and nobody waits for it to be told.
     lost::withdraw_all(cx, lost).await;
     Ok(comparison)
+}
+
+/// Counts the namespaces of our shares that somebody has to look at. Whoever has another share counts its.
+fn count_troubles(scope: &Scope<'_>) {
+    let (cx, now) = (scope.cx, scope.cx.clock.unix_seconds());
+    let objects = cx.objects.namespaces.all();
+    let ours = objects.iter().filter(|object| scope.has_cluster(&object.spec.cluster_name));
+    let found: Vec<NamespaceTrouble> = ours.filter_map(|object| NamespaceTrouble::of(object, now)).collect();
+    for trouble in NamespaceTrouble::ALL {
+        let count = found.iter().filter(|found| **found == trouble).count();
+        let gauge = cx.metrics.namespaces.get_or_create(&StateLabels { state: trouble.label() });
+        gauge.set(i64::try_from(count).unwrap_or(i64::MAX));
+    }
 }
 
 /// Which keys the seals of each cluster bear. Those of passes that had begun with a former key are among them.

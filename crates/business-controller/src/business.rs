@@ -1,7 +1,12 @@
 //! Calls to the API of our kinds, through kube-apiserver.
 
+/// What is issued to pull by.
+pub mod password;
+
 use crate::error::{self, CallFailure, if_there};
+use crate::inventory::Roll;
 use crate::kinds::{Kind, ObjectKey as _, View, revision};
+use crate::managers::FIELD_MANAGER;
 use crate::member_cluster::kind::{BusinessMemberCluster, MemberClusterView};
 use crate::namespace::kind::{BusinessNamespace, NamespaceView};
 use business_types::{PullCredentialRequest, names};
@@ -10,18 +15,15 @@ use kube::api::{
     Api, DeleteParams, DynamicObject, ListParams, ObjectMeta, Patch, PatchParams, PostParams, Preconditions,
     PropagationPolicy,
 };
+use password::IssuedPassword;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use std::collections::HashMap;
 use std::time::Duration;
 
 /// A call that takes longer has failed.
 const CALL_DEADLINE: Duration = Duration::from_secs(20);
 /// Objects a page of a list.
 const PAGE: u32 = 500;
-/// Who is named in `managedFields`.
-pub const FIELD_MANAGER: &str = "business-controller";
-
 /// Our kinds, as the controller uses them.
 #[derive(Clone)]
 pub struct Business {
@@ -34,30 +36,9 @@ impl std::fmt::Debug for Business {
     }
 }
 
-/// A name and a password, just issued.
-#[derive(Clone, PartialEq, Eq, Deserialize)]
-pub struct IssuedPassword {
-    pub username: String,
-    pub password: String,
-}
-
-impl std::fmt::Debug for IssuedPassword {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("IssuedPassword").field("username", &self.username).finish_non_exhaustive()
-    }
-}
-
 #[derive(Clone, Deserialize)]
 struct Issued {
     status: IssuedPassword,
-}
-
-/// All objects of a kind at one revision.
-#[derive(Clone, Debug, Default)]
-pub struct Roll {
-    pub revision: u64,
-    /// By uid.
-    pub generations: HashMap<String, i64>,
 }
 
 impl Business {

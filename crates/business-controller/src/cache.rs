@@ -1,7 +1,6 @@
 //! The objects of one kind as last seen.
 
-use crate::business::Roll;
-use crate::inventory::{Inventory, ViewAge};
+use crate::inventory::{Inventory, Roll, ViewAge};
 use crate::kinds::{Heard, Kind, View, ViewChange, ViewIndex as _, revision};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};

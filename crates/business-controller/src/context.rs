@@ -11,6 +11,7 @@ use crate::queue::{Lane, Place, Queue};
 use crate::registry::backend::Registry;
 use crate::seal::Seals;
 use crate::shares::{Share, Shares};
+use business_types::ClusterIdentity;
 use runtime::Clock;
 use std::sync::Arc;
 use std::time::Duration;
@@ -60,6 +61,12 @@ impl Context {
     fn recorded(&self, cluster: &str) -> Option<String> {
         let object = self.objects.member_clusters.get(&RootKey::new(None, cluster))?;
         Some(object.status.uid.clone()).filter(|uid| !uid.is_empty())
+    }
+
+    /// By which names a cluster knows people, as its object says.
+    pub fn identity_of(&self, cluster: &str) -> ClusterIdentity {
+        let object = self.objects.member_clusters.get(&RootKey::new(None, cluster));
+        object.map(|object| object.spec.identity).unwrap_or_default()
     }
 
     /// The share of an object; `None` for a namespace that is not there.

@@ -20,6 +20,12 @@ pub mod in_use;
 pub mod credential;
 /// New credentials of a cluster that is followed.
 pub mod rotation;
+/// What is known of those.
+pub mod successor;
+/// What a source lists.
+pub mod listing;
+
+pub use listing::{DirectorySource, Listed, Listing};
 
 use crate::context::Context;
 use crate::dial::Dialer;
@@ -36,14 +42,14 @@ use crate::shares::Share;
 use business_types::registry::REGISTRY_DOMAIN;
 use credential::Credential;
 use described::Described;
-use futures_util::future::{BoxFuture, join_all};
+use futures_util::future::join_all;
 use meta::validation::NameRule;
 use registration::Recognized;
-use rotation::{Successor, Trial};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
+use successor::{Successor, Trial};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::Instant;
 
@@ -54,56 +60,6 @@ const VERSION_PERIOD: Duration = Duration::from_mins(5);
 
 const REFUSED: Topic = Topic::warning("ClusterRefused", "Accept");
 const UNUSABLE: Topic = Topic::warning("KubeconfigUnusable", "Accept");
-
-/// Where the member clusters are listed.
-pub trait DirectorySource: Debug + Send + Sync {
-    /// All of them as they are listed now.
-    fn load(&self) -> BoxFuture<'_, Result<Listing, Error>>;
-    /// How often to look.
-    fn period(&self) -> Duration;
-}
-
-/// What a source lists.
-#[derive(Debug, Default)]
-pub struct Listing {
-    pub clusters: Vec<Listed>,
-    /// Names of which there is no usable kubeconfig, and why.
-    pub unusable: BTreeMap<String, String>,
-}
-
-impl Listing {
-    /// One that cannot be used takes no other down.
-    fn take(&mut self, name: &str, listed: Result<Listed, Error>) {
-        match listed {
-            Ok(listed) => self.clusters.push(listed),
-            Err(error) => drop(self.unusable.insert(name.to_owned(), error.text())),
-        }
-    }
-}
-
-/// A member cluster as a source lists it.
-#[derive(Clone, Debug)]
-pub struct Listed {
-    /// Its name, as in `spec.clusterName`.
-    pub name: String,
-    /// How to reach it.
-    pub config: kube::Config,
-    /// Changes when the way to reach it does.
-    pub fingerprint: String,
-    /// Its Kubernetes version, where the source says it.
-    pub version: String,
-    /// What is said of it.
-    pub entry: Described,
-    /// When the token of the agents ends through which it is reached. Seconds since 1970.
-    pub agents_end: Option<i64>,
-}
-
-impl Listed {
-    /// Which credential it holds, as far as it can be told. It is good for no longer than the agents are.
-    fn credential(&self) -> Option<Credential> {
-        Credential::of(&self.config).map(|credential| credential.at_most(self.agents_end))
-    }
-}
 
 /// Follows a source, and of what it lists the clusters of our shares.
 #[derive(Debug)]
@@ -594,10 +550,12 @@ impl Directory {
             .filter(|name| !self.listed.contains_key(*name) && !self.unusable.contains_key(*name))
             .filter(|_| is_fleets)
             .count();
+        // Before the directory was read nobody knows who is listed.
+        let (unlisted, unread) = if self.was_read { (unlisted, 0) } else { (0, unlisted) };
         let states = [
             ("reachable", reachable),
             ("unreachable", unreachable),
-            ("connecting", waiting),
+            ("connecting", waiting + unread),
             ("unusable", if is_fleets { unusable + second } else { 0 }),
             ("unlisted", unlisted),
         ];

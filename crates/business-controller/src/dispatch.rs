@@ -143,6 +143,7 @@ async fn pass(cx: Arc<Context>, key: ObjectKey) {
     // Whoever has its share by then looks at it.
     let Some(stay) = cx.share_of_object(&key).and_then(|share| cx.shares.enter(share)) else {
         cx.queue.done(&key, Next::Rest);
+        show_queue(&cx);
         return;
     };
     let begun = Instant::now();
@@ -160,6 +161,10 @@ async fn pass(cx: Arc<Context>, key: ObjectKey) {
     cx.metrics.count(key.kind(), &result, begun.elapsed());
     log(&key, &result);
     cx.queue.done(&key, outcome::next(&result));
+    show_queue(&cx);
+}
+
+fn show_queue(cx: &Context) {
     let (waiting, running) = cx.queue.sizes();
     for (state, count) in [("waiting", waiting), ("running", running)] {
         cx.metrics.queue.get_or_create(&StateLabels { state }).set(i64::try_from(count).unwrap_or(i64::MAX));

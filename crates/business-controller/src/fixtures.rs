@@ -16,7 +16,7 @@ pub(crate) mod charges;
 pub(crate) mod unmanaged;
 
 use crate::kinds::{ObjectKey as _, ProjectKey};
-use crate::member::observed::Marks;
+use crate::member::marks::Marks;
 use crate::member::{ClusterNamespace, ClusterQuota};
 use crate::namespace::kind::NamespaceView;
 use crate::namespace::site::FoundSite;

@@ -1,8 +1,16 @@
 //! What there was when a share came to us. Our view may be older: somebody else may have let an object go that is seen here
 //! yet, or that will be seen before its end is. Nothing is decided from such an object.
 
-use crate::business::Roll;
 use crate::kinds::{Kind, View, revision};
+use std::collections::HashMap;
+
+/// All objects of a kind at one revision.
+#[derive(Clone, Debug, Default)]
+pub struct Roll {
+    pub revision: u64,
+    /// By uid.
+    pub generations: HashMap<String, i64>,
+}
 
 /// How much of what happened a view has heard.
 #[derive(Clone, Copy, Debug, Default)]

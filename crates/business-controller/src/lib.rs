@@ -66,6 +66,8 @@ pub mod namespace_template;
 pub mod registry;
 /// Calls to our API.
 pub mod business;
+/// Who is named in what is written.
+pub mod managers;
 /// Digests of what was written.
 pub mod digest;
 /// The difference of two documents.

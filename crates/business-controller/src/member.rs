@@ -1,7 +1,17 @@
 //! One member cluster: what is seen of it, whether it answers, and calls to it.
 
-/// Namespaces, quotas and bindings of a member cluster, trimmed.
+/// What is seen of it.
 pub mod observed;
+/// Its namespaces, trimmed.
+pub mod namespace;
+/// Its quotas, trimmed.
+pub mod quota;
+/// Its bindings, trimmed, and whom they name.
+pub mod binding;
+/// Marks of ours on all of these.
+pub mod marks;
+/// Objects of one kind, as its watch has told of them.
+pub mod sights;
 /// How far the use that its quotas show is to be believed.
 pub mod counting;
 /// Its bindings that are not ours.
@@ -10,6 +20,8 @@ pub mod others;
 pub(crate) mod weight;
 /// How much of it all clusters together may take.
 pub mod bound;
+/// Whether it has to go for that.
+mod weighing;
 /// What templates have set of namespaces.
 pub mod dressing;
 /// What templates have put into namespaces.
@@ -30,9 +42,16 @@ mod first_list;
 pub mod api;
 /// Whether it answers, and its watches.
 pub mod session;
+/// How those get on.
+mod progress;
+/// What is new of it.
+mod news;
 
 pub use api::{Identity, MemberApi};
-pub use observed::{ClusterBinding, ClusterNamespace, ClusterQuota, Observed};
+pub use binding::ClusterBinding;
+pub use namespace::ClusterNamespace;
+pub use observed::Observed;
+pub use quota::ClusterQuota;
 
 use crate::error::CallFailure;
 use crate::inventory::{Inventory, ViewAge};

@@ -21,7 +21,7 @@ use crate::kinds::{ObjectKey as _, RootKey, ViewChange};
 use crate::members::Lookup;
 use crate::namespace::kind::BusinessNamespace;
 use crate::namespace::wake::wake_access_in_cluster;
-use crate::namespace_template::wake_templates;
+use crate::namespace_template::wake::wake_templates;
 use crate::objects::Tabled as _;
 use crate::outcome::PassOutcome;
 use crate::project::kind::BusinessProject;

@@ -1,11 +1,8 @@
 //! The member clusters that the directory has accepted.
 
-use crate::context::Context;
-use crate::kinds::{ObjectKey as _, RootKey};
 use crate::member::Member;
 use crate::member::bound::Bound;
 use crate::shares::Share;
-use business_types::ClusterIdentity;
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
@@ -41,12 +38,6 @@ pub enum Lookup {
     /// It is not listed, or not accepted.
     Unknown,
     Found(Arc<Member>),
-}
-
-/// By which names a cluster knows people, as its object says.
-pub fn identity_of(cx: &Context, cluster: &str) -> ClusterIdentity {
-    let object = cx.objects.member_clusters.get(&RootKey::new(None, cluster));
-    object.map(|object| object.spec.identity).unwrap_or_default()
 }
 
 impl Members {

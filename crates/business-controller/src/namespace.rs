@@ -10,6 +10,8 @@ pub mod verdict;
 pub mod wake;
 /// What there is in the member cluster.
 pub mod site;
+/// How soon to look again.
+mod pauses;
 /// Who may use it there.
 pub mod access;
 /// Whom its bindings are to name; pure.
@@ -28,6 +30,8 @@ pub mod apply;
 pub mod confirm;
 /// The status to show; pure but for its write.
 pub mod status;
+/// What somebody has to look at; pure.
+pub mod trouble;
 /// Events for what a pass has done.
 pub mod report;
 /// The deletion of a cluster's namespace.
@@ -54,8 +58,9 @@ use access_state::Access;
 use apply::{Applied, Written};
 use business_types::{ClusterNamespaceRecord, NamespacePhase, NamespaceSpec, Provenance};
 use kind::{BusinessNamespace, NamespaceView};
+use pauses::{RECHECK, SOON};
 use removal::{DeletionRefusal, Removal};
-use site::{FoundSite, Nowhere, Site};
+use site::{FoundSite, Nowhere, Site, is_there};
 use std::time::Duration;
 use template::pull_secret::{self, PullPass};
 use template::state::{TemplateState, Undone};
@@ -69,17 +74,12 @@ use wake::{wake_namespace, wake_templates_of};
 
 /// Times that a pass begins anew when the member cluster was changed under it.
 const ROUNDS_MAX: usize = 4;
-/// Latest time to look again at something that should tell of itself.
-pub const RECHECK: Duration = Duration::from_secs(30);
 /// What a cluster's admission may be behind.
 const ADMISSION_LAG: Duration = Duration::from_millis(200);
 /// How often to look whether an excess is held.
 const EXCESS_RECHECK: Duration = Duration::from_secs(5);
 /// What is older when it is first seen has come back from a backup, and somebody may have written for it.
 const NEWBORN_SECONDS: i64 = 300;
-/// How often to look for what was not known yet and has no event of its own.
-const SOON: Duration = Duration::from_secs(1);
-
 impl Controller for BusinessNamespace {
     fn changed(cx: &Context, change: &ViewChange<Self>) {
         let (old, new) = (change.old.as_deref(), change.new.as_deref());
@@ -415,12 +415,6 @@ async fn delete_replaced(
         Err(error) => return Err(error),
     }
     Ok(None)
-}
-
-/// Whether the place in the cluster is still seen as that of the object where it was.
-fn is_there(cx: &Context, object: &NamespaceView) -> bool {
-    let at_place = cx.objects.namespaces.at_place(&object.spec.cluster_name, &object.spec.namespace);
-    at_place.is_some_and(|now| now.uid == object.uid && now.key == object.key)
 }
 
 async fn put_on_record(

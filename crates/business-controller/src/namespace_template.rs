@@ -10,6 +10,8 @@ pub mod rollout;
 pub mod status;
 /// What is taken from projects.
 pub mod taken;
+/// Who looks at templates again.
+pub mod wake;
 
 use crate::context::Context;
 use crate::controller::Controller;
@@ -20,7 +22,6 @@ use crate::kinds::{ObjectKey as _, RootKey, ViewChange};
 use crate::member_cluster;
 use crate::namespace::kind::NamespaceView;
 use crate::namespace::wake::wake_namespace;
-use crate::objects::Tabled as _;
 use crate::outcome::PassOutcome;
 use crate::project::kind::ProjectView;
 use crate::queue::Lane;
@@ -33,19 +34,11 @@ use rollout::Tally;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
+use wake::{wake_template, wake_templates};
 
-/// The group of templates in the queue: no member cluster has an empty name.
-const GROUP: &str = "";
 const FAILING: Topic = Topic::warning("RolloutFailing", "RollOut");
 /// Failures that an event names.
 const TOLD_MAX: usize = 10;
-/// What changes within this time is counted together; a wave may have to wait so long for the next. The more there is to be counted the
-/// longer, so that it takes a small part of the time.
-const COUNTED_TOGETHER: Pace = Pace {
-    floor: Duration::from_millis(50),
-    each: Duration::from_micros(2),
-    ceiling: Duration::from_secs(10),
-};
 /// How often the figures of a template are written.
 const PACE: Pace = Pace {
     floor: Duration::from_millis(500),
@@ -208,25 +201,6 @@ async fn write(
     let namespaces = usize::try_from(next.namespaces).unwrap_or_default();
     figures.written(&object.key, PACE.period(namespaces));
     Ok(PassOutcome::Applied)
-}
-
-/// Looks at a template again. What many namespaces say in one moment is counted once.
-pub fn wake_template(cx: &Context, key: &RootKey, lane: Lane) {
-    let delay = if lane == Lane::Later { counted_together(cx, key) } else { Duration::ZERO };
-    cx.wake(&NamespaceTemplate::queued(key.clone()), GROUP, lane, delay);
-}
-
-/// What is counted is about as much as the last time.
-fn counted_together(cx: &Context, key: &RootKey) -> Duration {
-    let known = cx.objects.namespace_templates.get(key).map_or(0, |template| template.status.namespaces);
-    COUNTED_TOGETHER.period(usize::try_from(known).unwrap_or_default())
-}
-
-/// Looks at all templates again: there are few.
-pub fn wake_templates(cx: &Context) {
-    for template in cx.objects.namespace_templates.all() {
-        wake_template(cx, &template.key, Lane::Later);
-    }
 }
 
 /// Which template a project's namespaces have, and those of the projects below, may be another one than before; or what a

@@ -118,6 +118,8 @@ pub struct ControllerMetrics {
     pub orphans: Gauge,
     /// Namespaces of member clusters with our marks and without our seal.
     pub strangers: Gauge,
+    /// Namespaces that somebody has to look at, by what is wrong with them.
+    pub namespaces: Family<StateLabels, Gauge>,
     /// When the last audit of all members that answer ended, in seconds since 1970.
     pub audited: Gauge,
     /// Events that were not sent.
@@ -149,6 +151,9 @@ impl ControllerMetrics {
     pub fn register(metrics: &Metrics) -> Self {
         let r = metrics;
         let gauge = |name: &str, help: &str| -> Gauge { r.register(name, help, Gauge::default()) };
+        let states = |name: &str, help: &str| -> Family<StateLabels, Gauge> {
+            r.register(name, help, Family::default())
+        };
         let buckets = exponential_buckets(0.001, 2.0, 14);
         let drift = Family::<DriftLabels, Counter>::default();
         // A rate of what has not happened yet is zero, not unknown.
@@ -176,17 +181,9 @@ impl ControllerMetrics {
                 "Drift repaired in member clusters",
                 drift,
             ),
-            queue: r.register(
-                "business_controller_queue",
-                "Objects that wait or are at work",
-                Family::default(),
-            ),
-            members: r.register("business_controller_members", "Member clusters by state", Family::default()),
-            credentials: r.register(
-                "business_controller_credentials",
-                "Credentials of member clusters by state",
-                Family::default(),
-            ),
+            queue: states("business_controller_queue", "Objects that wait or are at work"),
+            members: states("business_controller_members", "Member clusters by state"),
+            credentials: states("business_controller_credentials", "Credentials of member clusters by state"),
             orphans: gauge(
                 "business_controller_orphans",
                 "Namespaces of member clusters that may take what no object is charged for",
@@ -194,6 +191,10 @@ impl ControllerMetrics {
             strangers: gauge(
                 "business_controller_strangers",
                 "Namespaces of member clusters with our marks and without our seal",
+            ),
+            namespaces: states(
+                "business_controller_namespaces",
+                "Namespaces with which something is wrong, by what it is",
             ),
             audited: gauge("business_controller_audited_time", "End of the last audit"),
             events_dropped: r.register(

@@ -4,6 +4,8 @@
 pub mod kind;
 /// Those above a project, and those below.
 pub mod lineage;
+/// The way up.
+pub mod climb;
 /// What the children hold; pure.
 pub mod accounting;
 /// The status to show.

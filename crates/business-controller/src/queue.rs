@@ -2,8 +2,12 @@
 //! group are at work. A group is a member cluster, so a dead cluster slows only its own objects, and many of them leave room for others.
 //! Within a group those whose the keys are, tenants, are served in turn.
 
+/// How urgent a key is.
+mod lane;
 /// The keys of a group that wait.
 mod lines;
+
+pub use lane::Lane;
 
 use lines::{Lines, Spot};
 use runtime::Backoff;
@@ -22,17 +26,6 @@ const RETRY_CEILING: Duration = Duration::from_mins(1);
 /// that hang leave room for all others, and memory is bounded.
 const FULL_GROUPS: usize = 16;
 const PART: usize = 4;
-
-/// How urgent a key is. Within a group three keys of a lane go before one of a later lane.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Lane {
-    /// Somebody may have to lose his access. A failure before does not hold it up, nor what comes after.
-    Access,
-    /// Somebody waits for it.
-    Urgent,
-    /// It has time: a copy of figures, a check without cause.
-    Later,
-}
 
 /// Where a key belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,6 +2,8 @@
 
 /// What they are to the controller.
 pub mod kind;
+/// What their objects keep, and what a registry is told of one.
+pub mod content;
 /// When what is kept is measured next.
 pub mod scans;
 /// A registry, whatever its sort.
@@ -24,18 +26,18 @@ use crate::controller::Controller;
 use crate::error::{CallFailure, Error};
 use crate::events::Topic;
 use crate::kinds::{ObjectKey as _, ProjectKey, View, ViewChange};
-use crate::objects::Tabled;
+use crate::objects::Tabled as _;
 use crate::outcome::PassOutcome;
 use crate::project::wake::wake_project;
 use crate::queue::{Lane, Place};
-use backend::{Backend, Content, Provided, RegistryPlace, RegistryState, TOO_MUCH};
+use backend::{Backend, Provided, RegistryPlace, RegistryState, TOO_MUCH, WORK_MAX, in_time};
 use business_types::condition::{self, REGISTRY_REACHABLE, reason};
-use business_types::registry::{ManifestName, RegistryKind, RegistryRecord};
-use business_types::{Condition, RegistryPhase, RegistrySpec, RegistryStatus, names};
+use business_types::registry::{RegistryKind, RegistryRecord};
+use business_types::{Condition, RegistryPhase, RegistryStatus, names};
+use content::{OfContent, place};
 use kind::{Registered, RegisteredView};
 use scans::Scans;
 use status::{Measurement, Sight};
-use std::collections::BTreeSet;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -45,8 +47,6 @@ const GROUP: &str = business_types::registry::REGISTRY_DOMAIN;
 /// How often to look at what a registry does not measure: whether it is there, and locked.
 const UNMEASURED_PERIOD: Duration = Duration::from_mins(1);
 
-/// A measurement or a removal that takes longer ends, before its pass does.
-const WORK_MAX: Duration = Duration::from_secs(100);
 /// How often to try what cannot be measured, which costs the registry most.
 const BEYOND_MEASURE_PERIOD: Duration = Duration::from_mins(5);
 /// How soon to look again at what is of a tenant with too much under way.
@@ -101,53 +101,12 @@ where
     }
 }
 
-/// What the objects of a kind keep. Names what else is the same of both kinds.
-pub trait OfContent:
-    Tabled<Spec = RegistrySpec, Status = RegistryStatus, Key = ProjectKey, Memory = Scans>
-{
-    const CONTENT: Content;
-}
-
-impl OfContent for kind::BusinessImageNamespace {
-    const CONTENT: Content = Content::Images;
-}
-
-impl OfContent for kind::BusinessChartGroup {
-    const CONTENT: Content = Content::Charts;
-}
-
 fn wake<K: RegistryKind>(cx: &Context, object: &RegisteredView<K>, lane: Lane)
 where
     Registered<K>: OfContent,
 {
     let place = Place { group: GROUP, owner: &object.spec.tenant_id };
     cx.wake(&Registered::<K>::queued(object.key.clone()), place, lane, Duration::ZERO);
-}
-
-/// What the registry is told of an object.
-pub fn place<K: RegistryKind>(object: &RegisteredView<K>) -> RegistryPlace
-where
-    Registered<K>: OfContent,
-{
-    RegistryPlace {
-        content: Registered::<K>::CONTENT,
-        uid: object.uid.clone(),
-        tenant: object.spec.tenant_id.clone(),
-        name: object.key.name().to_owned(),
-        project: object.key.project.to_string(),
-        display_name: object.spec.display_name.clone(),
-        untagged: untagged(object),
-    }
-}
-
-/// What was measured without a tag, and what was pushed since.
-fn untagged<K: RegistryKind>(object: &RegisteredView<K>) -> BTreeSet<ManifestName> {
-    let pushed = object.annotations.get(names::REGISTRY_PUSHED_ANNOTATION);
-    let pushed = pushed.into_iter().flat_map(|list| list.split_whitespace());
-    pushed
-        .chain(object.status.untagged.iter().map(String::as_str))
-        .filter_map(|name| name.parse().ok())
-        .collect()
 }
 
 async fn pass<K: RegistryKind>(cx: &Context, object: &RegisteredView<K>) -> Result<PassOutcome, Error>
@@ -272,14 +231,6 @@ where
         Measurement::NotDue
     };
     Ok(Sight::There { record, locked, measured, mark })
-}
-
-/// What a look at what is there before an object finds, as long as that may take.
-async fn in_time<T>(look: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
-    match tokio::time::timeout(WORK_MAX, look).await {
-        Ok(found) => found,
-        Err(_elapsed) => Err(Error::Registry(CallFailure::deadline(WORK_MAX))),
-    }
 }
 
 /// Measures what is kept, as long as that may take. What does not end in time goes on in the next pass from what is known by

@@ -40,6 +40,9 @@ use tokio::net::TcpListener;
 
 /// How long what has begun may take to end.
 const DRAIN: Duration = Duration::from_secs(10);
+/// The same for tasks. A certificate that is being issued takes 15 s, and 5 s more until its request is taken away from its
+/// cluster; a pod is given 30 s.
+const TASKS_DRAIN: Duration = Duration::from_secs(22);
 /// Between two tries to reach kube-apiserver at the start.
 const START_RETRY: Duration = Duration::from_secs(1);
 
@@ -72,14 +75,14 @@ pub async fn run(config: Config) -> anyhow::Result<()> {
     let mut candidate = Candidate::new(leases, Arc::clone(&cx.shares), cx);
     let end = tasks.token();
     if end.run_until_cancelled(first_contact(&candidate)).await.is_none() {
-        return Ok(tasks.join(DRAIN).await?);
+        return Ok(tasks.join(TASKS_DRAIN).await?);
     }
     standing_by.store(true, Ordering::Relaxed);
     tracing::info!(identity, shards = config.shards, namespace = config.namespace, "standing by");
     let ended = candidate.run(&end).await;
     tasks.cancel();
     // A share is held until what was begun in it has ended.
-    let (joined, ()) = tokio::join!(tasks.join(DRAIN), candidate.retire(DRAIN));
+    let (joined, ()) = tokio::join!(tasks.join(TASKS_DRAIN), candidate.retire(DRAIN));
     ended?;
     Ok(joined?)
 }

@@ -1,15 +1,19 @@
 //! JSON and YAML bodies to objects: strictness, pruning, defaults.
 //!
-//! `value` reads the text, `shape` brings it into the schema's form, and `defaults` fills in defaults.
+//! `value` reads the text, `shape` brings it into the schema's form, and `defaults` fills in defaults; `weight` is what that
+//! takes in memory.
 
 mod defaults;
 mod shape;
 mod value;
+mod weight;
 
 pub use defaults::apply_defaults;
 pub(crate) use shape::is_line_break;
 pub use shape::prune_and_check;
 pub use value::decode_value;
+pub use weight::most_weight;
+pub(crate) use weight::weight;
 
 /// How a body is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,6 +15,8 @@ pub use strategic::strategic_merge_patch;
 pub const JSON_PATCH_OPERATIONS_MAX: usize = 10_000;
 /// Bytes by which the copy operations of a JSON patch may make a document grow.
 pub const JSON_PATCH_COPY_BYTES_MAX: usize = 3 * 1024 * 1024;
+/// Bytes of memory that these copies may take.
+pub const JSON_PATCH_COPY_WEIGHT_MAX: usize = 32 * 1024 * 1024;
 /// Items of lists, and parts of values put into a document, that all operations of a JSON patch together may touch.
 pub const JSON_PATCH_WORK_MAX: usize = 20_000_000;
 
@@ -25,6 +27,8 @@ pub struct Patched {
     pub document: Value,
     /// `duplicate field "…"` for keys that stand twice in the patch.
     pub strict_errors: Vec<String>,
+    /// What the patch itself says is `metadata.resourceVersion`.
+    pub revisions: Vec<String>,
 }
 
 /// A patch that cannot be applied.
@@ -58,8 +62,14 @@ pub fn merge_patch(mut document: Value, patch: &[u8]) -> Result<Patched, PatchEr
     if !patch.is_object() {
         return Err(PatchError::Malformed("a merge patch must be an object".to_owned()));
     }
+    let revisions = revision(&patch).into_iter().collect();
     merge(&mut document, patch);
-    Ok(Patched { document, strict_errors })
+    Ok(Patched { document, strict_errors, revisions })
+}
+
+/// The revision in an object that is merged into another one.
+fn revision(patch: &Value) -> Option<String> {
+    patch.get("metadata")?.get("resourceVersion")?.as_str().map(str::to_owned)
 }
 
 fn merge(target: &mut Value, patch: Value) {

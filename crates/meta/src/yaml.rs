@@ -29,6 +29,17 @@ pub fn text(value: &impl Serialize) -> Result<String, serde_yaml_ng::Error> {
     Ok(serde_yaml_ng::to_string(&tree)?.replace(&format!("\"{WRITTEN_MARK}"), "\""))
 }
 
+/// Writes one element of a list, as it stands in lines of its own below the list's key.
+pub fn element(value: &impl Serialize) -> Result<String, serde_yaml_ng::Error> {
+    let written = text(&[value])?;
+    if written.starts_with("- ") {
+        return Ok(written);
+    }
+    // It is JSON, which has to stand further in than its list.
+    let json = serde_json::to_string_pretty(value).map_err(serde_yaml_ng::Error::custom)?;
+    Ok(format!("- {}\n", json.replace('\n', "\n  ")))
+}
+
 /// Marks the texts and keys that have to be quoted. Returns whether there are any.
 fn mark(value: &mut Value) -> bool {
     match value {
@@ -148,5 +159,17 @@ mod tests {
             assert_eq!(serde_yaml_ng::from_str::<Value>(&written).unwrap(), whole, "{written}");
             assert!(written.contains("\"no\""), "{written}");
         }
+    }
+
+    #[test]
+    fn elements_one_by_one_are_the_list() {
+        let plain = json!([{"a": {"b": ["no", 1, {}], "c": "x\n  y\n"}}, {}, {"on": "1_0", "z": []}]);
+        let lines = |list: &Value| -> String {
+            list.as_array().unwrap().iter().map(|value| element(value).unwrap()).collect()
+        };
+        assert_eq!(format!("items:\n{}", lines(&plain)), text(&json!({ "items": plain })).unwrap());
+        let odd = json!([{"a": "no", "b": ["\u{1}no", {"c": "x\ny"}]}, {"d": "off"}]);
+        let written = format!("items:\n{}", lines(&odd));
+        assert_eq!(serde_yaml_ng::from_str::<Value>(&written).unwrap(), json!({ "items": odd }), "{written}");
     }
 }

@@ -12,7 +12,11 @@ use quota::{Account, Claim, Scope, ScopeKind};
 use sqlx::{Connection as _, PgConnection, PgTransaction};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::time::Duration;
 use uuid::Uuid;
+
+/// Longest silence of the server while it sends the objects.
+const SILENCE: Duration = Duration::from_secs(30);
 
 /// Reads bodies for the audit. The program that knows the kinds supplies it.
 pub trait Accounts: Send + Sync {
@@ -139,11 +143,7 @@ impl Store {
     /// Audits everything in one snapshot, while writes go on.
     pub async fn audit(&self, access: &Access, accounts: &dyn Accounts) -> Result<AuditReport, Error> {
         operator(access)?;
-        let survey = self.survey(accounts).await?;
-        for difference in &survey.report.differences {
-            tracing::error!(%difference, "the audit has found a difference");
-        }
-        Ok(survey.report)
+        Ok(self.survey(accounts).await?.report)
     }
 
     pub(crate) async fn survey(&self, accounts: &dyn Accounts) -> Result<Survey, Error> {
@@ -196,7 +196,7 @@ impl Survey {
         survey.report.revision = Revision(u64::try_from(revision).unwrap_or_default());
         {
             let mut stream = sqlx::query_as::<_, ObjectRow>(OBJECT_COLUMNS).fetch(&mut **snapshot);
-            while let Some(stored) = stream.try_next().await? {
+            while let Some(stored) = connect::within(SILENCE, stream.try_next()).await? {
                 survey.report.objects += 1;
                 if let Err(reason) = survey.add(&stored, accounts) {
                     survey.report.differences.push(Difference::Object { key: stored.key(), reason });

@@ -79,6 +79,9 @@ pub(crate) enum StatementFailure {
     Lost(String),
     /// Nothing was written, and not because of the statement.
     Unavailable(String),
+    /// As [`Self::Unavailable`], and it lasts until somebody makes room or mends something: the server is out of disk or
+    /// memory, or its files fail.
+    Exhausted(String),
     /// As [`Self::Unavailable`], and another connection may do better: this server takes no writes, or the session
     /// has lost what was prepared in it.
     Unfit(String),
@@ -102,8 +105,9 @@ impl StatementFailure {
             (_, "0A000" | "26000") => Self::Unfit(text),
             (_, "57014") => Self::Unavailable(format!("PostgreSQL is too slow: {text}")),
             (_, "55P03") => Self::Unavailable(format!("somebody holds a lock: {text}")),
-            (_, "53100") => Self::Unavailable(format!("PostgreSQL's disk is full: {text}")),
+            (_, "53100") => Self::Exhausted(format!("PostgreSQL's disk is full: {text}")),
             (_, "53300") => Self::Unavailable(format!("PostgreSQL has too many connections: {text}")),
+            ("53" | "58", _) => Self::Exhausted(text),
             ("21" | "22" | "23" | "42" | "54" | "P0" | "XX", _) => Self::Fault(text),
             _ => Self::Unavailable(text),
         }
@@ -112,7 +116,9 @@ impl StatementFailure {
     /// The error for a caller when it is certain that nothing was written.
     pub(crate) fn into_error(self) -> Error {
         match self {
-            Self::Lost(text) | Self::Unavailable(text) | Self::Unfit(text) => Error::Unavailable(text),
+            Self::Lost(text) | Self::Unavailable(text) | Self::Exhausted(text) | Self::Unfit(text) => {
+                Error::Unavailable(text)
+            }
             Self::Fault(text) => Error::Corrupt(text),
         }
     }
@@ -123,6 +129,7 @@ pub(crate) fn told(error: &sqlx::Error) -> String {
     match StatementFailure::of(error) {
         StatementFailure::Lost(text)
         | StatementFailure::Unavailable(text)
+        | StatementFailure::Exhausted(text)
         | StatementFailure::Unfit(text)
         | StatementFailure::Fault(text) => text,
     }

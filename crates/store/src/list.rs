@@ -19,7 +19,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 use uuid::Uuid;
 
-/// Objects looked at under one lock; few in unit tests, so that lists there take many steps.
+/// Objects, or changes of the past, looked at under one lock; few in unit tests, so that lists there take many steps.
 const WALK: usize = if cfg!(test) { 3 } else { 4096 };
 /// How often a list that is not pinned to a revision starts again when its snapshot is lost meanwhile.
 const RESTARTS: usize = 3;
@@ -167,9 +167,11 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Looks at the next objects. Returns the page when it is complete.
+    /// Looks at the next changes, or else at the next objects. Returns the page when it is complete.
     fn step(&mut self, state: &CacheState) -> Result<Option<Page>, Error> {
-        self.catch_up(state)?;
+        if !self.catch_up(state)? {
+            return Ok(None);
+        }
         let Some(objects) = state.objects(self.filter.selection().kind) else {
             return Ok(Some(self.page(state, false)));
         };
@@ -203,16 +205,25 @@ impl Walk<'_> {
         }
     }
 
-    /// Learns what has changed since the last step.
-    fn catch_up(&mut self, state: &CacheState) -> Result<(), Error> {
+    /// Learns what has changed since the last step. False while there is more.
+    fn catch_up(&mut self, state: &CacheState) -> Result<bool, Error> {
         if state.generation != self.pin.generation || state.ring.floor() > self.undone {
             return Err(Error::Expired { asked: self.pin.revision, current: state.revision });
         }
-        for (path, old) in state.ring.undo(self.filter.selection().kind, self.undone) {
-            self.undo.entry(path).or_insert(old);
+        let kind = self.filter.selection().kind;
+        let mut changes = state.ring.after(self.undone);
+        for change in changes.by_ref().take(WALK) {
+            if change.new.key.kind == kind {
+                // The first change since the pinned revision has what was there then.
+                self.undo.entry(Path::of(&change.new.key)).or_insert_with(|| change.old.clone());
+            }
+            self.undone = change.revision();
         }
-        self.undone = state.revision.max(self.undone);
-        Ok(())
+        let is_all = changes.next().is_none();
+        if is_all {
+            self.undone = state.revision.max(self.undone);
+        }
+        Ok(is_all)
     }
 
     /// The page out of the few objects that an index names, and those that were different.
@@ -300,4 +311,54 @@ fn merge<'a>(
         (Some(_), None) => current.next(),
         (None, _) => undo.next(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cache::ring::RingLimits;
+    use crate::cache::state::Event;
+    use crate::model::{Attributes, Key, KindId};
+    use crate::read::Selection;
+    use bytes::Bytes;
+    use meta::selector::{FieldSelector, LabelSelector};
+    use std::time::{Duration, Instant};
+
+    #[test]
+    fn what_has_changed_since_a_page_is_learnt_in_short_steps() {
+        let (shortest, age) = (Duration::from_secs(15), Duration::from_mins(1));
+        let mut state = CacheState::empty(RingLimits { changes: 100, bytes: 1 << 20, shortest, age });
+        for revision in 1..=8 {
+            let entry = Entry {
+                key: Key::new(KindId(1), "n", "a"),
+                uid: Uuid::nil(),
+                revision: Revision(revision),
+                body: Bytes::from_static(b"{}"),
+                attributes: Attributes::default(),
+            };
+            state.apply(Event { entry, deleted: false, before: None }, Instant::now());
+        }
+        let (labels, fields) = (LabelSelector::default(), FieldSelector::default());
+        let selection = Selection { kind: KindId(1), namespace: None, labels, fields };
+        let filter = Filter::new(&Access::internal("test"), &selection, &[]);
+        let begin = Start::Beginning;
+        let mut walk = Walk {
+            filter: &filter,
+            limit: None,
+            pin: Pin { revision: Revision(1), generation: 0, epoch: Uuid::nil() },
+            undo: Undo::new(),
+            undone: Revision(1),
+            begin: &begin,
+            start: begin.bound(),
+            items: Vec::new(),
+            begun: false,
+        };
+        for undone in [4, 7] {
+            assert!(walk.step(&state).unwrap().is_none());
+            assert_eq!((walk.undone, walk.begun), (Revision(undone), false));
+        }
+        let page = walk.step(&state).unwrap().unwrap();
+        let revisions: Vec<Revision> = page.items.iter().map(|entry| entry.revision).collect();
+        assert_eq!(revisions, [Revision(1)]);
+    }
 }

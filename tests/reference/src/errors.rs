@@ -13,7 +13,7 @@ Every refusal is a `Status` of Kubernetes: `code`, `reason`, `message` for peopl
 | code | means | what to do |
 | --- | --- | --- |
 | 400 | the request cannot be read | mend it: the message has the field's path |
-| 401 | the credential is good for nobody | log in again; why is in the log of business-api |
+| 401 | the credential is good for nobody | log in again; why is in the log of business-api at debug |
 | 403 | the caller may not, or an amount does not fit | the causes say which; [below](#reasons) |
 | 404 | it is not there, or not for this caller | `kubectl business tree` shows what there is for you |
 | 409 | somebody else was faster, or something stands in the way | read again and repeat; [below](#reasons) |

@@ -61,7 +61,7 @@ afterEach(() => {
 it("lists page after page and watches from there", async () => {
   const { seen } = story([page(7, ["a"], "more"), page(7, ["b"])]);
   await vi.advanceTimersByTimeAsync(0);
-  expect(seen.asked).toEqual(["/things?limit=2000", "/things?limit=2000&continue=more"]);
+  expect(seen.asked).toEqual(["/things?limit=2000&pretty=0", "/things?limit=2000&pretty=0&continue=more"]);
   const [socket] = FakeSocket.all;
   expect(socket?.url).toContain("resourceVersion=7");
   socket?.onopen?.();

@@ -108,7 +108,8 @@ export class Feed<T extends Resource> {
       let revision = "";
       let next = "";
       do {
-        const query = `limit=${PAGE}${next && `&continue=${encodeURIComponent(next)}`}`;
+        // A browser's answers are indented unless it says so.
+        const query = `limit=${PAGE}&pretty=0${next && `&continue=${encodeURIComponent(next)}`}`;
         const page = await this.ask<List<T>>(`${this.path}?${query}`, { signal: this.#abort.signal });
         items.push(...page.items);
         revision = page.metadata.resourceVersion;

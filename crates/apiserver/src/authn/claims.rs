@@ -7,7 +7,7 @@ use cel::Value as CelValue;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// Most bytes of one caller: name, groups and extra values together.
+/// Most bytes that one caller takes in memory: name, groups and extra values together.
 const CALLER_LIMIT: usize = 64 * 1024;
 /// The extra key in which Kubernetes keeps the id of the token.
 const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
@@ -143,6 +143,7 @@ impl ClaimRules {
             None => true,
         });
         caller.groups.push(AUTHENTICATED.to_owned());
+        caller.groups.shrink_to_fit();
         bounded(caller)
     }
 
@@ -279,13 +280,11 @@ fn holds(expression: &Expression, values: &Evaluated, message: &str) -> Result<(
 
 /// Refuses a caller who is much larger than a token, or who has a character that PostgreSQL cannot store in a text.
 fn bounded(caller: Caller) -> Result<Caller, String> {
-    let extra = caller.extra.iter().flat_map(|(key, values)| std::iter::once(key).chain(values));
-    let all = || [&caller.name, &caller.uid].into_iter().chain(&caller.groups).chain(extra.clone());
-    if all().any(|text| text.contains('\0')) {
+    if caller.texts().any(|text| text.contains('\0')) {
         return Err("a claim holds a NUL".to_owned());
     }
-    if all().map(String::len).sum::<usize>() > CALLER_LIMIT {
-        return Err(format!("more than {CALLER_LIMIT} bytes of names"));
+    if caller.weight() > CALLER_LIMIT {
+        return Err(format!("its names take more than {CALLER_LIMIT} bytes of memory"));
     }
     Ok(caller)
 }

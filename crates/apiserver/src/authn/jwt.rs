@@ -19,6 +19,10 @@ const TOKEN_LIMIT: usize = 16 * 1024;
 const TTL: Duration = Duration::from_mins(5);
 /// How many verified tokens are remembered, an issuer.
 const CAPACITY: usize = 8192;
+/// The bytes of memory that these may take. Usual callers have room for all of them.
+const WEIGHT: usize = 32 * 1024 * 1024;
+/// What one takes beside its caller.
+const SLOT_WEIGHT: usize = 256;
 /// How far a token's beginning may lie in the future, as for kube-apiserver. Its end is not extended.
 const AHEAD_SECONDS: i64 = 60;
 
@@ -58,7 +62,11 @@ impl JwtIssuer {
         // Both are checked below, as kube-apiserver does it.
         validation.validate_exp = false;
         validation.validate_nbf = false;
-        Self { rules: Arc::new(rules), validation, keys, verified: AnswerCache::new(CAPACITY) }
+        let verified = AnswerCache::new(CAPACITY, WEIGHT, |_key, verified: &Verified| match verified {
+            Ok(caller) => caller.weight().saturating_add(SLOT_WEIGHT),
+            Err(why) => why.len().saturating_add(SLOT_WEIGHT),
+        });
+        Self { rules: Arc::new(rules), validation, keys, verified }
     }
 
     pub(crate) fn name(&self) -> &str {

@@ -13,6 +13,8 @@ const PATH: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
 const FAILURE_TTL: Duration = Duration::from_secs(1);
 /// How many tokens are remembered.
 const CAPACITY: usize = 4096;
+/// The bytes of memory that their callers may take.
+const WEIGHT: usize = 32 * 1024 * 1024;
 /// Longer tokens are refused unread.
 const TOKEN_LIMIT: usize = 16 * 1024;
 
@@ -68,7 +70,9 @@ impl std::fmt::Debug for TokenReviews {
 
 impl TokenReviews {
     pub(crate) fn new(delegate: Delegate) -> Self {
-        let cache = AnswerCache::new(CAPACITY);
+        let cache = AnswerCache::new(CAPACITY, WEIGHT, |_hash, reviewed: &Reviewed| {
+            reviewed.as_ref().map_or(0, |caller| caller.weight())
+        });
         Self { room: delegate.room(), delegate, cache, good: Mutex::default() }
     }
 

@@ -14,12 +14,15 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use tokio::time::timeout;
 
 /// Where kube-apiserver publishes what aggregated servers must trust.
 const NAMESPACE: &str = "kube-system";
 const CONFIG_MAP: &str = "extension-apiserver-authentication";
 /// How often the ConfigMap is read again while its watch is silent.
 const REREAD: Duration = Duration::from_mins(1);
+/// How long that may take. The watch waits meanwhile.
+const REREAD_DEADLINE: Duration = Duration::from_secs(10);
 
 /// Trust that the program's settings name.
 #[derive(Clone, Debug, Default)]
@@ -117,7 +120,10 @@ impl TrustStore {
                     Some(change) => change.map_err(|error| error.to_string()),
                     None => return,
                 },
-                _ = reread.tick() => api.get_opt(CONFIG_MAP).await.map_err(|error| error.to_string()),
+                _ = reread.tick() => match timeout(REREAD_DEADLINE, api.get_opt(CONFIG_MAP)).await {
+                    Ok(found) => found.map_err(|error| error.to_string()),
+                    Err(_elapsed) => Err("no answer in time".to_owned()),
+                },
             };
             match found {
                 Ok(Some(map)) => self.take_config_map(map.data.unwrap_or_default()),

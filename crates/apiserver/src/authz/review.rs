@@ -22,6 +22,10 @@ const FAILURE_TTL: Duration = Duration::from_millis(500);
 const CAPACITY: usize = 8192;
 const STRANGERS_CAPACITY: usize = 1024;
 const IMPERSONATIONS_CAPACITY: usize = 1024;
+/// The bytes of memory that they may take, with those who ask.
+const WEIGHT: usize = 32 * 1024 * 1024;
+const STRANGERS_WEIGHT: usize = 4 * 1024 * 1024;
+const IMPERSONATIONS_WEIGHT: usize = 4 * 1024 * 1024;
 /// Bytes of a request whose answer is remembered; longer ones are asked about each time.
 const REMEMBERED_BYTES_MAX: usize = 1024;
 
@@ -56,6 +60,13 @@ enum AccessReviewFailure {
     Busy,
 }
 
+/// What an answer takes. Answers to one caller share him, and each counts him: he may be gone everywhere else.
+fn weigh(Attributes { caller, info }: &Attributes, reviewed: &Reviewed) -> usize {
+    let reason = reviewed.as_ref().map_or(0, |answer| answer.reason.len());
+    // The key is there twice.
+    caller.weight().saturating_add(info.bytes().saturating_mul(2)).saturating_add(reason)
+}
+
 impl std::fmt::Debug for Reviews {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Reviews").finish_non_exhaustive()
@@ -67,9 +78,9 @@ impl Reviews {
         Self {
             room: delegate.room(),
             delegate,
-            cache: AnswerCache::new(CAPACITY),
-            strangers: AnswerCache::new(STRANGERS_CAPACITY),
-            impersonations: AnswerCache::new(IMPERSONATIONS_CAPACITY),
+            cache: AnswerCache::new(CAPACITY, WEIGHT, weigh),
+            strangers: AnswerCache::new(STRANGERS_CAPACITY, STRANGERS_WEIGHT, weigh),
+            impersonations: AnswerCache::new(IMPERSONATIONS_CAPACITY, IMPERSONATIONS_WEIGHT, weigh),
         }
     }
 

@@ -1,6 +1,6 @@
 //! Lists, written in pieces out of the cache's bytes: a large list never exists as one text or message.
 
-use crate::response::{Renderer, Style, body_response, rendered};
+use crate::response::{Media, Renderer, Style, body_response, bytes_response, rendered};
 use axum::body::Body;
 use bytes::{BufMut, Bytes, BytesMut};
 use flate2::Compression;
@@ -13,10 +13,11 @@ use std::convert::Infallible;
 use std::io::Write;
 use std::sync::Arc;
 use store::Entry;
+use tokio::task::yield_now;
 
 /// Bytes of a piece.
 const PIECE_BYTES: usize = 64 * 1024;
-/// Up to this size a list is one piece with a Content-Length; above it, it may be compressed.
+/// Up to this size a list is one piece with a Content-Length, and is indented for people; above it, it may be compressed.
 const WHOLE_BYTES_MAX: usize = 128 * 1024;
 
 /// Answers with a list of entries.
@@ -37,13 +38,16 @@ pub(crate) async fn list_response(
         done: false,
     };
     let mut start = BytesMut::new();
-    while start.len() <= WHOLE_BYTES_MAX || !style.is_plain() {
+    let media = style.accepted.media;
+    while start.len() <= WHOLE_BYTES_MAX {
         match pieces.next() {
             Some(piece) => start.put_slice(&piece),
+            None if media == Media::Yaml => {
+                return bytes_response(StatusCode::OK, media.content_type(), start.freeze());
+            }
             None => return rendered(StatusCode::OK, start, style),
         }
     }
-    let media = style.accepted.media;
     let last = Some(media.end()).filter(|end| !end.is_empty()).map(Bytes::from_static);
     let rest = std::iter::once(start.freeze()).chain(pieces).chain(last);
     if !style.gzip {
@@ -58,7 +62,12 @@ pub(crate) async fn list_response(
 }
 
 fn body_of(pieces: impl Iterator<Item = Bytes> + Send + 'static) -> Body {
-    Body::from_stream(stream::iter(pieces.map(Ok::<_, Infallible>)))
+    let stream = stream::unfold(pieces, |mut pieces| async move {
+        // The next piece never waits for anything: others get their turn here.
+        yield_now().await;
+        pieces.next().map(|piece| (Ok::<_, Infallible>(piece), pieces))
+    });
+    Body::from_stream(stream)
 }
 
 struct Pieces {
@@ -91,7 +100,7 @@ impl Iterator for Pieces {
             if !std::mem::replace(&mut self.first, false) {
                 piece.put_slice(self.between);
             }
-            self.renderer.item(&entry, &mut piece);
+            self.renderer.element(&entry, &mut piece);
         }
         Some(piece.freeze())
     }

@@ -25,8 +25,9 @@ impl Media {
     /// The end of a body.
     pub(crate) fn end(self) -> &'static [u8] {
         match self {
-            Self::Json | Self::Yaml => b"\n",
-            Self::Protobuf => b"",
+            Self::Json => b"\n",
+            // Lines of YAML end by themselves.
+            Self::Yaml | Self::Protobuf => b"",
         }
     }
 

@@ -2,7 +2,7 @@
 
 use crate::resource::Resource;
 use crate::response::stored::{metadata_of, resource_version};
-use crate::response::{Form, Media, wire};
+use crate::response::{Form, Media, wire, yaml};
 use bytes::{BufMut, Bytes, BytesMut};
 use meta::field::{FieldError, Path};
 use meta::object::{Object, SPLICE_AFTER};
@@ -65,8 +65,17 @@ impl Renderer {
         out.put_slice(b"]}");
     }
 
-    /// One element of a list.
-    pub(crate) fn item(&self, entry: &Entry, out: &mut BytesMut) {
+    /// One element of a list, as the list is written.
+    pub(crate) fn element(&self, entry: &Entry, out: &mut BytesMut) {
+        let from = out.len();
+        self.item(entry, out);
+        if self.media == Media::Yaml {
+            yaml::rewrite_element(out, from);
+        }
+    }
+
+    /// The same as JSON, or as protobuf.
+    fn item(&self, entry: &Entry, out: &mut BytesMut) {
         match self.form {
             Form::Object => write_entry(entry, out),
             Form::PartialList(version) if self.media == Media::Protobuf => wire::item(entry, version, out),
@@ -84,6 +93,10 @@ impl Renderer {
         match self.form {
             Form::PartialList(version) if self.media == Media::Protobuf => {
                 let (before, after) = wire::around(version, meta, items).await;
+                (before, b"", after)
+            }
+            _ if self.media == Media::Yaml => {
+                let (before, after) = yaml::around(self.head(meta, true).as_bytes(), b"]}", items.is_empty());
                 (before, b"", after)
             }
             _ => (Bytes::from(self.head(meta, true)), b",", Bytes::from_static(b"]}")),

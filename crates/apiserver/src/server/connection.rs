@@ -235,7 +235,10 @@ async fn connection<H: Handler>(
         () = connected.streams.sweep(!is_shared) => return Err("its client takes nothing".to_owned()),
         () = closing.cancelled() => {
             served.as_mut().graceful_shutdown();
-            served.await
+            tokio::select! {
+                ended = served.as_mut() => ended,
+                () = connected.streams.sweep(!is_shared) => return Err("its client takes nothing".to_owned()),
+            }
         }
         () = displaced.cancelled() => {
             served.as_mut().graceful_shutdown();

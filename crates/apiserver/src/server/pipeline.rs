@@ -360,16 +360,20 @@ fn asking(class: Class) -> Class {
 
 /// A place among the requests under way; an exempt request needs none.
 fn enter<H>(shared: &ServerShared<H>, class: Class, caller: &Caller) -> Result<Option<LanePlace>, Refused> {
-    let lane = match class {
+    let (lane, what) = match class {
         Class::Exempt => return Ok(None),
-        Class::Read => &shared.reads,
-        Class::Write => &shared.writes,
-        Class::Stream => &shared.watches,
+        Class::Read => (&shared.reads, "reads"),
+        Class::Write => (&shared.writes, "writes"),
+        Class::Stream => (&shared.watches, "watches"),
     };
-    match lane.enter(caller, shared.authorization.rank(caller)) {
-        Some(place) => Ok(Some(place)),
-        None => Err(too_many(shared)),
+    if let Some(place) = lane.enter(caller, shared.authorization.rank(caller)) {
+        return Ok(Some(place));
     }
+    if let Some(left_out) = lane.refusals_to_tell(caller) {
+        let tenant = caller.tenant.as_deref().unwrap_or_default();
+        tracing::warn!(user = caller.name, tenant, class = what, left_out, "there is no room for a caller");
+    }
+    Err(too_many(shared))
 }
 
 fn too_many<H>(shared: &ServerShared<H>) -> Response<Body> {

@@ -28,7 +28,8 @@ struct Files {
 struct Loaded {
     pem: (Vec<u8>, Vec<u8>),
     certified: Arc<CertifiedKey>,
-    /// The certificate's end, in seconds since 1970.
+    /// When the first certificate of the chain ends, in seconds since 1970: an intermediate may end before the one that
+    /// it has signed.
     ends: i64,
 }
 
@@ -82,7 +83,7 @@ impl Loaded {
         if chain.is_empty() {
             return Err(Error::credentials("serving certificate", "no certificate in the file"));
         }
-        let ends = chain.first().and_then(end_of).unwrap_or_default();
+        let ends = chain.iter().filter_map(end_of).min().unwrap_or_default();
         let key = PrivateKeyDer::from_pem_slice(&pem.1)
             .map_err(|error| Error::credentials("serving key", error))?;
         let certified = CertifiedKey::from_der(chain, key, &super::provider())
@@ -96,9 +97,10 @@ fn end_of(certificate: &CertificateDer<'_>) -> Option<i64> {
     Some(certificate.validity().not_after.timestamp())
 }
 
-/// The end of the first certificate of a PEM file, in seconds since 1970.
+/// When the first certificate of a PEM file ends, whichever of the chain that is, in seconds since 1970.
 pub fn end_of_pem(pem: &[u8]) -> Option<i64> {
-    end_of(&CertificateDer::from_pem_slice(pem).ok()?)
+    let ends = CertificateDer::pem_slice_iter(pem).map(|read| end_of(&read.ok()?));
+    ends.collect::<Option<Vec<_>>>()?.into_iter().min()
 }
 
 impl ResolvesServerCert for ServingCertificate {
@@ -142,6 +144,16 @@ mod tests {
         assert!(metrics.encode().contains("end{} 1946678400"), "{}", metrics.encode());
         assert_eq!(end_of_pem(&std::fs::read(dir.join("tls.crt")).unwrap()), Some(1_946_678_400));
         assert_eq!(end_of_pem(&std::fs::read(dir.join("tls.key")).unwrap()), None);
+        let renewed =
+            [std::fs::read(dir.join("tls.crt")).unwrap(), std::fs::read(dir.join("tls.key")).unwrap()];
+        write(&dir, 2021);
+        let intermediate = std::fs::read(dir.join("tls.crt")).unwrap();
+        let [leaf, key] = &renewed;
+        std::fs::write(dir.join("tls.crt"), [&leaf[..], &intermediate[..]].concat()).unwrap();
+        std::fs::write(dir.join("tls.key"), key).unwrap();
+        assert!(certificate.reload().await.unwrap());
+        assert!(metrics.encode().contains("end{} 1631145600"), "{}", metrics.encode());
+        assert_eq!(end_of_pem(&std::fs::read(dir.join("tls.crt")).unwrap()), Some(1_631_145_600));
         std::fs::remove_dir_all(&dir).unwrap();
     }
 }

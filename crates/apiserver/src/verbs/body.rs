@@ -1,9 +1,11 @@
-//! Request bodies: their size, their media type, and how they become objects.
+//! Request bodies: their size, what they may weigh, their media type, and how they become objects.
 
+use crate::caller::Caller;
+use crate::flow::{Lane, LanePlace, Rank};
 use crate::pace;
 use crate::resource::Resource;
 use crate::response::PROTOBUF;
-use crate::verbs::nul;
+use crate::verbs::{Call, nul};
 use axum::body::Body;
 use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
@@ -15,6 +17,7 @@ use meta::object::Object;
 use meta::schema::Schema;
 use meta::status::Status;
 use serde_json::Value;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
@@ -27,6 +30,38 @@ pub(crate) const BODY_BYTES_MAX: usize = 3 * 1024 * 1024;
 /// A body may take so long, and in addition the time of its bytes at the least rate: the request has its place
 /// already.
 const BODY_WITHIN: Duration = Duration::from_secs(10);
+/// A body that may take more memory than this once it is read takes a place among those.
+const LIGHT_MAX: usize = 1024 * 1024;
+
+/// Reads the body of a write. If it is heavy, it has a place until the write is answered; 429 if there is none. The place is
+/// taken when all of the body is there: who sends slowly keeps nobody else's away.
+pub(crate) async fn take(call: &mut Call<'_>, body: Body) -> Result<Bytes, Status> {
+    let bytes = read(body).await?;
+    call.heavy = place(call, &bytes)?;
+    Ok(bytes)
+}
+
+/// A place for a body, if it is heavy.
+pub(crate) fn place(call: &Call<'_>, body: &[u8]) -> Result<Option<LanePlace>, Status> {
+    // Patches are of media types of their own; those of an apply are YAML.
+    let media = if content_type(&call.headers).ends_with("yaml") { Media::Yaml } else { Media::Json };
+    let caller = &call.cx.caller;
+    let rank = call.cx.authorization.as_ref().map_or(Rank::Ordinary, |asked| asked.rank(caller));
+    enter(&call.api.heavy_bodies, caller, rank, body, media)
+}
+
+fn enter(
+    lane: &Arc<Lane>,
+    caller: &Caller,
+    rank: Rank,
+    body: &[u8],
+    media: Media,
+) -> Result<Option<LanePlace>, Status> {
+    if decode::most_weight(body, media).is_some_and(|weight| weight <= LIGHT_MAX) {
+        return Ok(None);
+    }
+    lane.enter(caller, rank).map(Some).ok_or_else(|| Status::too_many_requests(1))
+}
 
 /// Reads the body; 413 if it is too large, 504 if it does not come in time.
 pub(crate) async fn read(body: Body) -> Result<Bytes, Status> {
@@ -166,8 +201,10 @@ pub(crate) fn check_kind(body: &Value, wanted: &GroupVersionKind) -> Result<(), 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::HEAVY_BODIES;
     use futures_util::{StreamExt, stream};
     use http::HeaderValue;
+    use prometheus_client::metrics::gauge::Gauge;
     use serde_json::json;
     use std::convert::Infallible;
 
@@ -178,6 +215,34 @@ mod tests {
         assert_eq!(of("application/json; charset=utf-8").unwrap(), Media::Json);
         assert_eq!(of("application/yaml").unwrap(), Media::Yaml);
         assert_eq!(of("application/vnd.kubernetes.protobuf").unwrap_err().code, 415);
+    }
+
+    #[test]
+    fn heavy_bodies_have_few_places_and_nobody_has_all_of_them() {
+        let lane = Lane::new(HEAVY_BODIES, Gauge::default());
+        let user = |name: &str| Caller { name: name.to_owned(), ..Caller::default() };
+        let enter =
+            |name: &str, rank, body: &str, media| enter(&lane, &user(name), rank, body.as_bytes(), media);
+        let maps = format!(r#"{{"x":[{}]}}"#, vec![r#"{"":0}"#; 2_000].join(","));
+        let of = |name: &str| enter(name, Rank::Ordinary, &maps, Media::Json);
+        let greedy: Vec<_> = (0..8).filter_map(|_| of("greedy").ok()).collect();
+        assert_eq!(greedy.len(), HEAVY_BODIES / 2);
+        let others: Vec<_> =
+            ["a", "b", "c", "d", "e", "f", "g"].into_iter().filter_map(|name| of(name).ok()).collect();
+        assert_eq!(greedy.len() + others.len(), HEAVY_BODIES + HEAVY_BODIES / 4);
+        let status = of("late").unwrap_err();
+        assert_eq!(status.code, 429);
+        assert!(status.details.is_some_and(|details| details.retry_after_seconds > 0));
+        let operator = enter("operator", Rank::Operator, &maps, Media::Json);
+        assert!(operator.unwrap().is_some());
+        let text = format!(r#"{{"text":"{}"}}"#, "x".repeat(500_000));
+        for (light, media) in [("{}", Media::Json), (text.as_str(), Media::Json), ("a: b", Media::Yaml)] {
+            assert!(enter("late", Rank::Ordinary, light, media).unwrap().is_none(), "it needs no place");
+        }
+        let aliases = "a: &a {}\nb: *a\n";
+        assert_eq!(enter("late", Rank::Ordinary, aliases, Media::Yaml).unwrap_err().code, 429);
+        drop((greedy, others));
+        assert!(of("late").unwrap().is_some());
     }
 
     #[tokio::test]

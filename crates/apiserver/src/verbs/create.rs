@@ -30,7 +30,7 @@ pub(crate) async fn create(
     body: Body,
 ) -> Result<Response<Body>, Status> {
     let media = body::media(&call.headers)?;
-    let bytes = body::read(body).await?;
+    let bytes = body::take(call, body).await?;
     let options = WriteOptions::parse(&call.query, &call.headers, WriteKind::Create)?;
     let decoded = body::decode(&bytes, media, &call.resource.gvk, &call.resource.schema, options.validation)?;
     call.warnings.extend(decoded.warnings);

@@ -35,7 +35,7 @@ pub(crate) async fn create_together(
     }
     call.style = Style::of(&call.headers, &call.query, Offer::Document)?;
     let media = body::media(&call.headers)?;
-    let bytes = body::read(body).await?;
+    let bytes = body::take(call, body).await?;
     let options = WriteOptions::parse(&call.query, &call.headers, WriteKind::Create)?;
     let mut batch = Batch::default();
     for (at, item) in items(call, &bytes, media)?.into_iter().enumerate() {

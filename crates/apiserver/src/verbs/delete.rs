@@ -24,6 +24,8 @@ use store::{Entry, Error, Key, Revision};
 
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
+/// Options in protobuf: a message of two bytes becomes hundreds, and no options are large.
+const PROTOBUF_MAX: usize = 64 * 1024;
 
 /// What became of the object.
 pub(crate) enum Removal {
@@ -76,12 +78,18 @@ pub(crate) async fn read_options(call: &Call<'_>, body: Body) -> Result<DeleteOp
         }
         return Ok(options);
     }
+    // What is kept of it is little.
+    let _place = body::place(call, &bytes)?;
     DeleteOptions::from_body(decoded(&bytes, &call.headers)?, &call.resource.gvk.api_version())
 }
 
 /// Options are a meta type: unlike objects, they have a form in protobuf.
 fn decoded(bytes: &[u8], headers: &HeaderMap) -> Result<Value, Status> {
     if body::content_type(headers) == PROTOBUF {
+        if bytes.len() > PROTOBUF_MAX {
+            let text = format!("Request entity too large: limit of options in protobuf is {PROTOBUF_MAX}");
+            return Err(Status::too_large(text));
+        }
         return protobuf::decode(bytes, "DeleteOptions")
             .map_err(|error| Status::bad_request(error.to_string()));
     }
@@ -293,7 +301,16 @@ fn set_finalizers(object: &mut Object, finalizers: &[String]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use http::HeaderValue;
+    use http::header::CONTENT_TYPE;
     use serde_json::json;
+
+    #[test]
+    fn options_in_protobuf_are_small() {
+        let headers = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(PROTOBUF))]);
+        let code = |bytes: usize| decoded(&vec![0; bytes], &headers).unwrap_err().code;
+        assert_eq!((code(PROTOBUF_MAX + 1), code(PROTOBUF_MAX)), (413, 400));
+    }
 
     #[test]
     fn the_propagation_policy_decides_the_collectors_finalizers() {

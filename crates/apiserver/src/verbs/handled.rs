@@ -31,7 +31,7 @@ pub(crate) async fn handled(
         Verb::Create => (StatusCode::CREATED, WriteKind::Create),
         _ => (StatusCode::OK, WriteKind::Update),
     };
-    let bytes = body::read(body).await?;
+    let bytes = body::take(call, body).await?;
     let options = WriteOptions::parse(&call.query, &call.headers, kind)?;
     let given = match handler.body() {
         None => None,

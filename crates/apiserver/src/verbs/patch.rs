@@ -46,39 +46,24 @@ pub(crate) async fn patch(
     kind: PatchType,
     body: Body,
 ) -> Result<Response<Body>, Status> {
-    let bytes = body::read(body).await?;
+    let bytes = body::take(call, body).await?;
     if kind == PatchType::Apply {
         return apply(call, stored, &bytes).await;
     }
     let options = WriteOptions::parse(&call.query, &call.headers, WriteKind::Patch)?;
     let resource = Arc::clone(&call.resource);
     let (name, namespace) = (call.asked.name.clone(), call.asked.namespace.clone());
-    let versioned = names_revision(kind, &bytes);
     let entry = change(call, stored, &options, |live| {
         let Resource { gvk, schema, .. } = &*resource;
-        let (mut object, warnings) = patched(kind, gvk, schema, live, &bytes, options.validation)?;
-        check_identity(&resource, &name, &namespace, &mut object)?;
-        Ok(Wanted { object, track: true, versioned, warnings })
+        let mut wanted = patched(kind, gvk, schema, live, &bytes, options.validation)?;
+        check_identity(&resource, &name, &namespace, &mut wanted.object)?;
+        Ok(wanted)
     });
     let entry = entry.await?;
     call.respond(StatusCode::OK, &entry)
 }
 
-/// Whether the patch names the revision that it was made from.
-fn names_revision(kind: PatchType, patch: &[u8]) -> bool {
-    let Ok(patch) = serde_json::from_slice::<Value>(patch) else { return false };
-    let pins =
-        |value: Option<&Value>| value.and_then(Value::as_str).is_some_and(|text| !names_no_revision(text));
-    if kind == PatchType::Json {
-        return patch.as_array().into_iter().flatten().any(|operation| {
-            operation.get("path").and_then(Value::as_str) == Some("/metadata/resourceVersion")
-                && pins(operation.get("value"))
-        });
-    }
-    pins(patch.get("metadata").and_then(|metadata| metadata.get("resourceVersion")))
-}
-
-/// The patched object, and warnings about the patch.
+/// The patched object, with warnings about the patch.
 fn patched(
     kind: PatchType,
     gvk: &GroupVersionKind,
@@ -86,7 +71,7 @@ fn patched(
     live: &Object,
     patch: &[u8],
     validation: FieldValidation,
-) -> Result<(Object, Vec<String>), Status> {
+) -> Result<Wanted, Status> {
     let document = || Value::Object(live.as_map().clone());
     let applied = |document: Value| {
         let patched = match kind {
@@ -98,9 +83,10 @@ fn patched(
             tracing::debug!(?error, "patch does not fit");
             error.status()
         })?;
-        reread(patched, gvk, schema, patch)
+        let versioned = patched.revisions.iter().any(|text| !names_no_revision(text));
+        reread(patched, gvk, schema, patch).map(|(shaped, dropped)| (shaped, dropped, versioned))
     };
-    let (mut shaped, mut dropped) = applied(document())?;
+    let (mut shaped, mut dropped, versioned) = applied(document())?;
     if validation == FieldValidation::Ignore {
         dropped.clear();
     }
@@ -109,7 +95,7 @@ fn patched(
         let mut known = document();
         let has_others = decode::prune_and_check(&mut known, schema).is_ok_and(|others| !others.is_empty());
         if has_others && let Ok(again) = applied(known) {
-            (shaped, dropped) = again;
+            (shaped, dropped, _) = again;
         }
     }
     if validation == FieldValidation::Strict && !dropped.is_empty() {
@@ -119,7 +105,7 @@ fn patched(
         .map_err(|other| invalid_patch(patch, &format!("the result is no object: {other}")))?;
     body::set_kind(&mut object, gvk);
     decode::apply_defaults(&mut object, schema);
-    Ok((object, dropped))
+    Ok(Wanted { object, track: true, versioned, warnings: dropped })
 }
 
 /// Reads the patched document as the kind again. Returns what is left, and the fields that were dropped.
@@ -129,7 +115,7 @@ fn reread(
     schema: &Schema,
     patch: &[u8],
 ) -> Result<(Value, Vec<String>), Status> {
-    let Patched { mut document, strict_errors: mut dropped } = patched;
+    let Patched { mut document, strict_errors: mut dropped, revisions: _ } = patched;
     nul::check(patch, &document)?;
     body::check_kind(&document, gvk)?;
     let unknown = decode::prune_and_check(&mut document, schema);
@@ -189,7 +175,7 @@ mod tests {
         let of = |kind, patch: &Value, validation| {
             let patch = patch.to_string();
             let done = patched(kind, &gvk, &schema, &live, patch.as_bytes(), validation);
-            done.map(|(object, warnings)| (object.get(&["spec"]).cloned().unwrap_or_default(), warnings))
+            done.map(|done| (done.object.get(&["spec"]).cloned().unwrap_or_default(), done.warnings))
         };
         let text = json!({"spec": {"text": "t"}});
         let before = json!([{"op": "add", "path": "/spec/items/0", "value": {"name": "w"}}]);

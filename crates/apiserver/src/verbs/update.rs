@@ -16,7 +16,7 @@ pub(crate) async fn update(
     stored: &StoredKind,
     body: Body,
 ) -> Result<Response<Body>, Status> {
-    let bytes = body::read(body).await?;
+    let bytes = body::take(call, body).await?;
     let options = WriteOptions::parse(&call.query, &call.headers, WriteKind::Update)?;
     let media = body::media(&call.headers)?;
     let resource = Arc::clone(&call.resource);

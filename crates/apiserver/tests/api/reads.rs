@@ -1,4 +1,6 @@
 use crate::kit::{Kit, LIST};
+use bytes::Bytes;
+use futures_util::StreamExt;
 use http::Method;
 use serde_json::{Value, json};
 
@@ -108,6 +110,11 @@ async fn controllers_get_metadata_alone() {
     assert!(wrong.message().ends_with("but the requested object is a list (*v1.WidgetList)"));
 }
 
+async fn pieces(kit: &Kit, url: &str, headers: &[(&str, &str)]) -> Vec<Bytes> {
+    let answer = kit.open(Method::GET, url, headers, Vec::new()).await;
+    answer.into_body().into_data_stream().map(Result::unwrap).collect().await
+}
+
 #[tokio::test]
 async fn a_large_list_comes_in_pieces_and_compressed_when_asked() {
     let kit = Kit::start().await;
@@ -119,8 +126,18 @@ async fn a_large_list_comes_in_pieces_and_compressed_when_asked() {
     let plain = kit.get(LIST).await;
     assert!(plain.text.len() > 12 * 20_000);
     assert_eq!(plain.json()["items"].as_array().unwrap().len(), 12);
-    let pretty = kit.get(&format!("{LIST}?pretty=true")).await;
-    assert_eq!(pretty.json(), plain.json());
+    // Nothing is made whole for people either.
+    let browser = [("user-agent", "Mozilla/5.0 (X11; Linux x86_64)")];
+    for (url, headers) in [(LIST.to_owned(), &browser[..]), (format!("{LIST}?pretty=true"), &[][..])] {
+        let pieces = pieces(&kit, &url, headers).await;
+        assert!(pieces.len() > 1, "{url} comes whole");
+        assert_eq!(pieces.concat(), plain.bytes, "{url}");
+    }
+    let few = pieces(&kit, &format!("{LIST}?limit=2"), &browser).await;
+    assert!(matches!(&*few, [whole] if whole.starts_with(b"{\n  \"")), "short ones are indented");
+    let yaml = pieces(&kit, LIST, &[("accept", "application/yaml")]).await;
+    assert!(yaml.len() > 1);
+    assert_eq!(serde_yaml_ng::from_slice::<Value>(&yaml.concat()).unwrap(), plain.json());
     let zipped = kit.open(Method::GET, LIST, &[("accept-encoding", "gzip")], Vec::new()).await;
     assert_eq!(zipped.headers()["content-encoding"], "gzip");
     assert_eq!(zipped.headers()["vary"], "Accept-Encoding");

@@ -2,6 +2,8 @@
 //! without an object and is gone from its cluster. Growth that is held after a divergence of history goes on when an
 //! audit of both sides, ledger and member clusters, has found nothing that is left to do.
 
+use super::logged::Logged;
+use super::told::Told;
 use super::{Books, growth, orphans, told};
 use crate::clusters::Clusters;
 use business_types::{Comparison, Orphan, OrphanState};
@@ -11,7 +13,7 @@ use runtime::Metrics;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
-use store::audit::Difference;
+use store::audit::{AuditReport, Difference};
 use store::hold::{GrowthHold, Held, Hold};
 use store::repair::Repair;
 use store::{Access, Error, Revision, Store};
@@ -19,9 +21,9 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-/// Between two audits.
+/// Between two audits. Each reads the whole database.
 const EVERY: Duration = Duration::from_mins(10);
-/// The same while growth waits for one.
+/// Between two looks at what growth waits for; while it waits for nothing else, also between two audits.
 const EVERY_WHILE_HELD: Duration = Duration::from_secs(15);
 /// Between two comparisons of the schema.
 const SCHEMA_EVERY: Duration = Duration::from_hours(1);
@@ -29,12 +31,16 @@ const SCHEMA_EVERY: Duration = Duration::from_hours(1);
 const FIRST: Duration = Duration::from_mins(1);
 /// Between two looks at whether growth is held.
 const LOOK: Duration = Duration::from_secs(5);
+/// Nothing here takes longer: a connection may be gone without a word.
+const STEP_MAX: Duration = Duration::from_mins(15);
 
 /// What became of the orphans that the controller has reported.
 #[derive(Debug, Default)]
 struct Charged {
     /// How many could not be charged.
     unheld: usize,
+    /// Why nobody knows of all of them.
+    unread: Option<String>,
     /// Uids of released namespaces that nothing is held for any more, by project.
     written_off: BTreeMap<String, Vec<String>>,
 }
@@ -60,6 +66,8 @@ pub struct Auditor {
     told: Option<String>,
     meters: Meters,
     due: Instant,
+    /// When ledger and objects are compared, whatever growth waits for.
+    audit_due: Instant,
     /// The hold on growth that is waited for.
     waiting: Option<GrowthHold>,
     /// Some of what was found could not be told: it is tried again even without news.
@@ -69,6 +77,7 @@ pub struct Auditor {
     /// The revision from which on the controller knows of each hold.
     known: HashMap<Uuid, Revision>,
     differences: Vec<Difference>,
+    logged: Logged,
     schema_due: Instant,
 }
 
@@ -98,11 +107,13 @@ impl Auditor {
             told: None,
             meters,
             due: Instant::now() + FIRST,
+            audit_due: Instant::now() + FIRST,
             waiting: None,
             again: false,
             amounts: None,
             known: HashMap::new(),
             differences: Vec::new(),
+            logged: Logged::default(),
             schema_due: Instant::now() + FIRST,
         }
     }
@@ -111,9 +122,14 @@ impl Auditor {
     #[expect(clippy::infinite_loop, reason = "the task is cancelled at the end of the program")]
     pub async fn run(mut self) {
         loop {
-            if let Err(error) = self.step().await {
+            let step = tokio::time::timeout(STEP_MAX, self.step()).await;
+            let late = |_elapsed| Err(Error::Unavailable(format!("it has no end after {STEP_MAX:?}")));
+            if let Err(error) = step.unwrap_or_else(late) {
                 tracing::warn!(%error, "the audit could not be made");
                 self.again = true;
+                // News may be there already.
+                tokio::time::sleep(LOOK).await;
+                continue;
             }
             match tokio::time::timeout(LOOK, self.compared.changed()).await {
                 Ok(Ok(())) => self.compared.mark_changed(),
@@ -136,24 +152,27 @@ impl Auditor {
         let moved = *self.amounts.get_or_insert_with(|| amounts.clone()) != amounts;
         let again = std::mem::take(&mut self.again);
         let news = again || moved || self.compared.has_changed().unwrap_or_default();
-        let due = Instant::now() >= self.due;
+        let due = Instant::now() >= self.due.min(self.audit_due);
         if !news && !due {
             return Ok(());
         }
+        self.due = Instant::now() + if self.waiting.is_some() { EVERY_WHILE_HELD } else { EVERY };
         let comparison = Arc::clone(&self.compared.borrow_and_update());
-        let Charged { unheld, written_off } = self.hold_orphans(&comparison).await?;
-        if due || self.waiting.is_some() {
-            let held = self.waiting.is_some();
-            self.due = Instant::now() + if held { EVERY_WHILE_HELD } else { EVERY };
+        let mut charged = self.hold_orphans(&comparison).await?;
+        // While growth waits for something else, an audit would not let it go on.
+        let mut obstacle = self.obstacle(&comparison, &charged, &[]).await?;
+        let waits_for_it = self.waiting.is_some() && obstacle.is_none();
+        if waits_for_it || Instant::now() >= self.audit_due {
+            self.audit_due = Instant::now() + EVERY;
             self.differences = self.audit().await?;
         }
-        self.tell(written_off).await?;
+        self.tell(std::mem::take(&mut charged.written_off)).await?;
         self.amounts = Some(amounts);
+        if waits_for_it {
+            obstacle = self.obstacle(&comparison, &charged, &self.differences).await?;
+        }
         let Some(hold) = &self.waiting else { return Ok(()) };
-        let in_use = growth::clusters_in_use(&self.store, &self.access, self.books.kinds).await?;
-        let newest = self.store.current_revision().await?;
-        let found = growth::GrowthFinding { newest, unheld, differences: &self.differences, in_use: &in_use };
-        if let Some(why) = growth::obstacle(hold, &comparison, found) {
+        if let Some(why) = obstacle {
             let why = format!("{}; {why}", hold.reason);
             self.say(Some(why));
             return Ok(());
@@ -162,6 +181,23 @@ impl Auditor {
         let hold = self.store.growth_hold(&self.access).await?;
         self.notice(hold.as_ref());
         Ok(())
+    }
+
+    /// Why growth may not go on yet; `None` if nobody waits for that.
+    async fn obstacle(
+        &self,
+        comparison: &Comparison,
+        charged: &Charged,
+        differences: &[Difference],
+    ) -> Result<Option<String>, Error> {
+        let Some(hold) = &self.waiting else { return Ok(None) };
+        if charged.unread.is_some() {
+            return Ok(charged.unread.clone());
+        }
+        let in_use = growth::clusters_in_use(&self.store, &self.access, self.books.kinds).await?;
+        let newest = self.store.current_revision().await?;
+        let found = growth::GrowthFinding { newest, unheld: charged.unheld, differences, in_use: &in_use };
+        Ok(growth::obstacle(hold, comparison, found))
     }
 
     /// Growth is held, or is not.
@@ -174,7 +210,7 @@ impl Auditor {
         };
         if news {
             self.waiting = diverged.cloned();
-            self.due = self.due.min(Instant::now());
+            self.audit_due = self.audit_due.min(Instant::now());
         }
         if news || diverged.is_none() {
             self.say(hold.map(|hold| hold.reason.clone()));
@@ -209,23 +245,31 @@ impl Auditor {
     }
 
     /// Compares ledger and objects, raises what is too low, and tells what is left.
-    async fn audit(&self) -> Result<Vec<Difference>, Error> {
-        let mut report = self.store.audit(&self.access, &self.books).await?;
+    async fn audit(&mut self) -> Result<Vec<Difference>, Error> {
+        let mut report = self.compare().await?;
         if !report.differences.is_empty() {
             self.store.repair(&self.access, &self.books, None, Repair::Raise).await?;
-            report = self.store.audit(&self.access, &self.books).await?;
+            report = self.compare().await?;
         }
         self.meters.audits.inc();
         self.meters.unknown.set(i64::try_from(report.unknown.len()).unwrap_or(i64::MAX));
-        self.meters.differences.set(i64::try_from(report.differences.len()).unwrap_or(i64::MAX));
         Ok(report.differences)
+    }
+
+    /// Compares ledger and objects. What is found is told at once: what follows may fail.
+    async fn compare(&mut self) -> Result<AuditReport, Error> {
+        let report = self.store.audit(&self.access, &self.books).await?;
+        self.meters.differences.set(i64::try_from(report.differences.len()).unwrap_or(i64::MAX));
+        self.logged.tell(&report.differences);
+        Ok(report)
     }
 
     /// Charges the orphans that the controller has reported, and writes off what it has seen gone.
     async fn hold_orphans(&mut self, comparison: &Comparison) -> Result<Charged, Error> {
-        let mut charged = Charged::default();
         // Read before the holds: then what a status says is held is among them.
-        let projects = told::read(&self.store, &self.access).await?;
+        let told = told::read(&self.store, &self.access).await?;
+        let mut charged = Charged { unread: told.obstacle(), ..Charged::default() };
+        let Told { projects, unread } = told;
         let holds = self.store.holds(&self.access, None).await?;
         for told in projects.values() {
             for held in told.ledger.held.iter().filter_map(|held| held.uid.parse().ok()) {
@@ -235,8 +279,9 @@ impl Auditor {
         self.known.retain(|uid, _| holds.iter().any(|hold| hold.uid == *uid));
         let mut left = Vec::new();
         for hold in holds {
-            let is_kept =
-                projects.values().flat_map(|told| &told.orphans).any(|told| orphans::keeps(told, &hold));
+            // A status that cannot be read may tell of any place.
+            let is_kept = !unread.is_empty()
+                || projects.values().flat_map(|told| &told.orphans).any(|told| orphans::keeps(told, &hold));
             if is_kept || !self.was_looked_for(&hold, comparison) {
                 left.push(hold);
                 continue;

@@ -1,6 +1,7 @@
 //! Why growth may not go on yet after a divergence of history.
 
-use super::{orphans, told};
+use super::orphans;
+use super::told::{self, Told};
 use crate::clusters;
 use crate::follow;
 use crate::kinds::KindTable;
@@ -25,7 +26,16 @@ pub(super) struct GrowthFinding<'a> {
     pub(super) unheld: usize,
     pub(super) differences: &'a [Difference],
     /// Clusters that something is charged or held for, as the store itself knows it.
-    pub(super) in_use: &'a BTreeSet<String>,
+    pub(super) in_use: &'a ClustersInUse,
+}
+
+/// The clusters that have to be compared.
+#[derive(Debug)]
+pub(super) struct ClustersInUse {
+    /// Those that objects live in, or that something is held for.
+    names: BTreeSet<String>,
+    /// There is a member cluster that can be compared, in use or not.
+    any_registered: bool,
 }
 
 /// The clusters that objects live in, or that something is held for.
@@ -33,7 +43,7 @@ pub(super) async fn clusters_in_use(
     store: &Store,
     access: &Access,
     kinds: KindTable,
-) -> Result<BTreeSet<String>, Error> {
+) -> Result<ClustersInUse, Error> {
     let mut clusters = BTreeSet::new();
     for row in kinds.rows() {
         let kind = (row.kind)();
@@ -50,7 +60,14 @@ pub(super) async fn clusters_in_use(
     for hold in store.holds(access, None).await? {
         clusters.extend(orphans::clusters(&hold).map(str::to_owned));
     }
-    Ok(clusters)
+    let any = ListQuery {
+        selection: follow::all(MEMBER_CLUSTER),
+        at: At::Latest,
+        limit: Some(1),
+        continue_token: None,
+    };
+    let any_registered = !store.list(access, &any).await?.items.is_empty();
+    Ok(ClustersInUse { names: clusters, any_registered })
 }
 
 /// Why growth is held, and what it waits for.
@@ -68,21 +85,22 @@ pub(super) async fn told(
         return Ok(format!("{}; it waits for business-api audit --go-on", hold.reason));
     }
     let in_use = clusters_in_use(store, access, kinds).await?;
-    let unheld = unheld(store, access).await?;
+    let told = told::read(store, access).await?;
+    let unheld = unheld(store, access, &told).await?;
     let registered = follow::all(MEMBER_CLUSTER);
     let query = ListQuery { selection: registered, at: At::Latest, limit: None, continue_token: None };
     let page = store.list(access, &query).await?;
     let comparison = clusters::comparison(&page.items);
     let found = GrowthFinding { newest: page.revision, unheld, differences, in_use: &in_use };
-    let why = obstacle(&hold, &comparison, found);
+    let why = told.obstacle().or_else(|| obstacle(&hold, &comparison, found));
     Ok(format!("{}; {}", hold.reason, why.as_deref().unwrap_or("nothing is in its way any more")))
 }
 
 /// How many orphans are not charged yet, or cannot be.
-async fn unheld(store: &Store, access: &Access) -> Result<usize, Error> {
+async fn unheld(store: &Store, access: &Access, told: &Told) -> Result<usize, Error> {
     let holds = store.holds(access, None).await?;
-    let projects = told::read(store, access).await?;
-    let orphans = projects.iter().flat_map(|(name, told)| told.orphans.iter().map(move |one| (name, one)));
+    let orphans =
+        told.projects.iter().flat_map(|(name, told)| told.orphans.iter().map(move |one| (name, one)));
     let is_unheld = |(project, orphan): &(&String, &business_types::Orphan)| {
         orphan.state != OrphanState::Unused
             && orphans::hold_of(project, orphan).is_none_or(|hold| !orphans::counts(&holds, &hold))
@@ -104,6 +122,16 @@ pub(super) fn obstacle(
         ));
     }
     let unreported = comparison.unreported.saturating_add(u64::try_from(unheld).unwrap_or(u64::MAX));
+    if !in_use.any_registered {
+        return Some(match in_use.names.first() {
+            Some(cluster) => format!(
+                "no member cluster is registered, and something is charged or held in member cluster {cluster}"
+            ),
+            None => "no member cluster is registered, so none is compared: when that is so, it waits for \
+                 business-api audit --go-on"
+                .to_owned(),
+        });
+    }
     let is_recent = |at: &u64| (hold.since.0..=newest.0).contains(at);
     if comparison.clusters.is_empty() || !comparison.clusters.values().all(is_recent) {
         return Some("the controller has not compared the member clusters since".to_owned());
@@ -112,7 +140,7 @@ pub(super) fn obstacle(
         return Some(format!("member cluster {cluster} was not compared: {why}"));
     }
     // Also clusters that the controller does not know of: it may have forgotten one.
-    if let Some(cluster) = in_use.iter().find(|cluster| !comparison.clusters.contains_key(*cluster)) {
+    if let Some(cluster) = in_use.names.iter().find(|cluster| !comparison.clusters.contains_key(*cluster)) {
         return Some(format!(
             "something is charged or held in member cluster {cluster}, which was not compared"
         ));
@@ -129,13 +157,17 @@ mod tests {
 
     const NEWEST: Revision = Revision(60);
 
+    fn in_use(names: &[&str]) -> ClustersInUse {
+        ClustersInUse { names: names.iter().map(|name| (*name).to_owned()).collect(), any_registered: true }
+    }
+
     #[test]
     fn growth_waits_for_both_sides() {
         let hold =
             GrowthHold { reason: "history has diverged".to_owned(), epoch: Uuid::nil(), since: Revision(50) };
         let clusters = |at| BTreeMap::from([("c1".to_owned(), at)]);
         let old = Comparison { clusters: clusters(49), ..Comparison::default() };
-        let in_use = BTreeSet::from(["c1".to_owned()]);
+        let in_use = in_use(&["c1"]);
         let why = |comparison: &Comparison, unheld| {
             let found = GrowthFinding { newest: NEWEST, unheld, differences: &[], in_use: &in_use };
             obstacle(&hold, comparison, found)
@@ -159,8 +191,21 @@ mod tests {
         let hold =
             GrowthHold { reason: "history has diverged".to_owned(), epoch: Uuid::nil(), since: Revision(5) };
         let comparison = Comparison { clusters: [("c1".to_owned(), 9)].into(), ..Comparison::default() };
-        let in_use = BTreeSet::from(["c1".to_owned(), "delisted".to_owned()]);
+        let in_use = in_use(&["c1", "delisted"]);
         let found = GrowthFinding { newest: NEWEST, unheld: 0, differences: &[], in_use: &in_use };
         assert!(obstacle(&hold, &comparison, found).unwrap().contains("member cluster delisted"));
+    }
+
+    #[test]
+    fn where_no_cluster_is_registered_nobody_waits_for_a_comparison() {
+        let hold =
+            GrowthHold { reason: "history has diverged".to_owned(), epoch: Uuid::nil(), since: Revision(5) };
+        let why = |names: &[&str]| {
+            let in_use = ClustersInUse { any_registered: false, ..in_use(names) };
+            let found = GrowthFinding { newest: NEWEST, unheld: 0, differences: &[], in_use: &in_use };
+            obstacle(&hold, &Comparison::default(), found).unwrap()
+        };
+        assert!(why(&[]).ends_with("it waits for business-api audit --go-on"), "{}", why(&[]));
+        assert!(why(&["c1"]).ends_with("held in member cluster c1"), "{}", why(&["c1"]));
     }
 }

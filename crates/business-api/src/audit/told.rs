@@ -7,7 +7,7 @@ use business_types::{ChargedProject, HeldAmount, LedgerStatus, Orphan, ProjectSt
 use meta::object::Object;
 use meta::quantity::{Format, Quantity, ResourceList};
 use serde_json::json;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::slice;
 use std::sync::Arc;
 use store::audit::Difference;
@@ -29,18 +29,48 @@ pub(super) struct ToldStatus {
     pub(super) ledger: LedgerStatus,
 }
 
-/// The projects whose status says something, by name.
-pub(super) async fn read(store: &Store, access: &Access) -> Result<BTreeMap<String, ToldStatus>, Error> {
-    let mut told = BTreeMap::new();
-    for entry in projects(store, access).await? {
-        if !mentions(&entry, "\"orphans\"") && !mentions(&entry, "\"ledger\"") {
-            continue;
+/// What the statuses of all projects say.
+#[derive(Debug, Default)]
+pub(super) struct Told {
+    /// Those that say something, by the project's name.
+    pub(super) projects: BTreeMap<String, ToldStatus>,
+    /// Projects whose status cannot be read: while there is one, nothing is written off, and growth does not go on.
+    pub(super) unread: BTreeSet<String>,
+}
+
+/// Reads what the statuses of all projects say.
+pub(super) async fn read(store: &Store, access: &Access) -> Result<Told, Error> {
+    Ok(Told::of(&projects(store, access).await?))
+}
+
+impl Told {
+    /// A project that cannot be read keeps nobody from hearing of the others.
+    fn of(entries: &[Arc<Entry>]) -> Self {
+        let mut told = Self::default();
+        for entry in entries {
+            if !mentions(entry, "\"orphans\"") && !mentions(entry, "\"ledger\"") {
+                continue;
+            }
+            let name = entry.key.name.to_string();
+            match status_of(entry) {
+                Ok(ProjectStatus { orphans, ledger, .. }) => {
+                    let revision = entry.revision;
+                    told.projects.insert(name, ToldStatus { revision, orphans, ledger });
+                }
+                Err(error) => {
+                    tracing::error!(%error, "the status of a project cannot be read");
+                    told.unread.insert(name);
+                }
+            }
         }
-        let status = status_of(&entry)?;
-        let ProjectStatus { orphans, ledger, .. } = status;
-        told.insert(entry.key.name.to_string(), ToldStatus { revision: entry.revision, orphans, ledger });
+        told
     }
-    Ok(told)
+
+    /// Why growth may not go on: nobody knows which orphans the other statuses tell of.
+    pub(super) fn obstacle(&self) -> Option<String> {
+        let first = self.unread.first()?;
+        Some(format!("the status of {} projects cannot be read, such as that of {first}", self.unread.len()))
+    }
 }
 
 /// What a round of writing has done.
@@ -89,7 +119,9 @@ pub(super) async fn write(store: &Store, access: &Access, news: News<'_>) -> Res
         if wanted.is_empty() && !mentions(&entry, "\"ledger\"") {
             continue;
         }
-        if status_of(&entry)?.ledger == wanted {
+        // What cannot be read was logged when it was read.
+        let Ok(status) = status_of(&entry) else { continue };
+        if status.ledger == wanted {
             continue;
         }
         match put(store, access, &entry, &wanted).await {
@@ -98,6 +130,7 @@ pub(super) async fn write(store: &Store, access: &Access, news: News<'_>) -> Res
                 round.shown.extend(uids.map(|uid| (uid, revision)));
             }
             Err(Error::Conflict | Error::NotFound) => round.behind = true,
+            Err(Error::Corrupt(why)) => tracing::error!(why, "a project cannot say what the audit has found"),
             Err(error) => return Err(error),
         }
     }
@@ -176,4 +209,36 @@ async fn put(
     }
     let account = account::of::<ChargedProject>(&object).map_err(|error| corrupt(entry, error))?;
     store.write(access, Write::rewrite(entry, object.to_stored(), account)).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::Value;
+    use store::{Attributes, Key};
+
+    fn stored(name: &str, status: &Value) -> Arc<Entry> {
+        let body = json!({"kind": "Project", "metadata": {"name": name}, "status": status});
+        Arc::new(Entry {
+            key: Key::new(PROJECT, "", name),
+            uid: Uuid::nil(),
+            revision: Revision(7),
+            body: body.to_string().into(),
+            attributes: Attributes::default(),
+        })
+    }
+
+    #[test]
+    fn a_status_that_cannot_be_read_hides_no_other() {
+        let orphans = json!([{"clusterName": "c1", "namespace": "lost", "uid": Uuid::nil()}]);
+        let told = Told::of(&[
+            stored("a", &json!({"orphans": 1})),
+            stored("b", &json!({ "orphans": orphans })),
+            stored("c", &json!({"phase": "Active"})),
+        ]);
+        assert_eq!(told.projects.keys().collect::<Vec<_>>(), ["b"]);
+        assert_eq!(told.projects["b"].orphans[0].namespace, "lost");
+        assert!(told.obstacle().unwrap().ends_with("such as that of a"));
+        assert_eq!(Told::of(&[stored("b", &json!({ "orphans": orphans }))]).obstacle(), None);
+    }
 }

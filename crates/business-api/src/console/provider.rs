@@ -39,6 +39,8 @@ const ALGORITHMS: [CoreJwsSigningAlgorithm; 9] = [
 ];
 
 const DISCOVERED_FOR: Duration = Duration::from_mins(1);
+/// A failure is kept for those who wait already: each would wait for all before it.
+const FAILED_FOR: Duration = Duration::from_secs(2);
 /// A longer ID token goes into no URL: providers and what stands before them refuse URLs of more than some thousand bytes.
 const HINT_BYTES_MAX: usize = 1500;
 /// "Not now". The body may have the form of a refusal, which the library then takes it for.
@@ -53,7 +55,7 @@ type Client = CoreClient<EndpointSet, EndpointNotSet, EndpointNotSet, EndpointNo
 type Refused = RequestTokenError<apiserver::Error, StandardErrorResponse<CoreErrorResponseType>>;
 
 /// Why a provider gives nothing.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub(super) enum ProviderError {
     /// It did not answer as a provider does, now.
     #[error("the identity provider does not answer as it should: {0}")]
@@ -128,7 +130,7 @@ pub(super) struct LastDiscovery(Mutex<Option<Said>>);
 #[derive(Debug)]
 struct Said {
     source: KeySource,
-    discovery: Discovery,
+    outcome: Result<Discovery, ProviderError>,
     at: Instant,
 }
 
@@ -142,13 +144,13 @@ impl LastDiscovery {
         let mut last = self.0.lock().await;
         if let Some(said) = &*last
             && said.source == source
-            && said.at.elapsed() < DISCOVERED_FOR
+            && said.at.elapsed() < if said.outcome.is_ok() { DISCOVERED_FOR } else { FAILED_FOR }
         {
-            return Ok(said.discovery.clone());
+            return said.outcome.clone();
         }
-        let discovery = ask.await?;
-        *last = Some(Said { source, discovery: discovery.clone(), at: Instant::now() });
-        Ok(discovery)
+        let outcome = ask.await;
+        *last = Some(Said { source, outcome: outcome.clone(), at: Instant::now() });
+        outcome
     }
 }
 
@@ -339,4 +341,25 @@ fn refused(error: Refused) -> ProviderError {
 
 fn unbelieved(error: &ClaimsVerificationError) -> ProviderError {
     ProviderError::Refused(format!("its ID token is not good: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::future::join_all;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    #[tokio::test]
+    async fn who_waits_for_a_provider_that_is_away_waits_once() {
+        let (last, asked) = (LastDiscovery::default(), AtomicUsize::new(0));
+        let get = || {
+            last.get(KeySource::File("keys".into()), async {
+                asked.fetch_add(1, Ordering::Relaxed);
+                tokio::task::yield_now().await;
+                Err(ProviderError::Unreachable("no answer".to_owned()))
+            })
+        };
+        assert!(join_all((0..50).map(|_| get())).await.iter().all(Result::is_err));
+        assert_eq!(asked.load(Ordering::Relaxed), 1);
+    }
 }

@@ -1,4 +1,4 @@
-//! A replica that reads from a standby learns late of what others write.
+//! A replica that reads from a standby, or cannot read, learns late of what others write.
 
 use crate::support::{World, namespace, namespaces, project, until};
 use rcgen::KeyPair;
@@ -46,4 +46,23 @@ async fn who_was_removed_writes_nothing_through_a_standby_that_stands_still() {
     sqlx::raw_sql("SELECT pg_wal_replay_resume()").execute(&mut replay).await.unwrap();
     until("her removal is known", async || [403, 404].contains(&write().await.code)).await;
     until("it is ready again", async || late.operator().get("/readyz").await.code == 200).await;
+}
+
+/// What is read comes over another connection than what is written, without a standby, too.
+#[tokio::test]
+async fn a_replica_whose_reader_stands_still_says_so_although_its_writer_is_well() {
+    let database = store::testing::database().await.unwrap();
+    let world = World::started(database.clone(), &["--tenant-grant"]).await;
+    world.until_ready().await;
+    let operator = world.operator();
+    let check = async |name: &str| operator.get(&format!("/readyz/{name}")).await.code;
+    assert_eq!(check("standby").await, 200);
+    let mut sql = database.connect().await.unwrap();
+    let lock =
+        "SET idle_in_transaction_session_timeout = 0; BEGIN; LOCK TABLE events IN ACCESS EXCLUSIVE MODE";
+    sqlx::raw_sql(lock).execute(&mut sql).await.unwrap();
+    until("it is told", async || check("standby").await != 200).await;
+    assert_eq!(check("postgres").await, 200);
+    sqlx::raw_sql("ROLLBACK").execute(&mut sql).await.unwrap();
+    until("it reads again", async || check("standby").await == 200).await;
 }

@@ -4,9 +4,9 @@
 use super::look::{self, Sighting};
 use super::lost::Lost;
 use super::survey::{PlaceHolder, Survey};
-use crate::business::Roll;
 use crate::context::Context;
 use crate::error::{CallFailure, Error};
+use crate::inventory::Roll;
 use crate::kinds::{ObjectKey as _, ProjectKey, revision};
 use crate::member::{ClusterNamespace, ClusterQuota};
 use crate::namespace::kind::{BusinessNamespace, NamespaceView};

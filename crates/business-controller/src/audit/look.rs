@@ -1,9 +1,8 @@
 //! What a member cluster has that carries our marks, or lies where something is held.
 
 use super::survey::Survey;
-use super::{DEADLINE, ROOM_PART};
 use crate::context::Context;
-use crate::member::observed::{Marks, UID_MAX};
+use crate::member::marks::{Marks, UID_MAX};
 use crate::member::pages::Pages;
 use crate::member::{Member, Reach, weight};
 use crate::seal::{Keyring, Opened, key_id};
@@ -20,6 +19,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::time::timeout;
 
+/// A call that takes longer has failed.
+const DEADLINE: Duration = Duration::from_secs(30);
+/// The part of what may be seen of all clusters that a pass may keep of them beside it.
+pub(super) const ROOM_PART: usize = 4;
 /// Objects a page of a list.
 const PAGE: u32 = 500;
 /// How long what has begun in a cluster is waited for.

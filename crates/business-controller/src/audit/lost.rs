@@ -1,7 +1,7 @@
 //! Namespaces whose objects are lost. Nobody looks after who may use one: whoever had a role would keep it for ever.
 
+use super::bounds::{CLUSTER_MAX, PARALLEL, SILENT};
 use super::look::Sighting;
-use super::{CLUSTER_MAX, PARALLEL, SILENT};
 use crate::context::Context;
 use crate::member::Member;
 use crate::member::observed::SeenBindings;

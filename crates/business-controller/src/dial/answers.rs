@@ -14,18 +14,25 @@ use tower::{BoxError, Layer, Service};
 
 const MIB: usize = 1 << 20;
 /// An answer about one object, or an event of a watch, which is one, too. The storage of a cluster takes none of more than 1.5 MiB,
-/// and keeps protobuf: a binding of so much has 58,000 subjects, which weigh 10 MiB as JSON.
-const OBJECT_MAX: usize = 12 * MIB;
+/// and keeps protobuf: a binding of so much has 58,000 subjects, which weigh 71 MiB as JSON.
+const OBJECT_MAX: usize = 72 * MIB;
 /// What has a share of its own. Nothing but the largest objects weighs more.
 const COMMON_MAX: usize = 4 * MIB;
-/// What all that one cluster answers at a time weighs beyond that: two of the largest objects, so that they take little memory together.
-const LARGE_MAX: usize = 2 * (OBJECT_MAX - COMMON_MAX);
+/// What all that one cluster answers at a time weighs beyond that: one of the largest objects, and another that is large.
+const LARGE_MAX: usize = OBJECT_MAX;
 /// The pages of lists of one cluster that are being read at a time. Beyond it each has its own share, as objects have.
-const PAGES_MAX: usize = 32 * MIB;
-/// What an object within an answer counts beside its text: the least of it becomes so large in memory.
-const OBJECT_WEIGHT: usize = 128;
-/// Lists of which sums are kept, and no objects (`member_cluster/nodes.rs`): they count as their text. Nodes and pods have hundreds of
-/// objects within them that nobody reads. A cluster may lie below a path.
+const PAGES_MAX: usize = 96 * MIB;
+/// A byte of text: it is collected, joined and copied before it is read, and texts are kept.
+const TEXT_WEIGHT: usize = 4;
+/// What an object within an answer weighs beside its text, where it is not known to be empty: a leaf of a tree, as the allocator
+/// gives it. An object that is read into fields of its own takes less.
+const OBJECT_WEIGHT: usize = 640;
+/// The same of a list, which has room for four.
+const LIST_WEIGHT: usize = 128;
+/// The same of one more item or member: twice its place in a list, or its share of a leaf.
+const NEXT_WEIGHT: usize = 128;
+/// Lists of which sums are kept, and no objects (`member_cluster/nodes.rs`): they weigh what their text does. Nodes and pods have
+/// hundreds of objects within them that nobody reads. A cluster may lie below a path.
 const SUMMED: [&str; 2] = ["/api/v1/nodes", "/api/v1/pods"];
 
 /// Puts the bounds on whatever a client of one cluster is answered.
@@ -222,32 +229,67 @@ impl Drop for Meter {
     }
 }
 
-/// Weighs JSON as it comes. What stands in its strings is no object, whatever somebody writes there.
+/// Where the next byte stands.
+#[derive(Clone, Copy, Debug, Default)]
+enum Within {
+    #[default]
+    Structure,
+    Text,
+    /// In a text, behind a backslash.
+    Escape,
+}
+
+/// Weighs JSON as it comes, by what it may become in memory. What stands in its strings is no object, whatever somebody writes there.
 #[derive(Clone, Copy, Debug, Default)]
 struct Scale {
-    in_string: bool,
-    escaped: bool,
-    /// Its objects need nothing.
+    within: Within,
+    /// The last byte that is neither of a string nor a blank.
+    last: u8,
+    /// It has begun an object that is a member of another one: if that is empty, it takes nothing.
+    opened: bool,
+    /// What is within it needs nothing.
     text_alone: bool,
 }
 
 impl Scale {
-    /// The text, and what its objects need beside it.
+    /// The text, and what its objects and lists need beside it.
     fn weigh(&mut self, data: &[u8]) -> usize {
-        let mut weight = data.len();
+        let text = data.len().saturating_mul(TEXT_WEIGHT);
         if self.text_alone {
-            return weight;
+            return text;
         }
-        for byte in data {
-            match byte {
-                _ if self.escaped => self.escaped = false,
-                b'\\' if self.in_string => self.escaped = true,
-                b'"' => self.in_string = !self.in_string,
-                b'{' if !self.in_string => weight = weight.saturating_add(OBJECT_WEIGHT),
-                _ => {}
+        data.iter().fold(text, |weight, byte| weight.saturating_add(self.beside(*byte)))
+    }
+
+    fn beside(&mut self, byte: u8) -> usize {
+        self.within = match (self.within, byte) {
+            (Within::Text, b'\\') => Within::Escape,
+            (Within::Text, b'"') => Within::Structure,
+            (Within::Text | Within::Escape, _) => Within::Text,
+            (Within::Structure, byte) if byte.is_ascii_whitespace() => Within::Structure,
+            (Within::Structure, byte) => return self.of_structure(byte),
+        };
+        0
+    }
+
+    fn of_structure(&mut self, byte: u8) -> usize {
+        let is_filled = std::mem::take(&mut self.opened) && byte != b'}';
+        let before = if is_filled { OBJECT_WEIGHT } else { 0 };
+        let own = match byte {
+            b'{' if self.last == b':' => {
+                self.opened = true;
+                0
             }
+            b'{' => OBJECT_WEIGHT,
+            b'[' => LIST_WEIGHT,
+            b',' => NEXT_WEIGHT,
+            _ => 0,
+        };
+        if byte == b'"' {
+            self.within = Within::Text;
         }
-        weight
+        self.last = byte;
+        before.saturating_add(own)
     }
 }
 
@@ -292,6 +334,11 @@ mod tests {
         Ok(count)
     }
 
+    /// A text that weighs so much.
+    fn text(weight: usize) -> Vec<u8> {
+        vec![b' '; weight / TEXT_WEIGHT]
+    }
+
     /// 64 KiB.
     const TEXT: &[u8] = &[b' '; 1 << 16];
     const ENDLESS: usize = usize::MAX;
@@ -303,11 +350,11 @@ mod tests {
         for status in [200, 403, 500] {
             let without_end = client(status, TEXT, ENDLESS);
             let failure = read(&without_end, OBJECT).await.unwrap_err();
-            assert!(failure.starts_with("no answer") && failure.contains("12 MiB"), "{failure}");
+            assert!(failure.starts_with("no answer") && failure.contains("72 MiB"), "{failure}");
             let failure = read(&without_end, PAGE).await.unwrap_err();
-            assert!(failure.contains("the pages of lists of the cluster may be 32 MiB"), "{failure}");
+            assert!(failure.contains("the pages of lists of the cluster may be 96 MiB"), "{failure}");
         }
-        assert_eq!(read(&client(200, TEXT, 192), OBJECT).await, Ok(OBJECT_MAX));
+        assert_eq!(read(&client(200, TEXT, 288), OBJECT).await, Ok(OBJECT_MAX / TEXT_WEIGHT));
     }
 
     #[tokio::test]
@@ -319,11 +366,11 @@ mod tests {
         let bounds = Bounds::default();
         let uri: Uri = PAGE.parse().unwrap();
         let [mut one, mut other] = [(); 2].map(|()| bounds.of(&uri, StatusCode::OK));
-        let half = vec![b' '; PAGES_MAX / 2];
+        let half = text(PAGES_MAX / 2);
         assert_eq!((one.count(&half), other.count(&half)), (Ok(()), Ok(())));
         assert!(other.count(b" ").is_err(), "together they are too much");
         let mut small = bounds.of(&uri, StatusCode::OK);
-        assert_eq!(small.count(&vec![b' '; COMMON_MAX]), Ok(()), "it has a share of its own");
+        assert_eq!(small.count(&text(COMMON_MAX)), Ok(()), "it has a share of its own");
         assert!(small.count(b" ").is_err());
         drop((one, small));
         assert_eq!(other.count(b" "), Ok(()));
@@ -331,9 +378,13 @@ mod tests {
 
     #[tokio::test]
     async fn small_objects_count_as_what_they_become() {
-        let objects = client(200, b"{},{},{},{},{},{},{},{},", 20_000);
-        assert!(read(&objects, OBJECT).await.is_err());
-        assert!(read(&objects, PAGE).await.is_ok());
+        let objects = client(200, b"{},{},{},{},{},{},{},{},", 13_000);
+        let lists = client(200, b"[0],[0],[0],[0],[0],[0],[0],[0],", 40_000);
+        let members = client(200, br#""a":0,"b":0,"c":0,"d":0,"e":0,"f":0,"g":0,"h":0,"#, 70_000);
+        for small in [objects, lists, members] {
+            assert!(read(&small, OBJECT).await.is_err());
+            assert!(read(&small, PAGE).await.is_ok());
+        }
     }
 
     #[test]
@@ -351,7 +402,7 @@ mod tests {
             assert_eq!(meter.count(&objects).is_ok(), is_read, "{path} {status}");
         }
         let mut meter = Bounds::default().of(&"/api/v1/pods?limit=500".parse().unwrap(), StatusCode::OK);
-        assert!(meter.count(&vec![b'{'; PAGES_MAX + 1]).is_err(), "its text has a bound");
+        assert!(meter.count(&vec![b'{'; PAGES_MAX / TEXT_WEIGHT + 1]).is_err(), "its text has a bound");
     }
 
     #[test]
@@ -360,11 +411,19 @@ mod tests {
             let mut scale = Scale::default();
             parts.iter().map(|part| scale.weigh(part.as_bytes())).sum::<usize>()
         };
-        let text = r#"{"a{{":"{\"{\\\\","b":{}}"#;
-        assert_eq!(weigh(&[text]), text.len() + 2 * OBJECT_WEIGHT);
-        for at in 0..text.len() {
-            let (begin, end) = text.split_at(at);
-            assert_eq!(weigh(&[begin, end]), weigh(&[text]), "wherever it is cut: {begin}");
+        let beside = |text: &str| weigh(&[text]) - TEXT_WEIGHT * text.len();
+        for (text, weight) in [
+            (r#"{"a{{":"{\"{\\\\","b":{}}"#, OBJECT_WEIGHT + NEXT_WEIGHT),
+            ("[[],[{}]]", 3 * LIST_WEIGHT + NEXT_WEIGHT + OBJECT_WEIGHT),
+            (r#"{"a" : { } , "b" : { "c" : 0 } }"#, 2 * OBJECT_WEIGHT + NEXT_WEIGHT),
+            (r#"{"a":{"b":{"c":{}}}}"#, 3 * OBJECT_WEIGHT),
+            (r#""[,{:\"[,{""#, 0),
+        ] {
+            assert_eq!(beside(text), weight, "{text}");
+            for at in 0..text.len() {
+                let (begin, end) = text.split_at(at);
+                assert_eq!(weigh(&[begin, end]), weigh(&[text]), "wherever it is cut: {begin}");
+            }
         }
     }
 
@@ -389,7 +448,7 @@ mod tests {
         assert_eq!(watched(&client(200, EVENT, 50_000)).await.ok(), Some(100_000));
         let failure = watched(&client(200, TEXT, ENDLESS)).await.unwrap_err();
         let text = chain(&failure);
-        assert!(text.contains("an event of a watch of the cluster may be 12 MiB"), "{text}");
+        assert!(text.contains("an event of a watch of the cluster may be 72 MiB"), "{text}");
         assert!(is_too_much(&failure), "{failure:?}");
         let failure = watched(&client(500, EVENT, ENDLESS)).await.unwrap_err();
         assert!(chain(&failure).contains("an answer of the cluster"), "{failure:?}");
@@ -414,15 +473,15 @@ mod tests {
         let bounds = Bounds::default();
         let uri: Uri = OBJECT.parse().unwrap();
         let [mut one, mut two, mut three] = [(); 3].map(|()| bounds.of(&uri, StatusCode::OK));
-        let (common, largest) = (vec![b' '; COMMON_MAX], vec![b' '; OBJECT_MAX]);
-        assert_eq!((one.count(&largest), two.count(&largest)), (Ok(()), Ok(())));
+        let (common, large, largest) = (text(COMMON_MAX), text(2 * COMMON_MAX), text(OBJECT_MAX));
+        assert_eq!((one.count(&largest), two.count(&large)), (Ok(()), Ok(())));
         assert_eq!(three.count(&common), Ok(()));
         assert!(three.count(b" ").is_err(), "together they are too much");
         drop(one);
         assert_eq!(three.count(b" "), Ok(()));
         let mut event = bounds.of(&"/api/v1/namespaces?watch=true".parse().unwrap(), StatusCode::OK);
-        assert_eq!(event.count(&vec![b' '; 2 * COMMON_MAX]), Ok(()));
+        assert_eq!(event.count(&large), Ok(()));
         assert_eq!(event.count(b"\n"), Ok(()));
-        assert_eq!(bounds.large.load(Ordering::Relaxed), OBJECT_MAX - COMMON_MAX + 2, "it has ended");
+        assert_eq!(bounds.large.load(Ordering::Relaxed), COMMON_MAX + 2 * TEXT_WEIGHT, "it has ended");
     }
 }

@@ -238,6 +238,6 @@ async fn an_answer_without_end_is_given_up() {
         let client = place.dialer().client(config).unwrap();
         let asked = tokio::time::timeout(Duration::from_secs(30), client.apiserver_version());
         let error = asked.await.unwrap().unwrap_err();
-        assert!(chain(&error).contains("may be 12 MiB at most"), "{}", chain(&error));
+        assert!(chain(&error).contains("may be 72 MiB at most"), "{}", chain(&error));
     }
 }

@@ -1,7 +1,7 @@
 //! A kubeconfig file whose contexts are the clusters, or a directory of `NAME.kubeconfig` files.
 
 use super::described::Described;
-use super::{DirectorySource, Listed, Listing};
+use super::listing::{DirectorySource, Listed, Listing};
 use crate::error::Error;
 use futures_util::future::{BoxFuture, FutureExt as _};
 use kube::config::Kubeconfig;

@@ -2,7 +2,7 @@
 
 use super::described::Described;
 use super::kubeconfig::listed_from_elsewhere;
-use super::{DirectorySource, Listed, Listing};
+use super::listing::{DirectorySource, Listed, Listing};
 use crate::error::{CallFailure, Error};
 use futures_util::future::{BoxFuture, FutureExt as _};
 use http::Request;

@@ -1,7 +1,9 @@
 //! New credentials of a cluster that is followed. They are tried beside those in use, which go on until the new ones
 //! have shown that they lead to the same cluster and allow what the old ones allow. New ones that do not are told.
 
-use super::{ASK_PERIOD, Directory, Listed};
+use super::listing::Listed;
+use super::successor::{Successor, Trial, TrialState};
+use super::{ASK_PERIOD, Directory};
 use crate::error::CallFailure;
 use crate::events::Topic;
 use crate::member::{Member, MemberApi, Reach};
@@ -53,38 +55,6 @@ impl Needed {
 
 const REFUSED: Topic = Topic::warning("CredentialsRefused", "Rotate");
 const ROTATED: Topic = Topic::normal("CredentialsRotated", "Rotate");
-
-/// What is listed in the place of credentials in use.
-#[derive(Debug)]
-pub struct Successor {
-    listed: Listed,
-    trial: TrialState,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum TrialState {
-    Due,
-    UnderWay,
-    /// The last one did not end well.
-    Ended(Instant),
-}
-
-/// What became of trying new credentials.
-pub struct Trial {
-    name: String,
-    fingerprint: String,
-    client: Client,
-    verdict: Result<(), String>,
-}
-
-impl std::fmt::Debug for Trial {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Trial")
-            .field("name", &self.name)
-            .field("verdict", &self.verdict)
-            .finish_non_exhaustive()
-    }
-}
 
 impl Directory {
     /// What is listed for a name that is followed has changed.

@@ -2,7 +2,7 @@
 
 use super::described::Described;
 use super::kubeconfig::listed_from_elsewhere;
-use super::{DirectorySource, Listed, Listing};
+use super::listing::{DirectorySource, Listed, Listing};
 use crate::dial::is_tunnelled;
 use crate::error::{CallFailure, Error};
 use business_types::ClusterCredentials;

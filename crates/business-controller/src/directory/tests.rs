@@ -3,6 +3,7 @@ use crate::fixtures::server::CLUSTER;
 use crate::fixtures::world::{SEEN_MAX, World};
 use crate::member::ClusterNamespace;
 use crate::members::Lookup;
+use futures_util::future::BoxFuture;
 use http::{Method, Request, Response};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Bytes, Incoming};
@@ -419,6 +420,7 @@ async fn a_second_name_counts_as_unusable_and_not_as_one_that_may_answer_yet() {
     world.knows_cluster(&json!({ "metadata": { "uid": "m" }, "spec": {}, "status": { "uid": UID } }));
     let told = Told { listed: Arc::new(Mutex::new(Err(String::new()))), loads: Arc::default(), period: LOOK };
     let mut directory = Directory::new(Arc::clone(&world.cx), Box::new(told), Dialer::default());
+    directory.was_read = true;
     directory.add(Listed { name: "c2".to_owned(), ..Cluster::start(UID).await.listed(&token(0)) });
     let counted = |directory: &Directory| {
         directory.count();
@@ -428,6 +430,24 @@ async fn a_second_name_counts_as_unusable_and_not_as_one_that_may_answer_yet() {
     assert_eq!(counted(&directory), [1, 0]);
     directory.recognize("c2".to_owned(), UID).await.unwrap();
     assert_eq!(counted(&directory), [0, 1]);
+}
+
+#[tokio::test]
+async fn until_the_directory_is_read_nobody_is_unlisted() {
+    let world = World::new();
+    world.knows_cluster(&json!({ "metadata": { "uid": "m" }, "spec": {}, "status": { "uid": UID } }));
+    let told = Told { listed: Arc::new(Mutex::new(Err(String::new()))), loads: Arc::default(), period: LOOK };
+    let mut directory = Directory::new(Arc::clone(&world.cx), Box::new(told), Dialer::default());
+    let mut counted = Vec::new();
+    for was_read in [false, true] {
+        directory.was_read = was_read;
+        directory.count();
+        counted.push(
+            ["connecting", "unlisted"]
+                .map(|state| world.cx.metrics.members.get_or_create(&StateLabels { state }).get()),
+        );
+    }
+    assert_eq!(counted, [[1, 0], [0, 1]]);
 }
 
 /// What was read before of its record may be older than what it was registered as.

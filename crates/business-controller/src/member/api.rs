@@ -1,13 +1,17 @@
 //! Calls to a member cluster. Every write has a deadline, which the server is told, so that a former holder's
 //! writes have ended before another one believes what he sees.
 
-use super::observed::{self, ClusterBinding, ClusterNamespace, ClusterQuota, Grantee, RBAC, UID_MAX};
+use super::binding::{self, ClusterBinding, Grantee, RBAC};
+use super::marks::UID_MAX;
+use super::namespace::ClusterNamespace;
 use super::pages::Pages;
 use super::pull_objects::{PullAccount, PullSecret};
-use super::template_objects::{TEMPLATE_MANAGER, TemplateObject, TemplateObjectKind};
+use super::quota::ClusterQuota;
+use super::template_objects::{TemplateObject, TemplateObjectKind};
 use crate::error::{CallFailure, Error, if_there, is_of_credentials};
 use crate::fence::{Fence, OpenWrites};
 use crate::kinds::revision;
+use crate::managers::{FIELD_MANAGER, TEMPLATE_MANAGER};
 use business_types::access::AccessRole;
 use business_types::names::PULL_SECRET;
 use http::{Method, Request};
@@ -17,7 +21,8 @@ use kube::Client;
 use kube::api::DynamicObject;
 use kube::core::{ObjectList, PartialObjectMeta};
 use meta::field::shortened;
-use serde::de::DeserializeOwned;
+use serde::Deserialize;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -38,6 +43,10 @@ const ANEW: &str = "the cluster was connected to anew meanwhile";
 const KUBE_SYSTEM: &str = "/api/v1/namespaces/kube-system";
 /// The same as a list of one, which says how far the cluster's history has come.
 const KUBE_SYSTEM_LISTED: &str = "/api/v1/namespaces?fieldSelector=metadata.name%3Dkube-system";
+/// It is asked for every few seconds: no more than its metadata.
+const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
+const METADATA_LISTED: &str =
+    "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
 
 /// Calls to one member cluster.
 pub struct MemberApi {
@@ -107,13 +116,13 @@ impl MemberApi {
 
     /// What tells clusters apart: the uid of `kube-system`.
     pub async fn cluster_uid(&self) -> Result<String, CallFailure> {
-        let namespace: Namespace = self.read(KUBE_SYSTEM).await?;
+        let namespace: Identified = self.read_as(KUBE_SYSTEM, METADATA).await?;
         usable(namespace.metadata.uid)
     }
 
     /// The same, and the newest revision there: a list that names no revision is read from the storage.
     pub async fn identity(&self) -> Result<Identity, CallFailure> {
-        let list: ObjectList<Namespace> = self.read(KUBE_SYSTEM_LISTED).await?;
+        let list: IdentifiedList = self.read_as(KUBE_SYSTEM_LISTED, METADATA_LISTED).await?;
         let revision = revision(&list.metadata.resource_version.unwrap_or_default());
         let uid = list.items.into_iter().next().and_then(|namespace| namespace.metadata.uid);
         Ok(Identity { uid: usable(uid)?, revision })
@@ -122,15 +131,14 @@ impl MemberApi {
     /// Whether its credentials are refused there. No answer is no refusal.
     pub async fn is_locked_out(&self) -> bool {
         let Ok(request) = Request::get(KUBE_SYSTEM).body(Vec::new()) else { return false };
-        let asked = tokio::time::timeout(READ_DEADLINE, self.client().request::<Value>(request)).await;
+        let asked = tokio::time::timeout(READ_DEADLINE, self.client().request::<IgnoredAny>(request)).await;
         matches!(asked, Ok(Err(error)) if is_of_credentials(&error))
     }
 
     /// Its Kubernetes version, such as `v1.36.3`.
     pub async fn version(&self) -> Result<String, CallFailure> {
-        let info: Value = self.read("/version").await?;
-        let version = info.get("gitVersion").and_then(Value::as_str).unwrap_or_default();
-        Ok(shortened(version, VERSION_MAX))
+        let info: VersionInfo = self.read("/version").await?;
+        Ok(shortened(&info.git_version.unwrap_or_default(), VERSION_MAX))
     }
 
     /// The next page of a list, of what is selected; `None` where it is too large, and smaller ones are to be asked for.
@@ -180,14 +188,14 @@ impl MemberApi {
     /// Begins the deletion of exactly this namespace.
     pub async fn delete_namespace(&self, name: &str, uid: &str) -> Result<(), Error> {
         let path = format!("/api/v1/namespaces/{name}");
-        self.write::<Value>(name, Method::DELETE, &path, &delete_options(uid)).await.map(drop)
+        self.write::<IgnoredAny>(name, Method::DELETE, &path, &delete_options(uid)).await.map(|_deleted| ())
     }
 
     /// Deletes exactly this quota, as it was read. One that is gone is no error.
     pub async fn delete_quota(&self, name: &str, quota: &ClusterQuota) -> Result<(), Error> {
         let read = json!({ "uid": quota.uid, "resourceVersion": quota.resource_version });
         let options = json!({ "preconditions": read, "propagationPolicy": "Background" });
-        gone_is_fine(self.write::<Value>(name, Method::DELETE, &quota_path(name), &options).await)
+        gone_is_fine(self.write::<IgnoredAny>(name, Method::DELETE, &quota_path(name), &options).await)
     }
 
     /// The binding of a role in a namespace as it is now.
@@ -209,7 +217,7 @@ impl MemberApi {
     ) -> Result<BTreeSet<Grantee>, CallFailure> {
         let binding = self.read::<RoleBinding>(&binding_path(namespace, role)).await?;
         if binding.metadata.resource_version.as_deref() == Some(resource_version) {
-            Ok(observed::grantees(binding.subjects))
+            Ok(binding::grantees(binding.subjects))
         } else {
             Err(CallFailure::Conflict("the binding was changed".to_owned()))
         }
@@ -240,7 +248,7 @@ impl MemberApi {
     /// Deletes exactly this binding. One that is gone is no error.
     pub async fn delete_binding(&self, namespace: &str, role: AccessRole, uid: &str) -> Result<(), Error> {
         let path = binding_path(namespace, role);
-        gone_is_fine(self.write::<Value>(namespace, Method::DELETE, &path, &delete_options(uid)).await)
+        gone_is_fine(self.write::<IgnoredAny>(namespace, Method::DELETE, &path, &delete_options(uid)).await)
     }
 
     /// Deletes exactly this binding, whatever it is called. It names nobody before: a finalizer would keep it, and with it
@@ -248,7 +256,7 @@ impl MemberApi {
     pub async fn withdraw_binding(&self, namespace: &str, name: &str, uid: &str) -> Result<(), Error> {
         let path = format!("{}/{name}", bindings_path(namespace));
         let nobody = json!({ "metadata": { "uid": uid }, "subjects": [] });
-        let emptied = match self.write::<Value>(namespace, Method::PATCH, &path, &nobody).await {
+        let emptied = match self.write::<IgnoredAny>(namespace, Method::PATCH, &path, &nobody).await {
             // A cluster that does not take this may take the deletion.
             Ok(_) | Err(Error::Member(CallFailure::Refused { .. })) => Ok(()),
             // So may one that fails at it. Whether it still names somebody is seen at the next look.
@@ -256,7 +264,7 @@ impl MemberApi {
             Err(Error::Member(CallFailure::NotFound)) => return Ok(()),
             Err(error) => return Err(error),
         };
-        let deleted = self.write::<Value>(namespace, Method::DELETE, &path, &delete_options(uid)).await;
+        let deleted = self.write::<IgnoredAny>(namespace, Method::DELETE, &path, &delete_options(uid)).await;
         gone_is_fine(deleted).and(emptied)
     }
 
@@ -284,7 +292,7 @@ impl MemberApi {
     ) -> Result<(), Error> {
         let path = object.kind.path(namespace, &object.name);
         gone_is_fine(
-            self.write::<Value>(namespace, Method::DELETE, &path, &delete_options(&object.uid)).await,
+            self.write::<IgnoredAny>(namespace, Method::DELETE, &path, &delete_options(&object.uid)).await,
         )
     }
 
@@ -306,7 +314,7 @@ impl MemberApi {
     /// Deletes exactly this pull secret. One that is gone is no error.
     pub async fn delete_pull_secret(&self, namespace: &str, uid: &str) -> Result<(), Error> {
         let path = pull_secret_path(namespace);
-        gone_is_fine(self.write::<Value>(namespace, Method::DELETE, &path, &delete_options(uid)).await)
+        gone_is_fine(self.write::<IgnoredAny>(namespace, Method::DELETE, &path, &delete_options(uid)).await)
     }
 
     /// A service account as it is now. Our right is to list them: a list of one name is read from the storage.
@@ -333,7 +341,12 @@ impl MemberApi {
     }
 
     async fn read<T: DeserializeOwned>(&self, path: &str) -> Result<T, CallFailure> {
-        let request = Request::get(path).body(Vec::new()).map_err(kube::Error::HttpError)?;
+        self.read_as(path, "application/json").await
+    }
+
+    async fn read_as<T: DeserializeOwned>(&self, path: &str, accept: &str) -> Result<T, CallFailure> {
+        let request = Request::get(path).header(http::header::ACCEPT, accept);
+        let request = request.body(Vec::new()).map_err(kube::Error::HttpError)?;
         match tokio::time::timeout(READ_DEADLINE, self.client().request(request)).await {
             Ok(result) => result.map_err(CallFailure::from),
             Err(_elapsed) => Err(CallFailure::deadline(READ_DEADLINE)),
@@ -348,7 +361,7 @@ impl MemberApi {
         body: &Value,
     ) -> Result<T, Error> {
         let type_ = if method == Method::PATCH { "application/merge-patch+json" } else { "application/json" };
-        let content = Content { type_, manager: crate::business::FIELD_MANAGER, forced: false };
+        let content = Content { type_, manager: FIELD_MANAGER, forced: false };
         self.send(namespace, method, path, body, content).await
     }
 
@@ -393,6 +406,34 @@ pub struct Identity {
     pub uid: String,
     /// How far its history has come; 0 where it does not say.
     pub revision: u64,
+}
+
+/// What tells clusters apart, of whatever is answered: its owner may have anything told beside it.
+#[derive(Deserialize)]
+struct Identified {
+    #[serde(default)]
+    metadata: IdentifiedMeta,
+}
+
+/// The same as a list.
+#[derive(Deserialize)]
+struct IdentifiedList {
+    #[serde(default)]
+    metadata: IdentifiedMeta,
+    items: Vec<Identified>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct IdentifiedMeta {
+    uid: Option<String>,
+    resource_version: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct VersionInfo {
+    git_version: Option<String>,
 }
 
 /// Its uid, where it has one that Kubernetes may have made: it is stored and shown.
@@ -442,7 +483,7 @@ fn optional<T, V: From<T>>(result: Result<T, CallFailure>) -> Result<Option<V>, 
     Ok(if_there(result)?.map(V::from))
 }
 
-fn gone_is_fine(result: Result<Value, Error>) -> Result<(), Error> {
+fn gone_is_fine(result: Result<IgnoredAny, Error>) -> Result<(), Error> {
     match result {
         Ok(_) | Err(Error::Member(CallFailure::NotFound)) => Ok(()),
         Err(error) => Err(error),
@@ -467,6 +508,19 @@ mod tests {
             world.server.put("/version", &json!({ "gitVersion": said }));
             assert_eq!(world.member.api.version().await.unwrap().len(), kept);
         }
+    }
+
+    #[tokio::test]
+    async fn of_what_tells_clusters_apart_nothing_else_is_read() {
+        let world = World::new();
+        let others =
+            json!({ "uid": CLUSTER_UID, "labels": 7, "managedFields": [{ "fieldsV1": [[0], [0]] }] });
+        world.server.put(KUBE_SYSTEM, &json!({ "metadata": others, "spec": 7 }));
+        assert_eq!(world.member.api.cluster_uid().await.unwrap(), CLUSTER_UID);
+        assert_eq!(world.member.api.identity().await.unwrap().uid, CLUSTER_UID);
+        world.server.put(KUBE_SYSTEM, &json!({ "metadata": {} }));
+        let failure = world.member.api.identity().await.unwrap_err();
+        assert!(matches!(failure, CallFailure::Unavailable(_)), "{failure}");
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,21 +1,8 @@
 //! How much is kept of all member clusters together: whoever rules one could take the memory that all are worked on with.
 
-use super::{Member, Reach, session, weight};
-use crate::context::Context;
-use crate::outcome::ClusterLabels;
+use super::weight;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
-use tokio::time::Instant;
-
-/// How often it is looked at what a cluster takes.
-const WEIGH_PERIOD: Duration = Duration::from_millis(250);
-/// Until a cluster that had to go is listed again.
-const PAUSE: Duration = Duration::from_mins(1);
-/// A cluster that had to go is let in after this time although some lists fail, when there has been room for the others.
-const TRIAL: Duration = Duration::from_mins(5);
-/// What the reason of a cluster begins with that had to go.
-const TAKES: &str = "what it has of ours, its bindings and service accounts take ";
 
 /// How much is kept of the clusters that are followed.
 #[derive(Debug)]
@@ -27,10 +14,10 @@ pub struct Bound {
 
 /// How much is kept of one.
 #[derive(Clone, Copy, Debug, Default)]
-struct ClusterWeight {
-    bytes: usize,
+pub(super) struct ClusterWeight {
+    pub(super) bytes: usize,
     /// It had to go before, and is being listed again.
-    on_trial: bool,
+    pub(super) on_trial: bool,
 }
 
 impl Bound {
@@ -46,7 +33,7 @@ impl Bound {
 
     /// So much is kept of a cluster now. Whether it is the one that has to go, as all take more than they may: one that is being
     /// listed again, else the heaviest.
-    fn has_to_go(&self, cluster: &str, weight: ClusterWeight) -> bool {
+    pub(super) fn has_to_go(&self, cluster: &str, weight: ClusterWeight) -> bool {
         let mut weights = self.lock();
         weights.insert(cluster.to_owned(), weight);
         if weight::sum(weights.values().map(|one| one.bytes)) <= self.most {
@@ -61,8 +48,13 @@ impl Bound {
         goes
     }
 
-    fn forget(&self, cluster: &str) {
+    pub(super) fn forget(&self, cluster: &str) {
         self.lock().remove(cluster);
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.lock().is_empty()
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, ClusterWeight>> {
@@ -70,125 +62,12 @@ impl Bound {
     }
 }
 
-/// A cluster that is weighed, and shown, for as long as this is there.
-#[derive(Debug)]
-pub(super) struct Weighed<'a> {
-    cx: &'a Context,
-    cluster: &'a str,
-}
-
-impl<'a> Weighed<'a> {
-    pub(super) fn new(cx: &'a Context, member: &'a Member) -> Self {
-        Self { cx, cluster: &member.name }
-    }
-}
-
-impl Drop for Weighed<'_> {
-    fn drop(&mut self) {
-        self.cx.members.bound.forget(self.cluster);
-        self.cx.metrics.seen.remove(&ClusterLabels { cluster: self.cluster.to_owned() });
-    }
-}
-
-/// Ends when this cluster has to go.
-pub(super) async fn exceeded(cx: &Context, member: &Member) {
-    while !weigh(cx, member) {
-        tokio::time::sleep(WEIGH_PERIOD).await;
-    }
-}
-
-/// The same while it is listed and watched: one that had to go before is let in when there is room for all of it. `since` is when
-/// its namespaces and quotas were listed.
-pub(super) async fn exceeded_by_lists(cx: &Context, member: &Member, since: &mut Option<Instant>) {
-    while !weigh(cx, member) {
-        if member.is_set_aside() && is_through(cx, member, since) {
-            member.set_aside(false);
-            session::synced(cx, member);
-        }
-        tokio::time::sleep(WEIGH_PERIOD).await;
-    }
-}
-
-fn weigh(cx: &Context, member: &Member) -> bool {
-    let bytes = member.observed.weight();
-    show(cx, member, bytes);
-    let weight = ClusterWeight { bytes, on_trial: member.is_set_aside() };
-    cx.members.bound.has_to_go(&member.name, weight)
-}
-
-fn show(cx: &Context, member: &Member, bytes: usize) {
-    let labels = ClusterLabels { cluster: member.name.clone() };
-    cx.metrics.seen.get_or_create(&labels).set(i64::try_from(bytes).unwrap_or(i64::MAX));
-}
-
-/// Whether all its lists have ended, as none of them may be the one, or a list that fails was waited for.
-fn is_through(cx: &Context, member: &Member, since: &mut Option<Instant>) -> bool {
-    if !member.observed.is_synced() {
-        *since = None;
-        return false;
-    }
-    let since = *since.get_or_insert_with(Instant::now);
-    since.elapsed() >= TRIAL || member.observed.is_listed_whole(cx.registry.pull_host.is_some())
-}
-
-/// Forgets what is seen of a cluster that has to go, and leaves it alone for a while.
-pub(super) async fn set_aside(cx: &Context, member: &Member) {
-    member.set_aside(true);
-    // How far a later try comes says less of it.
-    let is_told = matches!(member.reach(), Reach::Unreachable { reason, .. } if reason.starts_with(TAKES));
-    if !is_told {
-        let mib = |bytes: usize| bytes.div_ceil(1 << 20);
-        let (takes, most) = (mib(member.observed.weight()), mib(cx.members.bound.most()));
-        let why = format!("{TAKES}{takes} MiB, and all clusters together may take {most} MiB");
-        session::unreachable(cx, member, &why);
-    }
-    member.observed.reset();
-    show(cx, member, 0);
-    tokio::time::sleep(PAUSE).await;
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::business::Roll;
-    use crate::error::ListFailure;
-    use crate::fixtures::CLUSTER_UID;
-    use crate::fixtures::world::{SEEN_MAX, World};
-    use crate::inventory::Inventory;
-    use crate::member::ClusterNamespace;
-    use crate::member::counting::RECOUNT;
-    use crate::member::template_objects::TemplateObjectKind;
-    use crate::shares::Share;
-    use futures_util::pin_mut;
-    use std::sync::Arc;
-    use tokio::time::timeout;
 
     fn weight(bytes: usize) -> ClusterWeight {
         ClusterWeight { bytes, on_trial: false }
-    }
-
-    /// One that was listed, and answers.
-    fn listed(world: &World, name: &str) -> Arc<Member> {
-        let share = world.cx.shares.post(Share::Clusters(0));
-        let member = Member::new(name, CLUSTER_UID, world.server.client(), share, RECOUNT);
-        member.observed.namespaces_end();
-        member.observed.quotas_end();
-        member.set_reach(Reach::Reachable);
-        member
-    }
-
-    /// A namespace that takes about so many bytes is seen there.
-    fn sees(member: &Member, name: &str, bytes: usize) {
-        let remaining = vec!["x".repeat(bytes)];
-        let namespace = ClusterNamespace { name: name.into(), remaining, ..ClusterNamespace::default() };
-        member.observed.namespace(namespace, true);
-    }
-
-    fn reason(member: &Member) -> String {
-        match member.reach() {
-            Reach::Unreachable { reason, .. } => reason,
-            other => panic!("{other:?}"),
-        }
     }
 
     #[test]
@@ -205,101 +84,5 @@ mod tests {
         assert!(bound.has_to_go("b", weight(101)), "one of which nothing is seen yet takes nothing");
         bound.forget("b");
         assert!(!bound.has_to_go("a", weight(100)));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn two_clusters_that_fit_each_by_itself_do_not_fit_together() {
-        let world = World::new();
-        let (one, other) = (listed(&world, "one"), listed(&world, "other"));
-        let of_one = exceeded(&world.cx, &one);
-        let of_other = exceeded(&world.cx, &other);
-        pin_mut!(of_one, of_other);
-        sees(&one, "a", SEEN_MAX / 5 * 2);
-        sees(&other, "a", SEEN_MAX / 5 * 2);
-        assert!(timeout(WEIGH_PERIOD * 2, &mut of_one).await.is_err());
-        assert!(timeout(WEIGH_PERIOD * 2, &mut of_other).await.is_err());
-        sees(&other, "b", SEEN_MAX / 5);
-        assert!(timeout(WEIGH_PERIOD * 2, &mut of_other).await.is_ok());
-        assert!(timeout(WEIGH_PERIOD * 2, &mut of_one).await.is_err(), "one goes, and not both");
-        set_aside(&world.cx, &other).await;
-        assert_eq!((one.reach(), other.observed.weight()), (Reach::Reachable, 0));
-        assert!(reason(&other).ends_with("take 1 MiB, and all clusters together may take 1 MiB"));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_cluster_that_has_to_go_is_forgotten_and_left_alone_until_it_was_seen_whole() {
-        let world = World::new();
-        let (member, mut since) = (listed(&world, "c1"), None);
-        sees(&member, "a", SEEN_MAX);
-        assert!(timeout(WEIGH_PERIOD, exceeded_by_lists(&world.cx, &member, &mut since)).await.is_ok());
-        let begun = Instant::now();
-        set_aside(&world.cx, &member).await;
-        assert_eq!(begun.elapsed(), PAUSE);
-        assert_eq!((member.observed.weight(), member.observed.is_synced()), (0, false));
-        let told = reason(&member);
-        assert!(told.starts_with(TAKES), "{told}");
-        // How far it comes when it is listed again changes nothing of what is told.
-        sees(&member, "a", SEEN_MAX * 3);
-        assert!(timeout(WEIGH_PERIOD, exceeded_by_lists(&world.cx, &member, &mut since)).await.is_ok());
-        set_aside(&world.cx, &member).await;
-        assert_eq!(reason(&member), told);
-        // What was too much may be in the list that comes last.
-        member.take_over(Inventory::new(Roll::default(), world.cx.objects.namespaces.age()));
-        member.observed.namespaces_end();
-        member.observed.quotas_end();
-        session::synced(&world.cx, &member);
-        let watching = exceeded_by_lists(&world.cx, &member, &mut since);
-        pin_mut!(watching);
-        assert!(timeout(WEIGH_PERIOD * 2, &mut watching).await.is_err());
-        assert_eq!(reason(&member), told, "bindings are not listed yet");
-        member.observed.bindings_end();
-        member.observed.templates.of(TemplateObjectKind::LimitRange).end();
-        member.observed.templates.of(TemplateObjectKind::RoleBinding).end();
-        member.observed.pulls.secrets.end();
-        member.observed.pulls.accounts.end();
-        let failure = |is_forbidden| ListFailure { text: "why".to_owned(), is_forbidden };
-        let policies = member.observed.templates.of(TemplateObjectKind::NetworkPolicy);
-        policies.failed(&failure(false));
-        assert!(timeout(WEIGH_PERIOD * 2, &mut watching).await.is_err());
-        assert_eq!(reason(&member), told, "they may come with the next try");
-        policies.failed(&failure(true));
-        assert!(timeout(WEIGH_PERIOD * 2, &mut watching).await.is_err());
-        assert_eq!(member.reach(), Reach::Reachable, "what may not be listed takes nothing");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_list_that_fails_all_the_time_keeps_no_cluster_out() {
-        let world = World::new();
-        let (member, mut since) = (listed(&world, "c1"), None);
-        member.take_over(Inventory::new(Roll::default(), world.cx.objects.namespaces.age()));
-        set_aside(&world.cx, &member).await;
-        member.observed.namespaces_end();
-        member.observed.quotas_end();
-        let unlisted = ListFailure { text: "500".to_owned(), is_forbidden: false };
-        member.observed.bindings_failed(&unlisted);
-        for _ in 0..2 {
-            // Its watches begin anew meanwhile.
-            let watching = exceeded_by_lists(&world.cx, &member, &mut since);
-            assert!(timeout(TRIAL / 3, watching).await.is_err());
-            assert!(matches!(member.reach(), Reach::Unreachable { .. }));
-        }
-        assert!(timeout(TRIAL / 2, exceeded_by_lists(&world.cx, &member, &mut since)).await.is_err());
-        assert_eq!((member.reach(), member.is_set_aside()), (Reach::Reachable, false));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn what_is_kept_of_a_cluster_is_shown_while_it_is_followed() {
-        let world = World::new();
-        let member = listed(&world, "c1");
-        let labels = ClusterLabels { cluster: "c1".to_owned() };
-        sees(&member, "a", 5000);
-        {
-            let _weighed = Weighed::new(&world.cx, &member);
-            assert!(timeout(WEIGH_PERIOD, exceeded(&world.cx, &member)).await.is_err());
-            let shown = world.cx.metrics.seen.get_or_create(&labels).get();
-            assert_eq!(usize::try_from(shown), Ok(member.observed.weight()));
-        }
-        assert!(!world.cx.metrics.seen.remove(&labels), "it is shown no more");
-        assert!(world.cx.members.bound.lock().is_empty());
     }
 }

@@ -5,7 +5,7 @@
 //! the version of the quota that it has read, and not how old its view of pods was. It counts when limits are changed, when
 //! something goes, and everything anew from time to time.
 
-use super::observed::ClusterQuota;
+use super::quota::ClusterQuota;
 use super::weight;
 use crate::kinds::revision;
 use meta::quantity::{Quantity, ResourceList};

@@ -1,6 +1,6 @@
 //! Role bindings of a member cluster that are not ours and name somebody: nothing is done about them but to tell.
 
-use super::observed::{Marks, UID_MAX};
+use super::marks::{Marks, UID_MAX};
 use super::weight;
 use crate::digest;
 use business_types::access::AccessRole;

@@ -200,12 +200,16 @@ mod tests {
     /// What it was asked for: limits of lists, and 0 for watches.
     type Asked = Arc<Mutex<Vec<usize>>>;
 
+    /// A binding that weighs a little more than this.
     fn binding(name: usize, size: usize) -> Value {
+        // Each with what follows it: four bytes of text, a list and an item.
+        let lists = vec![json!([0]); size / (4 * 4 + 128 + 128)];
         json!({
             "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
             "metadata": {
                 "name": format!("b{name}"), "namespace": "n", "resourceVersion": "7",
-                "annotations": { "a": "{".repeat(size) },
+                "annotations": { "a": "{".repeat(1_000) },
+                "managedFields": [{ "fieldsV1": lists }],
             },
             "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view" },
         })
@@ -268,7 +272,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_is_too_large_together_is_listed_in_smaller_pages() {
-        let (client, asked) = cluster(&[12 * MIB; 3], 0);
+        let (client, asked) = cluster(&[36 * MIB; 3], 0);
         assert_eq!(told(client, 8).await, ["begin", "begin", "begin", "listed", "listed", "listed", "end"]);
         // Eight and four of them would be all three.
         assert_eq!(*asked.lock().unwrap(), [8, 4, 2, 2, 0]);
@@ -276,7 +280,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_was_large_may_have_gone_when_it_is_listed_again() {
-        let (client, asked) = cluster(&[12 * MIB; 3], 13 * MIB);
+        let (client, asked) = cluster(&[36 * MIB; 3], 80 * MIB);
         told(client, 8).await;
         assert_eq!(*asked.lock().unwrap(), [8, 4, 2, 2, 0, 4, 2, 2, 0]);
     }
@@ -298,14 +302,14 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_is_read_once_is_read_in_smaller_pages_where_it_is_large() {
-        let (client, asked) = cluster(&[12 * MIB; 4], 0);
+        let (client, asked) = cluster(&[36 * MIB; 4], 0);
         assert_eq!(read(client, 8).await, (4, String::new()));
         assert_eq!(*asked.lock().unwrap(), [8, 4, 2, 2]);
     }
 
     #[tokio::test(start_paused = true)]
     async fn what_is_too_large_by_itself_is_told_by_its_place() {
-        let (client, asked) = cluster(&[1, 33 * MIB], 0);
+        let (client, asked) = cluster(&[1, 97 * MIB], 0);
         let (objects, why) = read(client, 4).await;
         assert!(objects == 1 && why.contains("object 2 of the list"), "{objects}: {why}");
         assert_eq!(*asked.lock().unwrap(), [4, 2, 1, 1]);
@@ -330,7 +334,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_event_that_is_too_large_is_listed() {
-        let (client, asked) = cluster(&[13 * MIB], 13 * MIB);
+        let (client, asked) = cluster(&[80 * MIB], 80 * MIB);
         assert_eq!(told(client, 2).await, ["begin", "listed", "end", "failure", "begin", "listed", "end"]);
         assert_eq!(*asked.lock().unwrap(), [2, 0, 2, 0]);
     }

@@ -1,10 +1,9 @@
 //! Pull secrets in a member cluster, without what is in them, and the service accounts whose pods may use them.
 
-use super::observed::Versioned;
 use super::seen::Seen;
-use super::template_objects::TEMPLATE_MANAGER;
+use super::sights::Versioned;
 use super::weight;
-use crate::business::FIELD_MANAGER;
+use crate::managers::{FIELD_MANAGER, TEMPLATE_MANAGER};
 use business_types::names::{
     PULL_PASSWORD_ANNOTATION, PULL_REGISTRY_ANNOTATION, PULL_SECRET, TEMPLATE_LABEL, UID_ANNOTATION,
 };

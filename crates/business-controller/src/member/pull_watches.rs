@@ -1,11 +1,11 @@
 //! Watches of pull secrets and service accounts in a member cluster. The right to see Secrets is one to those of our name, so
 //! the watch names it; and it asks for their metadata alone: passwords stay in the cluster.
 
-use super::observed::Versioned;
+use super::progress::Progress;
 use super::pull_objects::{PullAccount, PullSecret};
 use super::seen::Seen;
-use super::session::Progress;
-use super::{Member, pages, session};
+use super::sights::Versioned;
+use super::{Member, news, pages};
 use crate::context::Context;
 use crate::controller::PlaceChange;
 use crate::dispatch;
@@ -82,7 +82,7 @@ impl<K, V: Versioned> Watch<'_, K, V> {
     fn take(&self, event: Event<K>) {
         match event {
             Event::Init => self.seen.begin(),
-            Event::InitDone => session::ended(self.cx, self.member, self.seen.end()),
+            Event::InitDone => news::ended(self.cx, self.member, self.seen.end()),
             Event::InitApply(object) | Event::Apply(object) => {
                 let Some(Placed { namespace, name, object }) = (self.read)(object) else { return };
                 if self.seen.seen(&namespace, &name, object, true) {

@@ -1,6 +1,6 @@
 //! Objects of a kind in the namespaces of a member cluster, as far as they are known.
 
-use super::observed::{ListEnd, Sights, Versioned};
+use super::sights::{ListEnd, Sights, Versioned};
 use crate::error::ListFailure;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 

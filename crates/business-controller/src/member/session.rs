@@ -1,13 +1,14 @@
 //! Whether a member cluster answers, and its watches: for namespaces, quotas and bindings.
 
-use super::observed::{Concern, ListEnd};
+use super::news::{are_gone, changed, ended, synced, unreachable};
+use super::observed::Concern;
 use super::others::OtherBinding;
+use super::progress::{ListProgress, Obstacle, Progress};
 use super::{
-    ClusterBinding, ClusterNamespace, ClusterQuota, Member, Reach, bound, pages, pull_watches,
-    template_watches,
+    ClusterBinding, ClusterNamespace, ClusterQuota, Member, Reach, pages, pull_watches, template_watches,
+    weighing,
 };
 use crate::context::Context;
-use crate::controller::PlaceChange;
 use crate::dispatch;
 use crate::error::{ListFailure, of_watch};
 use crate::events::Topic;
@@ -21,10 +22,8 @@ use k8s_openapi::api::rbac::v1::RoleBinding;
 use kube::Api;
 use kube::runtime::watcher::{self, Event};
 use runtime::Backoff;
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::Instant;
 
 /// How often a cluster that answers is asked.
 const PROBE_PERIOD: Duration = Duration::from_secs(5);
@@ -39,9 +38,6 @@ const FAILURES: u32 = 3;
 const LIST_PATIENCE: Duration = Duration::from_secs(15);
 /// The same, after it could not be listed again and again: a long page needs its time.
 const LIST_PATIENCE_MAX: Duration = Duration::from_mins(4);
-/// Failures of a watch that come further apart are none of one cause. A start of a watch that is never answered fails after five
-/// minutes, and up to one is waited after it.
-const APART: Duration = Duration::from_mins(7);
 /// Figures of use are copied at most this often.
 const FIGURES_PERIOD: Duration = Duration::from_secs(1);
 /// Objects a page of a list.
@@ -49,41 +45,7 @@ const PAGE: u32 = 500;
 /// Bindings of a project with many people are large.
 const BINDINGS_PAGE: u32 = 50;
 
-/// A list that is longer than so many objects, a thousand pages, does not get on: it may have no end.
-const LIST_MAX: usize = 500_000;
-
-/// Without them nothing is known of a cluster.
-const NEEDED: [&str; 2] = ["namespaces", "resourcequotas"];
-
 const UNWATCHED: Topic = Topic::warning("WatchFails", "Watch");
-
-/// How its watches get on.
-#[derive(Debug)]
-pub(super) struct Progress {
-    /// The last error of a watch.
-    error: Mutex<Option<String>>,
-    /// When more of a list was heard than ever before.
-    grown: Mutex<Instant>,
-    /// What cannot be followed, by what it is of.
-    failing: Mutex<BTreeMap<&'static str, Failing>>,
-}
-
-/// A list or a watch that fails again and again.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Failing {
-    since: Instant,
-    last: Instant,
-    by: Obstacle,
-}
-
-/// Why something cannot be followed, the worse before the better.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Obstacle {
-    /// It cannot be listed.
-    Unlisted(String),
-    /// It can be listed, and not watched: the client lists it no more, and what is seen of it grows old.
-    Unwatched(String),
-}
 
 /// Why a cluster is listed anew.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,91 +62,9 @@ enum Anew {
     TooLarge,
 }
 
-impl Progress {
-    fn new() -> Self {
-        Self { error: Mutex::default(), grown: Mutex::new(Instant::now()), failing: Mutex::default() }
-    }
-
-    /// What a watch says. That it could be begun it does not say: what has failed counts until something is heard of it.
-    pub(super) fn hear<K>(&self, what: &'static str, event: &watcher::Result<Event<K>>) {
-        let by = match event {
-            Ok(Event::InitDone | Event::Apply(_) | Event::Delete(_)) => {
-                self.failing.lock().unwrap_or_else(PoisonError::into_inner).remove(what);
-                return;
-            }
-            Err(failure @ watcher::Error::WatchStartFailed(_)) => Obstacle::Unwatched(of_watch(failure)),
-            Err(failure @ watcher::Error::InitialListFailed(_)) if NEEDED.contains(&what) => {
-                Obstacle::Unlisted(of_watch(failure))
-            }
-            // One that breaks off is begun again, by a list where its event is too large.
-            Ok(Event::Init | Event::InitApply(_)) | Err(_) => return,
-        };
-        let mut failing = self.failing.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = Instant::now();
-        let before = failing.get(what).filter(|before| now.duration_since(before.last) < APART);
-        let since = before.map_or(now, |before| before.since);
-        failing.insert(what, Failing { since, last: now, by });
-    }
-
-    /// What has kept something from being followed for longer than that.
-    fn obstacle(&self, patience: Duration) -> Option<Obstacle> {
-        let failing = self.failing.lock().unwrap_or_else(PoisonError::into_inner);
-        let lasting = failing.values().filter(|one| one.last.duration_since(one.since) > patience);
-        lasting.map(|one| &one.by).min().cloned()
-    }
-
-    fn has_grown(&self) {
-        *self.grown.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
-    }
-
-    fn silence(&self) -> Duration {
-        self.grown.lock().unwrap_or_else(PoisonError::into_inner).elapsed()
-    }
-
-    fn failed(&self, text: String) {
-        *self.error.lock().unwrap_or_else(PoisonError::into_inner) = Some(text);
-    }
-
-    fn last_error(&self) -> Option<String> {
-        self.error.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-}
-
-/// How far one list has come. One that breaks off at the same place again and again does not get on.
-#[derive(Debug)]
-struct ListProgress<'a> {
-    of: &'a Progress,
-    now: usize,
-    most: usize,
-}
-
-impl<'a> ListProgress<'a> {
-    fn new(of: &'a Progress) -> Self {
-        Self { of, now: 0, most: 0 }
-    }
-
-    fn hear<K>(&mut self, event: &Result<Event<K>, watcher::Error>) {
-        match event {
-            Ok(Event::Init) => self.now = 0,
-            Ok(Event::InitApply(_)) => {
-                self.now = self.now.saturating_add(1);
-                if self.now > self.most {
-                    if self.now <= LIST_MAX {
-                        self.of.has_grown();
-                    } else if self.most == LIST_MAX {
-                        self.of.failed(format!("a list has more than {LIST_MAX} objects, and no end yet"));
-                    }
-                    self.most = self.now;
-                }
-            }
-            _ => {}
-        }
-    }
-}
-
 /// Follows one member cluster for as long as it is in the directory and in one of our shares.
 pub async fn run(cx: Arc<Context>, member: Arc<Member>) {
-    let _weighed = bound::Weighed::new(&cx, &member);
+    let _weighed = weighing::Weighed::new(&cx, &member);
     tokio::select! {
         () = follow(&cx, &member) => {}
         () = async { take_over(&cx, &member).await; std::future::pending::<()>().await } => {}
@@ -195,6 +75,7 @@ pub async fn run(cx: Arc<Context>, member: Arc<Member>) {
 pub(crate) async fn take_over(cx: &Context, member: &Member) {
     cx.objects.synced().await;
     let selector = format!("spec.clusterName={}", member.name);
+    let mut backoff = Backoff::new(RETRY_FLOOR, RETRY_CEILING);
     loop {
         match cx.business.roll::<BusinessNamespace>(&selector).await {
             Ok(roll) => {
@@ -207,7 +88,7 @@ pub(crate) async fn take_over(cx: &Context, member: &Member) {
             }
             Err(failure) => {
                 tracing::warn!(cluster = member.name, error = %failure, "cannot list the namespaces of a cluster");
-                tokio::time::sleep(RETRY_FLOOR).await;
+                backoff.wait().await;
             }
         }
     }
@@ -218,7 +99,7 @@ async fn follow(cx: &Context, member: &Member) {
     let (mut patience, mut listed_since) = (LIST_PATIENCE, None);
     loop {
         if anew == Anew::TooLarge {
-            bound::set_aside(cx, member).await;
+            weighing::set_aside(cx, member).await;
         }
         match anew {
             // Another cluster may answer by now in the place of one that was left alone.
@@ -226,7 +107,7 @@ async fn follow(cx: &Context, member: &Member) {
                 tokio::select! {
                     () = connect(cx, member) => {}
                     // What was seen of it is kept for as long as it does not answer.
-                    () = bound::exceeded(cx, member) => {
+                    () = weighing::exceeded(cx, member) => {
                         anew = Anew::TooLarge;
                         continue;
                     }
@@ -248,7 +129,7 @@ async fn follow(cx: &Context, member: &Member) {
             () = pull_watches::follow(cx, member, &progress) => Anew::Lost,
             why = keep_probing(cx, member, &progress, patience) => why,
             () = member.switched.notified() => Anew::Switched,
-            () = bound::exceeded_by_lists(cx, member, &mut listed_since) => Anew::TooLarge,
+            () = weighing::exceeded_by_lists(cx, member, &mut listed_since) => Anew::TooLarge,
         };
         let longer = (patience * 2).min(LIST_PATIENCE_MAX);
         let is_followed = member.observed.is_synced() && anew != Anew::Unwatched;
@@ -344,27 +225,6 @@ fn hindered(cx: &Context, member: &Member, progress: &Progress, patience: Durati
             cx.events.report_cluster(&member.name, UNWATCHED, note);
             Some(Anew::Unwatched)
         }
-    }
-}
-
-pub(super) fn unreachable(cx: &Context, member: &Member, reason: &str) {
-    let since = match member.reach() {
-        // It may be for another reason than at first that it stays so, but only what lasts is worth a word.
-        Reach::Unreachable { reason: before, .. } if before == reason || !member.is_set_aside() => return,
-        Reach::Unreachable { since, .. } => since,
-        Reach::Connecting | Reach::Reachable => meta::time::rfc3339(cx.clock.unix_seconds()),
-    };
-    member.set_reach(Reach::Unreachable { since, reason: reason.to_owned() });
-    tracing::warn!(cluster = member.name, reason, "member cluster unreachable");
-    dispatch::cluster_changed(cx, &member.name);
-}
-
-/// Everything was listed: what is seen of the cluster can be acted on.
-pub(super) fn synced(cx: &Context, member: &Member) {
-    let may_be = member.observed.is_synced() && member.is_taken_over() && !member.is_set_aside();
-    if may_be && member.set_reach(Reach::Reachable) {
-        tracing::info!(cluster = member.name, "member cluster reachable");
-        dispatch::cluster_changed(cx, &member.name);
     }
 }
 
@@ -493,25 +353,6 @@ fn place(quota: &ResourceQuota) -> Option<String> {
     metadata.namespace.clone().filter(|namespace| metadata.name.as_ref() == Some(namespace))
 }
 
-/// A list has ended of what nothing has waited for: the first one says what is there, and of later ones what is gone is news.
-pub(super) fn ended(cx: &Context, member: &Member, end: ListEnd) {
-    if end.is_first {
-        dispatch::cluster_changed(cx, &member.name);
-    } else {
-        are_gone(cx, member, end);
-    }
-}
-
-fn are_gone(cx: &Context, member: &Member, end: ListEnd) {
-    for gone in end.gone {
-        changed(cx, member, &gone, Lane::Urgent, Duration::ZERO);
-    }
-}
-
-fn changed(cx: &Context, member: &Member, namespace: &str, lane: Lane, delay: Duration) {
-    dispatch::place_changed(cx, &PlaceChange { cluster: &member.name, namespace, lane, delay });
-}
-
 fn failed(member: &Member, progress: &Progress, failure: &watcher::Error) {
     let text = of_watch(failure);
     tracing::warn!(cluster = member.name, error = text, "watch of a member cluster failed");
@@ -525,6 +366,7 @@ mod tests {
     use crate::fixtures::world::{SEEN_MAX, World};
     use crate::fixtures::{CLUSTER_UID, pending};
     use crate::member::counting::RECOUNT;
+    use crate::member::progress::{LIST_MAX, NEEDED};
     use crate::shares::Share;
     use futures_util::pin_mut;
     use kube::core::Status;

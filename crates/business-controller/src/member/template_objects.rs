@@ -1,8 +1,10 @@
 //! Objects that templates have put into a member cluster, trimmed to what is decided from.
 
-use super::observed::{RBAC, Versioned};
+use super::binding::RBAC;
 use super::seen::{Seen, Unlisted};
+use super::sights::Versioned;
 use super::weight;
+use crate::managers::TEMPLATE_MANAGER;
 use business_types::names::{
     TEMPLATE_BINDING_PREFIX, TEMPLATE_DIGEST_ANNOTATION, TEMPLATE_LABEL, TEMPLATE_OBJECT, UID_ANNOTATION,
 };
@@ -11,9 +13,6 @@ use kube::api::{ApiResource, DynamicObject};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-
-/// Who is named in `managedFields` of what templates put into a member cluster.
-pub const TEMPLATE_MANAGER: &str = "business-template";
 
 /// A kind of objects that templates have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

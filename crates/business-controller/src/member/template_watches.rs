@@ -1,9 +1,9 @@
 //! Watches of what templates have put into a member cluster. Whether it can be listed says nothing of the cluster: the
 //! rights to see it came later than the others.
 
-use super::session::Progress;
+use super::progress::Progress;
 use super::template_objects::{TemplateObject, TemplateObjectKind};
-use super::{Member, pages, session};
+use super::{Member, news, pages};
 use crate::context::Context;
 use crate::controller::PlaceChange;
 use crate::dispatch;
@@ -37,7 +37,7 @@ async fn watch(cx: &Context, member: &Member, progress: &Progress, kind: Templat
         progress.hear(kind.plural(), &event);
         match event {
             Ok(Event::Init) => seen.of(kind).begin(),
-            Ok(Event::InitDone) => session::ended(cx, member, seen.of(kind).end()),
+            Ok(Event::InitDone) => news::ended(cx, member, seen.of(kind).end()),
             Ok(Event::InitApply(object) | Event::Apply(object)) => {
                 let Some(namespace) = object.metadata.namespace.clone() else { continue };
                 let Some(object) = TemplateObject::of(kind, object) else { continue };

@@ -4,22 +4,21 @@
 
 use super::access_state::{Access, Denied, Grants};
 use super::build;
-use super::grants::known::SeenSources;
+use super::grants::finding::SeenSources;
 use super::kind::NamespaceView;
 use super::memory::Binding;
 use super::report;
-use super::site::Reached;
+use super::site::{Reached, is_there};
 use crate::context::Context;
 use crate::error::{CallFailure, Error};
 use crate::kinds::{ObjectKey as _, RootKey};
-use crate::member::observed::{Grantee, SeenBindings};
+use crate::member::binding::Grantee;
+use crate::member::observed::SeenBindings;
 use crate::member::{ClusterBinding, ClusterQuota, Member};
-use crate::members::identity_of;
-use crate::namespace::is_there;
 use crate::namespace::validate::is_marked;
 use crate::namespace::wake::wake_namespace;
+use crate::project::climb;
 use crate::project::kind::ProjectView;
-use crate::project::lineage;
 use crate::queue::Lane;
 use business_types::access::AccessRole;
 use business_types::condition::reason;
@@ -58,9 +57,9 @@ impl AccessPlace<'_> {
 
     async fn sources(self) -> Result<SeenSources, Error> {
         let Self { cx, object, reached } = self;
-        let lineage = lineage::of(cx, self.project()).await.map_err(Error::Api)?;
+        let lineage = climb::lineage_of(cx, self.project()).await.map_err(Error::Api)?;
         let tenant = cx.objects.tenants.get(&RootKey::new(None, &object.spec.tenant_id));
-        Ok(SeenSources { lineage, tenant, identity: identity_of(cx, &reached.member.name) })
+        Ok(SeenSources { lineage, tenant, identity: cx.identity_of(&reached.member.name) })
     }
 
     /// As it is seen now.

@@ -1,6 +1,6 @@
 //! What is known of the bindings of a namespace, and what they are to be.
 
-use crate::member::observed::Grantee;
+use crate::member::binding::Grantee;
 use crate::project::lineage::LineageEnd;
 use business_types::access::AccessRole;
 use business_types::condition::reason;

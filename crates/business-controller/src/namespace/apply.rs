@@ -1,9 +1,8 @@
 //! The writes to a member cluster. The namespace comes first: the quota lies in it, and is sealed with its uid.
 
 use super::build;
-use super::is_there;
 use super::kind::NamespaceView;
-use super::site::Site;
+use super::site::{Site, is_there};
 use super::verdict::{NamespaceStep, Plan, QuotaStep};
 use crate::context::Context;
 use crate::error::{CallFailure, Error};

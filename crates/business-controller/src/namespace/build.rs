@@ -2,8 +2,8 @@
 
 use super::kind::NamespaceView;
 use super::site::Site;
+use crate::member::binding::{Grantee, RBAC};
 use crate::member::dressing::Dressing;
-use crate::member::observed::{Grantee, RBAC};
 use crate::member::{ClusterBinding, ClusterNamespace, ClusterQuota};
 use crate::seal::{Origin, Sealed};
 use business_types::access::AccessRole;

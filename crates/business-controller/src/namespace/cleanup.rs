@@ -4,11 +4,13 @@
 use super::access;
 use super::apply::{self, Applied, Written};
 use super::kind::NamespaceView;
+use super::pauses::{RECHECK, SOON};
 use super::removal::{self, DeletionRefusal, Removal};
 use super::report::DELETION_REFUSED;
 use super::site::{FoundSite, Site};
 use super::status;
-use super::template::{self, Withdrawal};
+use super::template;
+use super::template::state::Withdrawal;
 use super::validate::{self, WantedNamespace};
 use super::verdict::{
     Marking, NamespaceFinding, NamespaceRefusal, NamespaceStep, NamespaceVerdict, PlaceOwner, Situation,
@@ -146,7 +148,7 @@ pub async fn run(cx: &Context, object: &NamespaceView, site: &Site) -> Result<Pa
     match decide(object, &found) {
         CleanupStep::Delete { there, origin } => {
             let outcome = delete(cx, object, site, &there, origin).await?;
-            Ok(outcome.unwrap_or(PassOutcome::WaitingFor(super::SOON)))
+            Ok(outcome.unwrap_or(PassOutcome::WaitingFor(SOON)))
         }
         CleanupStep::Wait { remaining } => wait(cx, object, site, &remaining).await,
         CleanupStep::Release => match release(cx, object, site, found).await {
@@ -242,7 +244,7 @@ async fn wait(
     }
     let situation = Situation::Deleting { reason: reason::CONTENT_REMAINING, message };
     status::write(cx, object, &situation.into()).await?;
-    Ok(PassOutcome::WaitingFor(super::RECHECK))
+    Ok(PassOutcome::WaitingFor(RECHECK))
 }
 
 /// It is gone, and what is under way may bring it back.
@@ -271,7 +273,7 @@ async fn release(
     site.settled.map_err(Held::For)?;
     match withdraw(cx, object, site).await? {
         Withdrawal::Done => {}
-        Withdrawal::Unseen => return Err(Held::For(super::SOON)),
+        Withdrawal::Unseen => return Err(Held::For(SOON)),
         Withdrawal::Refused(message) => return Err(Held::Refused { reason: reason::REFUSED, message }),
     }
     let project_uid = &site.project.uid;

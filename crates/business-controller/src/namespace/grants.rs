@@ -1,11 +1,13 @@
 //! Whom the bindings of a namespace are to name. Pure.
 
+/// Those that follow from what is seen.
+pub mod finding;
 /// Those that were found lately.
 pub mod known;
 
 use super::access_state::{Grants, Omitted};
 use super::kind::NamespaceView;
-use crate::member::observed::Grantee;
+use crate::member::binding::Grantee;
 use crate::project::lineage::Lineage;
 use business_types::access::{self, AccessRole};
 use business_types::names;

@@ -1,8 +1,8 @@
 //! What a process knows of its objects by having written for them.
 
 use super::grants::known::KnownGrants;
-use super::template::pull_secret::PullMemories;
-use super::template::state::Kept;
+use super::template::kept::Kept;
+use super::template::pull_memory::PullMemories;
 use crate::kinds::ProjectKey;
 use crate::shares::Share;
 use std::collections::{HashMap, HashSet};

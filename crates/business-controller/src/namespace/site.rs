@@ -78,6 +78,12 @@ pub async fn reach(cx: &Context, object: &NamespaceView) -> Result<Reached, Nowh
     Ok(Reached { member, project })
 }
 
+/// Whether the place in the cluster is still seen as that of the object where it was.
+pub(super) fn is_there(cx: &Context, object: &NamespaceView) -> bool {
+    let at_place = cx.objects.namespaces.at_place(&object.spec.cluster_name, &object.spec.namespace);
+    at_place.is_some_and(|now| now.uid == object.uid && now.key == object.key)
+}
+
 /// Why a namespace cannot be worked on.
 #[derive(Debug)]
 pub enum Nowhere {

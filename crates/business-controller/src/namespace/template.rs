@@ -5,8 +5,12 @@
 pub mod wanted;
 /// What its pods pull by.
 pub mod pull_secret;
+/// What is known of that.
+pub mod pull_memory;
 /// What is known of it.
 pub mod state;
+/// What it was when it was right.
+pub mod kept;
 
 use super::kind::NamespaceView;
 use super::report;
@@ -22,7 +26,7 @@ use crate::namespace_template::rollout::{self, is_in_use};
 use business_types::AppliedTemplate;
 use futures_util::future::join_all;
 use pull_secret::PullAim;
-use state::{KeptTemplate, TemplateState, Undone};
+use state::{TemplateState, Undone, Withdrawal};
 use std::sync::Arc;
 use wanted::{WantedObject, WantedTemplate};
 
@@ -67,7 +71,7 @@ impl TemplateStage {
     /// Whether what it is to be was there before: whatever is not so is drift.
     pub fn was_kept(&self, cx: &Context, object: &NamespaceView) -> bool {
         match self {
-            Self::Nothing(wanted) | Self::Newest(_, wanted) => wanted.was_kept(cx, object),
+            Self::Nothing(wanted) | Self::Newest(_, wanted) => was_kept(cx, object, wanted),
             Self::Waiting(_) | Self::Missing(_) => false,
         }
     }
@@ -87,6 +91,11 @@ impl TemplateStage {
             Self::Nothing(_) | Self::Waiting(_) | Self::Missing(_) => None,
         }
     }
+}
+
+/// Whether exactly this was in place before.
+fn was_kept(cx: &Context, object: &NamespaceView, wanted: &WantedTemplate) -> bool {
+    cx.objects.namespaces.memory.kept.was(&object.uid, &wanted.kept())
 }
 
 /// What to do with an object.
@@ -164,7 +173,7 @@ pub async fn keep(
         }
     };
     let steps = steps(object, &wanted.objects, &seen);
-    let was_right = wanted.was_kept(cx, object);
+    let was_right = was_kept(cx, object, wanted);
     if was_right && (labels.written || !steps.is_empty()) {
         let told: Vec<String> = steps.iter().map(TemplateStep::told).collect();
         report::template_restored(cx, object, &told);
@@ -175,7 +184,7 @@ pub async fn keep(
     }
     let kept = &cx.objects.namespaces.memory.kept;
     if undone.is_none() && stage.state().is_some() {
-        kept.remember(&object.uid, KeptTemplate::of(wanted));
+        kept.remember(&object.uid, wanted.kept());
     } else {
         kept.forget(&object.uid);
     }
@@ -280,16 +289,6 @@ async fn delete(member: &Member, namespace: &str, there: &TemplateObject) -> Res
     }
     member.observed.templates.gone(namespace, there);
     Ok(())
-}
-
-/// What became of taking away what is ours.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Withdrawal {
-    Done,
-    /// It is not known yet what is there.
-    Unseen,
-    /// The cluster keeps something, and says why.
-    Refused(String),
 }
 
 /// Takes everything of a template away from a namespace that stays: nobody looks after it later.

@@ -8,7 +8,7 @@ use super::verdict::{
     QuotaStep, Rewriting, Situation, record_of,
 };
 use crate::member::dressing::Dressing;
-use crate::member::observed::Marks;
+use crate::member::marks::Marks;
 use crate::member::{ClusterNamespace, ClusterQuota};
 use crate::seal::{Opened, Origin, Sealed};
 use business_types::{ClusterNamespaceRecord, Provenance, names};

@@ -4,7 +4,7 @@ use super::kind::{BusinessNamespace, NamespaceView};
 use crate::context::Context;
 use crate::kinds::{ObjectKey as _, RootKey};
 use crate::namespace_template::resolve::{self, Resolved};
-use crate::namespace_template::wake_template;
+use crate::namespace_template::wake::wake_template;
 use crate::objects::Tabled as _;
 use crate::queue::{Lane, Place};
 use business_types::condition::{self, TEMPLATE_APPLIED};

@@ -2,8 +2,6 @@
 
 use super::kind::{BusinessProject, ProjectView};
 use crate::cache::Cache;
-use crate::context::Context;
-use crate::error::CallFailure;
 use crate::kinds::{ObjectKey as _, RootKey};
 use business_types::project::LEVELS_MAX;
 use std::collections::HashSet;
@@ -30,43 +28,19 @@ pub enum LineageEnd {
     TooDeep,
 }
 
-/// The way up from a project. A parent that was not seen yet is asked for.
-pub async fn of(cx: &Context, project: Arc<ProjectView>) -> Result<Lineage, CallFailure> {
-    let mut way = Lineage { projects: vec![project], end: LineageEnd::Root };
-    loop {
-        let step = cx.objects.projects.look(|views, _| way.climb(|key| views.get(key).cloned()));
-        match step {
-            Climb::Ended(end) => {
-                way.end = end;
-                return Ok(way);
-            }
-            Climb::Unknown(parent) => {
-                let key = RootKey::new(None, &parent);
-                match cx.business.get::<BusinessProject>(&key).await? {
-                    Some(found) if found.spec.tenant_id == way.tenant() => way.projects.push(Arc::new(found)),
-                    _ => {
-                        way.end = LineageEnd::Missing(parent);
-                        return Ok(way);
-                    }
-                }
-            }
-        }
-    }
-}
-
 /// How far the way up was known.
-enum Climb {
+pub(super) enum Climb {
     Ended(LineageEnd),
     /// This parent was not seen.
     Unknown(String),
 }
 
 impl Lineage {
-    fn tenant(&self) -> &str {
+    pub(super) fn tenant(&self) -> &str {
         self.projects.first().map(|project| project.spec.tenant_id.as_str()).unwrap_or_default()
     }
 
-    fn climb(&mut self, known: impl Fn(&RootKey) -> Option<Arc<ProjectView>>) -> Climb {
+    pub(super) fn climb(&mut self, known: impl Fn(&RootKey) -> Option<Arc<ProjectView>>) -> Climb {
         loop {
             let parent = self.projects.last().map(|last| last.spec.parent_project_name.as_str());
             let parent = parent.unwrap_or_default();

@@ -1,7 +1,7 @@
 //! The keys of a group that wait: by lane, and within a lane by owner, one of each in turn. Nobody keeps others waiting by having
 //! much to do.
 
-use super::Lane;
+use super::lane::Lane;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;

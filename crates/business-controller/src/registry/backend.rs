@@ -1,7 +1,7 @@
 //! A registry, whatever its sort.
 
 use super::turns::Turns;
-use crate::error::Error;
+use crate::error::{CallFailure, Error};
 use business_types::registry::{ManifestName, RegistryBackend, RegistryRecord};
 use futures_util::future::BoxFuture;
 use std::collections::BTreeSet;
@@ -10,6 +10,9 @@ use std::time::Duration;
 
 /// With this code a look is refused that would find more than is looked through.
 pub const TOO_MUCH: u16 = 413;
+
+/// A measurement or a removal that takes longer ends, before its pass does.
+pub(super) const WORK_MAX: Duration = Duration::from_secs(100);
 
 /// The registry, and how it is used.
 #[derive(Debug)]
@@ -24,6 +27,14 @@ pub struct Registry {
     pub scan_period: Duration,
     /// Whose objects are worked on.
     pub turns: Turns,
+}
+
+/// What a look at what is there before an object finds, as long as that may take.
+pub(super) async fn in_time<T>(look: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+    match tokio::time::timeout(WORK_MAX, look).await {
+        Ok(found) => found,
+        Err(_elapsed) => Err(Error::Registry(CallFailure::deadline(WORK_MAX))),
+    }
 }
 
 /// What there is to know of an object when its registry is called.

@@ -1,8 +1,9 @@
 //! The end of an image namespace or chart group: what is on record of it goes, and then its name is free.
 
-use super::backend::{Backend, RegistryPlace, Removal};
+use super::backend::{Backend, RegistryPlace, Removal, WORK_MAX, in_time};
+use super::content::{OfContent, place};
 use super::kind::{Registered, RegisteredView};
-use super::{OfContent, WORK_MAX, in_time, place, status};
+use super::status;
 use crate::context::Context;
 use crate::error::Error;
 use crate::events::Topic;

@@ -9,20 +9,23 @@ pub mod inventory;
 pub mod known;
 /// What a manifest refers to.
 pub mod references;
+/// Where a removal goes on.
+pub mod turn;
 
 use super::backend::{Backend, Measured, Provided, RegistryPlace, RegistryState, Removal};
 use super::writes::RegistryWrites;
 use crate::error::{CallFailure, Error};
 use crate::fence::Fence;
 use business_types::registry::{RegistryBackend, RegistryProvenance, RegistryRecord, TOKEN_SECONDS_MAX};
-use calls::{Call, Http};
+use calls::{Call, Http, PARALLEL};
 use futures_util::future::{BoxFuture, FutureExt as _};
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use http::{Method, StatusCode};
-use inventory::{Digests, Turn};
+use inventory::Digests;
 use known::Known;
 use std::sync::Arc;
 use std::time::Duration;
+use turn::Turn;
 
 /// What a registry grants a token beyond its end, for clocks that differ.
 const TOKEN_LEEWAY_SECONDS: u64 = 60;
@@ -30,8 +33,6 @@ const TOKEN_LEEWAY_SECONDS: u64 = 60;
 const UNKNOWN_SECONDS: u64 = 10;
 /// What our clock and those that made the token and the deletion may differ by.
 const CLOCKS_SECONDS: u64 = 10;
-/// Calls about one prefix at a time.
-const PARALLEL: usize = 8;
 /// Parts of a repository that a pass tries to remove until something of one is.
 const PARTS: usize = 8;
 

@@ -1,7 +1,7 @@
 //! The status of an image namespace or chart group. What it says is pure; a write happens only when it says something new.
 
-use super::OfContent;
 use super::backend::Measured;
+use super::content::OfContent;
 use super::kind::{Registered, RegisteredView};
 use crate::context::Context;
 use crate::error::Error;

@@ -11,8 +11,9 @@ use crate::kinds::{Heard, ObjectKey as _, ProjectKey, RootKey};
 use crate::member::counting::RECOUNT;
 use crate::member::{Member, Reach};
 use crate::member_cluster::kind::{BusinessMemberCluster, MemberClusterView};
+use crate::namespace::trouble::NamespaceTrouble;
 use crate::objects::ObjectKey;
-use crate::outcome::PassOutcome;
+use crate::outcome::{PassOutcome, StateLabels};
 use crate::project::kind::BusinessProject;
 use crate::queue::Lane;
 use crate::seal::Keyring;
@@ -229,7 +230,7 @@ async fn what_is_released_while_the_audit_looks_is_no_orphan() {
     let room = Room::new(usize::MAX, 1);
     let sights = look(&world.cx, &world.member, &survey, &keyring, &room).await.unwrap();
     world.server.edit(NAMESPACE, &json!({ "metadata": { "annotations": null } }));
-    let roll = crate::business::Roll::default();
+    let roll = crate::inventory::Roll::default();
     let evidence = crate::audit::judge::Evidence { survey: &survey, keyring: &keyring, roll: &roll };
     let judged = evidence.judge(&world.cx, &sights.sightings[0]).await.unwrap();
     assert_eq!(judged.judgement, crate::audit::judge::Judgement::Nothing);
@@ -721,6 +722,23 @@ async fn whoever_holds_no_share_tells_of_no_orphans() {
     }
     assert_eq!(audit(&world).await, Comparison::default());
     assert_eq!(world.cx.metrics.orphans.get(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_namespace_that_its_cluster_refuses_is_counted_by_whoever_has_that_cluster() {
+    let world = World::new();
+    world.holds(&pending(&[("pods", "3")]));
+    world.server.refuse(NAMESPACE);
+    world.pass().await.unwrap();
+    let refused = StateLabels { state: NamespaceTrouble::Refused.label() };
+    audit(&world).await;
+    assert_eq!(world.cx.metrics.namespaces.get_or_create(&refused).get(), 1);
+    for post in world.cx.shares.posts() {
+        post.begin_leaving();
+        post.leave();
+    }
+    audit(&world).await;
+    assert_eq!(world.cx.metrics.namespaces.get_or_create(&refused).get(), 0);
 }
 
 #[tokio::test(start_paused = true)]

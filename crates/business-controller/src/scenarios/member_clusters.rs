@@ -9,7 +9,6 @@ use crate::member::counting::RECOUNT;
 use crate::member::{Member, Reach, session};
 use crate::member_cluster::capacity::{Capacities, look};
 use crate::member_cluster::kind::{BusinessMemberCluster, MemberClusterView};
-use crate::members::identity_of;
 use crate::outcome::PassOutcome;
 use crate::shares::Share;
 use business_types::{ClusterIdentity, Provenance, names};
@@ -119,11 +118,11 @@ async fn what_is_used_of_it_is_counted_anew_when_a_namespace_says_so() {
 #[tokio::test(start_paused = true)]
 async fn it_says_by_which_names_it_knows_people() {
     let world = World::new();
-    assert_eq!(identity_of(&world.cx, "c1"), ClusterIdentity::Certificates);
+    assert_eq!(world.cx.identity_of("c1"), ClusterIdentity::Certificates);
     let mut shared = registered(&json!({}));
     shared["spec"]["identity"] = json!("Shared");
     world.knows_cluster(&shared);
-    assert_eq!(identity_of(&world.cx, "c1"), ClusterIdentity::Shared);
+    assert_eq!(world.cx.identity_of("c1"), ClusterIdentity::Shared);
 }
 
 #[tokio::test(start_paused = true)]

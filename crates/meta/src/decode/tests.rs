@@ -191,6 +191,97 @@ fn depth_and_expansion_are_bounded() {
     assert!(decode_value(bomb.as_bytes(), Media::Yaml).is_err());
 }
 
+/// The largest body that is read.
+const BODY_MAX: usize = 3 * 1024 * 1024;
+
+fn repeated(begin: &str, each: impl Fn(usize) -> String, end: &str) -> String {
+    let mut text = begin.to_owned();
+    for number in 0.. {
+        let next = each(number);
+        if text.len() + next.len() + end.len() > BODY_MAX {
+            break;
+        }
+        text.push_str(&next);
+        text.push(',');
+    }
+    text.pop();
+    text + end
+}
+
+#[test]
+fn a_tree_takes_a_bounded_amount_of_memory() {
+    for small in [r#"{"":0}"#, "[0]", r#"{"":{"":{"":{}}}}"#, "[[[[]]]]"] {
+        let body = repeated(r#"{"x":["#, |_number| small.to_owned(), "]}");
+        for media in [Media::Json, Media::Yaml] {
+            assert!(decode_value(body.as_bytes(), media).is_err(), "{small}");
+        }
+    }
+    let of = |alias: &str, count: usize| vec![alias; count].join(",");
+    let bomb = format!("a: &a {{\"\": 0}}\nb: &b [{}]\nc: [{}]\n", of("*a", 14_000), of("*b", 100));
+    assert!(bomb.len() < 48 * 1024);
+    let refused = decode_value(bomb.as_bytes(), Media::Yaml).unwrap_err().to_string();
+    assert!(refused.contains("too much memory"), "{refused}");
+    for parts in ["- \n", "- ", "a: {}\n"] {
+        assert!(
+            decode_value(parts.repeat(BODY_MAX / parts.len()).as_bytes(), Media::Yaml).is_err(),
+            "{parts}"
+        );
+    }
+}
+
+#[test]
+fn the_largest_objects_that_somebody_may_send_are_read() {
+    let leaves = repeated(r#"{"fieldsV1":{"#, |number| format!(r#""f:a{number}":{{}}"#), "}}");
+    let names = repeated(r#"{"members":["#, |number| format!("\"u{number}\""), "]}");
+    let text = repeated("{", |number| format!(r#""key-{number}":"a value of some words""#), "}");
+    let labels =
+        r#"{"name":"a","labels":{"a":"b"},"annotations":{"a":"b"},"ownerReferences":[{"name":"o"}]}"#;
+    let hard = r#"{"cpu":"1","memory":"1Gi","requests.storage":"1Ti","pods":"10"}"#;
+    let items = repeated(
+        r#"{"items":["#,
+        |_number| {
+            let clusters = vec![format!(r#"{{"name":"c","hard":{hard}}}"#); 16].join(",");
+            format!(r#"{{"metadata":{labels},"spec":{{"clusters":[{clusters}]}}}}"#)
+        },
+        "]}",
+    );
+    for body in [leaves, names, text, items] {
+        let (begin, _) = body.split_at(40);
+        assert!(body.len() > BODY_MAX - 2048, "{begin}");
+        assert!(decode_value(body.as_bytes(), Media::Json).is_ok(), "{begin}");
+    }
+    // As many tenants as a cluster may have, each with an amount, and their fields' owners.
+    let tenants: Vec<Value> =
+        (0..10_000).map(|number| json!({"name": format!("t{number}"), "hard": {"cpu": "1"}})).collect();
+    let owned: serde_json::Map<String, Value> = (0..10_000)
+        .map(|number| {
+            let fields = json!({".": {}, "f:name": {}, "f:hard": {".": {}, "f:cpu": {}}});
+            (format!("k:{{\"name\":\"t{number}\"}}"), fields)
+        })
+        .collect();
+    let cluster = json!({"spec": {"tenants": tenants}, "metadata": {"managedFields": [{"fieldsV1": owned}]}});
+    assert!(decode_value(cluster.to_string().as_bytes(), Media::Json).is_ok());
+    let yaml = "key: some value\n".repeat(100_000);
+    assert!(decode_value(yaml.as_bytes(), Media::Yaml).is_ok());
+    let anchored = format!("a: &a {{b: c}}\nd: [{}]\n", vec!["*a"; 5_000].join(","));
+    assert!(decode_value(anchored.as_bytes(), Media::Yaml).is_ok());
+}
+
+#[test]
+fn the_text_of_a_body_says_what_it_may_weigh() {
+    let most = |text: &str, media| most_weight(text.as_bytes(), media);
+    for (text, media) in [
+        (r#"{"a":[{"":0},{"":0},[[]],{"b":"c","d":"e"}]}"#, Media::Json),
+        ("a: {b: [c, d]}\ne:\n- f: g\n- - h\n", Media::Yaml),
+    ] {
+        let (value, _) = decode_value(text.as_bytes(), media).unwrap();
+        assert!(most(text, media).unwrap() >= weight(&value), "{text}");
+    }
+    assert!(most(r#"{"":0}"#, Media::Json).unwrap() < 1024);
+    assert_eq!(most("a: &a b\nc: *a\n", Media::Yaml), None);
+    assert!(most(r#"{"a":"&b *c"}"#, Media::Json).is_some());
+}
+
 #[test]
 fn yaml_is_read_as_json_would_be() {
     let (value, duplicates) =

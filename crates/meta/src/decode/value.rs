@@ -1,12 +1,18 @@
 //! Reading: text to a JSON tree, with a report of keys that stand twice.
 
+use super::weight::{next_entry, next_item};
 use super::{DEPTH_MAX, DecodeError, Media, STRICT_ERRORS_MAX};
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 use std::fmt;
 
-/// How much larger than its text a tree may be, so that YAML aliases cannot blow it up.
-const EXPANSION_MAX: usize = 4 * 1024 * 1024;
+/// How many times its text a tree may take in memory, and how much beside it: neither aliases of YAML nor many small maps
+/// may take what other requests need. A list of 10,000 small maps of maps takes half of it, with its fields' owners.
+const TREE_TIMES: usize = 16;
+const TREE_BESIDE: usize = 32 * 1024 * 1024;
+
+/// What the reader of YAML keeps of a part of a document before the first value is read.
+const YAML_EVENT: usize = 128;
 
 /// Most bytes times brackets of a YAML document: the time to read one that is all nested is in proportion, and a
 /// fraction of a second at the limit. JSON has no such limit.
@@ -41,6 +47,14 @@ fn read_yaml(body: &[u8]) -> Result<(Value, Vec<String>), DecodeError> {
         ));
     }
     let mut reader = Reader::new(body);
+    let is_part = |pair: &&[u8]| matches!(pair, [b',' | b':' | b'\n' | b'[' | b'{', _] | [b'-' | b'?', b' ']);
+    let parts = body.windows(2).filter(is_part).count();
+    if parts.saturating_mul(YAML_EVENT) > reader.budget {
+        return Err(DecodeError::Syntax(
+            "error converting YAML to JSON: too many parts for a document of this size; send it as JSON"
+                .to_owned(),
+        ));
+    }
     let value = Slot(&mut reader)
         .deserialize(serde_yaml_ng::Deserializer::from_slice(body))
         .map_err(|error| DecodeError::Syntax(format!("error converting YAML to JSON: {error}")))?;
@@ -60,12 +74,13 @@ enum DocumentStep {
 struct Reader {
     path: Vec<DocumentStep>,
     duplicates: Vec<String>,
+    /// Bytes of memory that the tree may still take.
     budget: usize,
 }
 
 impl Reader {
     fn new(body: &[u8]) -> Self {
-        let budget = body.len().saturating_mul(2).saturating_add(EXPANSION_MAX);
+        let budget = body.len().saturating_mul(TREE_TIMES).saturating_add(TREE_BESIDE);
         Self { path: Vec::new(), duplicates: Vec::new(), budget }
     }
 
@@ -73,7 +88,7 @@ impl Reader {
         self.budget = self
             .budget
             .checked_sub(bytes.saturating_add(1))
-            .ok_or_else(|| E::custom("the document is too large once its aliases are expanded"))?;
+            .ok_or_else(|| E::custom("the document takes too much memory once it is read"))?;
         Ok(())
     }
 
@@ -165,7 +180,10 @@ impl<'de> Visitor<'de> for Slot<'_> {
             let item = items.next_element_seed(Slot(&mut *self.0))?;
             self.0.path.pop();
             match item {
-                Some(item) => list.push(item),
+                Some(item) => {
+                    self.0.spend(next_item(list.len()))?;
+                    list.push(item);
+                }
                 None => return Ok(Value::Array(list)),
             }
         }
@@ -178,6 +196,8 @@ impl<'de> Visitor<'de> for Slot<'_> {
             self.0.spend(key.len())?;
             if map.contains_key(&key) {
                 self.0.report_duplicate(&key);
+            } else {
+                self.0.spend(next_entry(map.len()))?;
             }
             self.0.path.push(DocumentStep::Key(key));
             let value = entries.next_value_seed(Slot(&mut *self.0))?;

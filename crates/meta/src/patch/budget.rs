@@ -1,8 +1,8 @@
 //! Bounds on what a JSON patch does to a document: copies, reaches into long lists, and depth. A patch of few bytes
 //! can do much.
 
-use super::{JSON_PATCH_COPY_BYTES_MAX, JSON_PATCH_WORK_MAX, PatchError};
-use crate::decode::DEPTH_MAX;
+use super::{JSON_PATCH_COPY_BYTES_MAX, JSON_PATCH_COPY_WEIGHT_MAX, JSON_PATCH_WORK_MAX, PatchError};
+use crate::decode::{DEPTH_MAX, weight};
 use json_patch::PatchOperation;
 use json_patch::jsonptr::Pointer;
 use serde_json::{Map, Value};
@@ -10,12 +10,18 @@ use serde_json::{Map, Value};
 /// What the operations of a patch may still do.
 pub(super) struct Budget {
     copied: usize,
+    /// Memory that copies may still take.
+    weight: usize,
     work: usize,
 }
 
 impl Budget {
     pub(super) fn new() -> Self {
-        Self { copied: JSON_PATCH_COPY_BYTES_MAX, work: JSON_PATCH_WORK_MAX }
+        Self {
+            copied: JSON_PATCH_COPY_BYTES_MAX,
+            weight: JSON_PATCH_COPY_WEIGHT_MAX,
+            work: JSON_PATCH_WORK_MAX,
+        }
     }
 
     /// Pays for the pointers of an operation, before they are followed. No pointer that leads anywhere is longer than
@@ -44,10 +50,9 @@ impl Budget {
             }
             PatchOperation::Copy(copy) => {
                 let value = source(&copy.from, document)?;
-                self.copied = self
-                    .copied
-                    .checked_sub(value.to_string().len())
-                    .ok_or_else(|| rejected("the copies are larger than allowed"))?;
+                let too_large = || rejected("the copies are larger than allowed");
+                self.copied = self.copied.checked_sub(value.to_string().len()).ok_or_else(too_large)?;
+                self.weight = self.weight.checked_sub(weight(value)).ok_or_else(too_large)?;
                 value
             }
         };

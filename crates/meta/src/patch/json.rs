@@ -21,9 +21,10 @@ pub fn json_patch(mut document: Value, patch: &[u8]) -> Result<Patched, PatchErr
             operations.len()
         )));
     }
-    let mut budget = Budget::new();
-    for (index, operation) in operations.iter().enumerate() {
-        let Value::Object(operation) = operation else {
+    let (mut budget, mut revisions) = (Budget::new(), Vec::new());
+    // Each goes when it is done: all of them may be much.
+    for (index, operation) in operations.into_iter().enumerate() {
+        let Value::Object(mut operation) = operation else {
             return Err(PatchError::Malformed(format!("operation {index} of the JSON patch is no object")));
         };
         let rejected =
@@ -32,8 +33,9 @@ pub fn json_patch(mut document: Value, patch: &[u8]) -> Result<Patched, PatchErr
             PatchError::Rejected(why) => rejected(&why),
             other => other,
         };
-        budget.read(operation).map_err(unpaid)?;
-        let mut operation = from_the_end(operation, &document);
+        budget.read(&operation).map_err(unpaid)?;
+        revisions.extend(revision(&operation));
+        from_the_end(&mut operation, &document);
         if tests_for_nothing(&operation, &document) {
             continue;
         }
@@ -45,7 +47,13 @@ pub fn json_patch(mut document: Value, patch: &[u8]) -> Result<Patched, PatchErr
             .map_err(|error| rejected(&error))?;
     }
     let strict_errors = strict_errors.into_iter().map(|error| format!("json patch {error}")).collect();
-    Ok(Patched { document, strict_errors })
+    Ok(Patched { document, strict_errors, revisions })
+}
+
+/// The revision that an operation tests or writes.
+fn revision(operation: &Map<String, Value>) -> Option<String> {
+    let is_it = operation.get("path").and_then(Value::as_str) == Some("/metadata/resourceVersion");
+    operation.get("value").and_then(Value::as_str).filter(|_text| is_it).map(str::to_owned)
 }
 
 /// Whether a pointer ends at an object that has no such member. Go's library takes the member for null: it can be
@@ -77,9 +85,8 @@ fn add_instead(operation: &mut Map<String, Value>, document: &Value) {
     }
 }
 
-/// An operation without indices such as `/-1`, which Go's library counts from the list's end.
-fn from_the_end(operation: &Map<String, Value>, document: &Value) -> Map<String, Value> {
-    let mut operation = operation.clone();
+/// Replaces indices such as `/-1`, which Go's library counts from the list's end.
+fn from_the_end(operation: &mut Map<String, Value>, document: &Value) {
     let adds = matches!(operation.get("op").and_then(Value::as_str), Some("add" | "copy" | "move"));
     for (member, room) in [("path", usize::from(adds)), ("from", 0)] {
         if let Some(Value::String(path)) = operation.get_mut(member)
@@ -88,7 +95,6 @@ fn from_the_end(operation: &Map<String, Value>, document: &Value) -> Map<String,
             *path = plain_pointer(path, document, room);
         }
     }
-    operation
 }
 
 /// A pointer without negative indices. `room` is the place behind the last one, which can be added to.

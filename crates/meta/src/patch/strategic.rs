@@ -3,7 +3,7 @@
 //! The schema says how lists merge: `ListType::Map` by its first key, `ListType::Set` as a union,
 //! `ListType::Atomic` not at all. The patch may say otherwise with its directives.
 
-use super::{PatchError, Patched, read};
+use super::{PatchError, Patched, read, revision};
 use crate::schema::{ListType, Schema, Type};
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,12 +16,13 @@ const SET_ORDER: &str = "$setElementOrder/";
 /// Applies a strategic merge patch: lists merge as the schema says, and the patch's `$` directives hold.
 pub fn strategic_merge_patch(document: Value, patch: &[u8], schema: &Schema) -> Result<Patched, PatchError> {
     let (patch, strict_errors) = read(patch)?;
+    let revisions = revision(&patch).into_iter().collect();
     let Value::Object(patch) = patch else {
         return Err(PatchError::Malformed("a strategic merge patch must be an object".to_owned()));
     };
     let mut map = if let Value::Object(map) = document { map } else { Map::new() };
     merge_map(&mut map, patch, Some(schema))?;
-    Ok(Patched { document: Value::Object(map), strict_errors })
+    Ok(Patched { document: Value::Object(map), strict_errors, revisions })
 }
 
 /// How a list field merges, as far as this kind of patch knows.

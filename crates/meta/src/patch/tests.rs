@@ -172,6 +172,36 @@ fn json_patches_do_a_bounded_amount_of_work() {
 }
 
 #[test]
+fn the_copies_of_a_json_patch_take_a_bounded_amount_of_memory() {
+    let document = json!({"x": vec![json!({"": 0}); 1_000]});
+    let copies = |count: usize| {
+        let copy = |number: usize| json!({"op": "copy", "from": "/x", "path": format!("/y{number}")});
+        json_patched(&document, &(0..count).map(copy).collect())
+    };
+    assert!(copies(20).is_ok());
+    let error = copies(100).unwrap_err();
+    assert!(matches!(&error, PatchError::Rejected(why) if why.contains("copies")), "{error:?}");
+}
+
+#[test]
+fn a_patch_tells_which_revision_it_names() {
+    let document = json!({"metadata": {"resourceVersion": "7"}});
+    let merged =
+        merge_patch(document.clone(), br#"{"metadata":{"resourceVersion":"6","resourceVersion":"7"}}"#);
+    assert_eq!(merged.unwrap().revisions, ["7"]);
+    for none in ["{}", r#"{"metadata":{"resourceVersion":7}}"#, r#"{"metadata":null}"#] {
+        assert!(merge_patch(document.clone(), none.as_bytes()).unwrap().revisions.is_empty(), "{none}");
+    }
+    let patch = br#"{"metadata":{"resourceVersion":"7"}}"#;
+    assert_eq!(strategic_merge_patch(document.clone(), patch, &schema()).unwrap().revisions, ["7"]);
+    let patch = json!([
+        {"op": "test", "path": "/metadata/resourceVersion", "value": "7"},
+        {"op": "add", "path": "/other", "value": "8"},
+    ]);
+    assert_eq!(json_patch(document, patch.to_string().as_bytes()).unwrap().revisions, ["7"]);
+}
+
+#[test]
 fn merge_patches_do_what_rfc_7386_says() {
     let document = json!({"a": {"b": 1, "c": [1]}, "d": 2});
     for (patch, want) in [

@@ -2,7 +2,7 @@
 
 use super::objects::Path;
 use crate::cache::filter::Filter;
-use crate::model::{Entry, KindId, Revision};
+use crate::model::{Entry, Revision};
 use bytes::Bytes;
 use serde_json::{Map, Value};
 use std::collections::VecDeque;
@@ -176,17 +176,6 @@ impl Ring {
         let start = self.kept.partition_point(|kept| kept.change.revision() <= revision);
         self.kept.range(start..).map(|kept| &kept.change)
     }
-
-    /// The objects of a kind that were different at a revision, as they were then.
-    pub(crate) fn undo(&self, kind: KindId, revision: Revision) -> Undo {
-        let mut undo = Undo::new();
-        for change in self.after(revision) {
-            if change.new.key.kind == kind {
-                undo.entry(Path::of(&change.new.key)).or_insert_with(|| change.old.clone());
-            }
-        }
-        undo
-    }
 }
 
 /// Objects that were different: as they were, or absent.
@@ -195,7 +184,7 @@ pub(crate) type Undo = std::collections::BTreeMap<Path, Option<Arc<Entry>>>;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Attributes, Key};
+    use crate::model::{Attributes, Key, KindId};
     use uuid::Uuid;
 
     const BODY: usize = 10_000 - CHANGE_OVERHEAD;

@@ -41,7 +41,7 @@ fn revision(payload: &str) -> Option<Revision> {
 async fn listen(cache: &CacheInner, pool: &sqlx::PgPool, backoff: &mut Backoff) -> Result<(), sqlx::Error> {
     let writer = cache.handover.writer();
     let mut listener = PgListener::connect_with(pool).await?;
-    listener.listen(NOTIFY_CHANNEL).await?;
+    within(ANSWER, listener.listen(NOTIFY_CHANNEL)).await?;
     loop {
         match tokio::time::timeout(SILENCE, listener.try_recv()).await {
             // This replica's own writes come from its writer.

@@ -36,8 +36,8 @@ pub(crate) async fn load(
     generation: u64,
 ) -> Result<(Head, CacheState), sqlx::Error> {
     let prepared = cache.config.prepared;
-    sqlx::raw_sql(BEGIN).execute(&mut *connection).await?;
-    let head = Head::ask(cache, connection).await?;
+    connect::within(SILENCE, sqlx::raw_sql(BEGIN).execute(&mut *connection)).await?;
+    let head = connect::within(SILENCE, Head::ask(cache, connection)).await?;
     let mut loading = Loading::default();
     let mut objects = stream(connection, prepared, OBJECTS, &[]);
     while let Some(row) = next(&mut objects).await? {
@@ -47,7 +47,7 @@ pub(crate) async fn load(
     }
     drop(objects);
     let (past, floor) = past(cache, connection, head.compacted).await?;
-    sqlx::raw_sql("COMMIT").execute(connection).await?;
+    connect::within(SILENCE, sqlx::raw_sql("COMMIT").execute(connection)).await?;
     let snapshot = Snapshot { generation, epoch: head.epoch, revision: head.revision, floor };
     Ok((head, loading.finish(snapshot, past, cache.config.ring_limits())))
 }

@@ -22,6 +22,8 @@ const SLOW_MAX: Duration = Duration::from_secs(10);
 const OPEN_DEADLINE: Duration = Duration::from_secs(10);
 /// How long a check of an idle connection may take.
 const CHECK_DEADLINE: Duration = Duration::from_secs(5);
+/// How long a server that was out of something counts as such, if no write shows that it is well again.
+const EXHAUSTED_MAX: Duration = Duration::from_mins(10);
 const RETRY_FLOOR: Duration = Duration::from_millis(50);
 const RETRY_CEILING: Duration = Duration::from_secs(1);
 
@@ -119,6 +121,8 @@ pub(crate) struct Link {
     retry_at: Option<(Instant, String)>,
     /// The connection was given out, and nobody has said since that a call on it failed.
     used: bool,
+    /// When the server was out of something for the last time, and no write has succeeded since.
+    exhausted: Option<Instant>,
     /// A batch whose fate is not known yet.
     unsettled: Option<BatchId>,
 }
@@ -140,6 +144,7 @@ impl Link {
             backoff,
             retry_at: None,
             used: false,
+            exhausted: None,
             unsettled: None,
         }
     }
@@ -148,6 +153,7 @@ impl Link {
     pub(super) async fn get(&mut self) -> Result<&mut PgConnection, StatementFailure> {
         // No failure was reported, so the last call has worked.
         if std::mem::replace(&mut self.used, true) && self.connection.is_some() {
+            self.exhausted = None;
             self.state.set(Ok(()));
         }
         if self.connection.is_none() {
@@ -232,6 +238,7 @@ impl Link {
     pub(super) fn lost(&mut self, reason: &str) {
         self.connection = None;
         self.used = false;
+        self.exhausted = None;
         self.state.set(Err(reason.to_owned()));
     }
 
@@ -242,19 +249,31 @@ impl Link {
         match failure {
             StatementFailure::Unfit(reason) => self.lost(reason),
             StatementFailure::Unavailable(reason) => self.state.set(Err(reason.clone())),
+            StatementFailure::Exhausted(reason) => {
+                self.exhausted = Some(Instant::now());
+                self.state.set(Err(reason.clone()));
+            }
             StatementFailure::Lost(_) | StatementFailure::Fault(_) => {}
         }
     }
 
-    /// Looks whether the database takes writes, so that health is known while nobody writes.
+    /// Looks whether the database takes writes, so that health is known while nobody writes. It writes nothing: a server
+    /// that was out of something answers this, too.
     pub(super) async fn check(&mut self) {
         let Ok(connection) = self.get().await else { return };
         let asking = async {
             let row = sqlx::raw_sql("SHOW transaction_read_only").fetch_one(connection).await?;
             row.try_get::<String, _>(0)
         };
-        match tokio::time::timeout(CHECK_DEADLINE, asking).await {
-            Ok(Ok(read_only)) if read_only == "off" => self.state.set(Ok(())),
+        let asked = tokio::time::timeout(CHECK_DEADLINE, asking).await;
+        self.used = false;
+        match asked {
+            Ok(Ok(read_only)) if read_only == "off" => {
+                if self.exhausted.is_none_or(|at| at.elapsed() >= EXHAUSTED_MAX) {
+                    self.exhausted = None;
+                    self.state.set(Ok(()));
+                }
+            }
             Ok(Ok(_)) => self.lost("PostgreSQL is read-only"),
             Ok(Err(error)) => self.lost(&error.to_string()),
             Err(_elapsed) => self.lost("PostgreSQL does not answer"),

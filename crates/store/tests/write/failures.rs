@@ -66,6 +66,25 @@ async fn health_recovers_under_writes_that_leave_no_pause() {
 }
 
 #[tokio::test]
+async fn a_server_that_is_out_of_something_is_not_well_before_a_write_succeeds() {
+    let kit = Kit::new().await;
+    kit.lay_trap().await;
+    kit.set_trap(0.0, "53100").await;
+    is_unavailable(&kit, "disk is full").await;
+    // an idle writer looks every second
+    tokio::time::sleep(Duration::from_millis(2500)).await;
+    let health = kit.store.database();
+    assert!(health.as_ref().is_err_and(|text| text.contains("disk is full")), "{health:?}");
+    kit.set_trap(0.0, "55P03").await;
+    is_unavailable(&kit, "holds a lock").await;
+    kit.set_trap(0.0, "").await;
+    is_well_again(&kit).await;
+    kit.set_trap(0.0, "55P03").await;
+    is_unavailable(&kit, "holds a lock").await;
+    kit.until("one lock is forgotten without a write", || kit.store.database_ok()).await;
+}
+
+#[tokio::test]
 async fn a_batch_that_takes_too_long_is_given_up_by_the_server() {
     let kit = Kit::new().await;
     kit.lay_trap().await;

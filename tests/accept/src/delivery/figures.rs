@@ -12,7 +12,8 @@ use std::process::Command;
 use terminal::say;
 
 /// What the names of metrics begin with that our programs and kube-apiserver export.
-const PREFIXES: [&str; 5] = ["aggregator_", "apiserver_", "business_", "kubernetes_", "store_"];
+const PREFIXES: [&str; 6] =
+    ["aggregator_", "apiserver_", "authentication_", "business_", "kubernetes_", "store_"];
 /// Exported where a tunnel is, by the step that has one.
 const OF_THE_TUNNEL: &str = "business_controller_tunnel_certificate_expiration_timestamp_seconds";
 const TESTS: &str = "tests/accept/deploy/alerts_test.yaml";
@@ -131,11 +132,12 @@ mod tests {
     use super::*;
 
     /// Of these each replica of the controller counts what is in its own clusters.
-    const IN_PARTS: [&str; 4] = [
+    const IN_PARTS: [&str; 5] = [
         "business_controller_members",
         "business_controller_credentials",
         "business_controller_orphans",
         "business_controller_strangers",
+        "business_controller_namespaces",
     ];
 
     #[test]

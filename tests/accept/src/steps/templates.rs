@@ -174,11 +174,19 @@ fn confined(owner: &Kubectl) -> Result<()> {
         let refusal = owner.refused(&[controller, "create", "-f", "-"], Some(&object.to_string()))?;
         contains(&refusal, &["business.tkestack.io"])?;
     }
-    let binds = |role: &str| {
+    let binds = |role: &str, whom: &str| {
         let role = format!("--clusterrole={role}");
         let name = "business:template:stolen";
-        owner.refused(&[controller, "create", "rolebinding", name, "-n", "plan-a", &role, "--user=eve"], None)
+        owner.refused(&[controller, "create", "rolebinding", name, "-n", "plan-a", &role, whom], None)
     };
-    contains(&binds("business:admin")?, &["roles that are offered only"])?;
-    contains(&binds("cluster-admin")?, &["forbidden"])
+    contains(&binds("business:admin", "--user=eve")?, &["roles that are offered only"])?;
+    for whom in [
+        "--group=system:authenticated",
+        "--user=business:eve",
+        "--serviceaccount=kube-system:generic-garbage-collector",
+        "--serviceaccount=tke-business:business-member",
+    ] {
+        contains(&binds("business:offered:view", whom)?, &["nothing to everybody"])?;
+    }
+    contains(&binds("cluster-admin", "--user=eve")?, &["forbidden"])
 }

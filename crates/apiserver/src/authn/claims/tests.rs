@@ -60,6 +60,7 @@ fn claims_become_a_caller_as_in_kubernetes() {
         ("no team", json!({"sub": "a", "oid": "7"})),
         ("a NUL", json!({"sub": "a\0", "oid": "7", "team": ""})),
         ("very long names", json!({"sub": "a".repeat(70_000), "oid": "7", "team": ""})),
+        ("very many names", json!({"sub": "a", "groups": vec!["b"; 3_000], "oid": "7", "team": ""})),
     ] {
         assert!(caller(&rules, &claims).is_err(), "{what}");
     }

@@ -1,6 +1,6 @@
 use super::*;
 use crate::fixtures::amounts;
-use crate::member::observed::Marks;
+use crate::member::marks::Marks;
 use tokio::time::advance;
 
 /// A quota as its cluster shows it one version after the other.

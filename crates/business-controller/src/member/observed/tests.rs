@@ -1,6 +1,8 @@
 use super::*;
 use crate::member::counting::RECOUNT;
-use serde_json::json;
+use crate::member::marks::Marks;
+use meta::quantity::ResourceList;
+use std::collections::BTreeSet;
 
 fn quota(revision: u64, used: &str) -> ClusterQuota {
     let amount = |text: &str| ResourceList::from([("pods".to_owned(), text.parse().unwrap())]);
@@ -11,39 +13,6 @@ fn quota(revision: u64, used: &str) -> ClusterQuota {
         status_used: amount(used),
         ..ClusterQuota::default()
     }
-}
-
-#[test]
-fn of_what_keeps_a_namespace_the_beginning_is_kept() {
-    let condition = json!({ "type": "ContentRemaining", "status": "True", "message": "x".repeat(100_000) });
-    let namespace: Namespace = serde_json::from_value(json!({
-        "metadata": { "name": "n" }, "status": { "conditions": vec![condition; 100] },
-    }))
-    .unwrap();
-    let remaining = ClusterNamespace::from(namespace).remaining;
-    assert_eq!(remaining.len(), REMAINING_MAX);
-    assert!(remaining.iter().all(|text| text.len() < REMAINING_TEXT_MAX + 10 && text.starts_with("xxx")));
-}
-
-#[test]
-fn a_binding_takes_little_however_many_it_names() {
-    let naming = |count: usize| {
-        let subject =
-            |number: usize| json!({ "kind": "User", "apiGroup": RBAC, "name": format!("u{number}") });
-        let binding = json!({
-            "metadata": { "name": AccessRole::Edit.name(), "namespace": "n" },
-            "roleRef": { "apiGroup": RBAC, "kind": "ClusterRole", "name": AccessRole::Edit.name() },
-            "subjects": (0..count).map(subject).collect::<Vec<_>>(),
-        });
-        ClusterBinding::of(serde_json::from_value(binding).unwrap()).unwrap()
-    };
-    let of = |count: usize| -> BTreeSet<Grantee> {
-        (0..count).map(|number| Grantee::User(format!("u{number}"))).collect()
-    };
-    let (many, one) = (naming(5_000), naming(1));
-    assert_eq!(many.weight(), one.weight());
-    assert!(many.named.is(&of(5_000)) && !many.named.is(&of(4_999)) && !one.named.is(&of(5_000)));
-    assert!(naming(0).named.is_nobody() && !one.named.is_nobody());
 }
 
 #[test]
@@ -72,19 +41,6 @@ fn the_watch_repeats_a_write_of_ours_to_who_waits_for_its_word() {
         let told = if is_awaited { Concern::State } else { Concern::Nothing };
         assert_eq!(observed.quota("n", written, true), told);
     }
-}
-
-#[test]
-fn a_list_tells_the_namespaces_of_what_it_lacks() {
-    let mut sights = Sights::default();
-    for key in ["a/edit", "a/view", "b/view", "c"] {
-        sights.seen(key, quota(1, "0"), true);
-    }
-    sights.list_begins();
-    sights.seen("b/view", quota(1, "0"), true);
-    let end = sights.list_ends();
-    assert_eq!((end.is_first, end.gone), (true, BTreeSet::from(["a".to_owned(), "c".to_owned()])));
-    assert!(!sights.list_ends().is_first);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 use super::*;
 use crate::fixtures::{amounts, pending};
-use crate::member::observed::{Marks, Named};
+use crate::member::binding::Named;
+use crate::member::marks::Marks;
 
 fn of_acme() -> NamespaceView {
     let mut object = pending(&[("pods", "3")]);

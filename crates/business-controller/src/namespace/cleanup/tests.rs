@@ -1,7 +1,7 @@
 use super::*;
 use crate::fixtures::server::BEGINNING;
 use crate::fixtures::{NAMESPACE_UID, pending};
-use crate::member::observed::Marks;
+use crate::member::marks::Marks;
 use business_types::Provenance;
 
 fn ending() -> NamespaceView {

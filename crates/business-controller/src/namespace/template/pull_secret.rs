@@ -1,10 +1,10 @@
 //! The pull secret of a namespace: a password of its own, which the API issues and only a Secret of the member cluster keeps.
 //! It is replaced while it is good. What was issued and not written is forgotten with the next one.
 
-use super::Withdrawal;
-use super::state::{TemplateState, Undone};
+use super::pull_memory::PullOrder;
+use super::state::{TemplateState, Undone, Withdrawal};
 use super::wanted::WantedPullSecret;
-use crate::business::IssuedPassword;
+use crate::business::password::IssuedPassword;
 use crate::context::Context;
 use crate::digest;
 use crate::error::{CallFailure, Error};
@@ -22,8 +22,6 @@ use business_types::names::{
 use business_types::namespace::pull_credential::username;
 use business_types::{PullCredential, PullCredentialRequest, PullPassword};
 use serde_json::{Value, json};
-use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// What somebody changes again and again has a new password this often at most.
 const PAUSE_SECONDS: i64 = 60;
@@ -37,15 +35,6 @@ pub enum PullAim<'a> {
     Newest(&'a WantedPullSecret),
     /// What is there stays as it is, and good.
     AsItIs,
-}
-
-/// What a password is for, and how long it is good.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PullOrder {
-    /// `None`: whichever it was.
-    template: Option<String>,
-    names: Vec<String>,
-    valid_days: Option<i64>,
 }
 
 /// What a pass has left of a pull secret.
@@ -66,45 +55,6 @@ pub enum PullTrouble {
     /// Nothing is known yet of what is in the cluster.
     Unseen,
     Undone(Undone),
-}
-
-/// What a process knows of pull secrets by having written them, by the uid of the object.
-#[derive(Debug, Default)]
-pub struct PullMemories(Mutex<HashMap<String, PullMemory>>);
-
-#[derive(Clone, Debug, Default)]
-struct PullMemory {
-    /// A password that is not in the cluster yet.
-    unwritten: Option<IssuedPassword>,
-    /// What the Secret was made for when it was right.
-    right: Option<PullOrder>,
-}
-
-impl PullMemories {
-    pub fn forget(&self, uid: &str) {
-        self.lock().remove(uid);
-    }
-
-    fn unwritten(&self, uid: &str) -> Option<IssuedPassword> {
-        self.lock().get(uid)?.unwritten.clone()
-    }
-
-    fn issued(&self, uid: &str, password: &IssuedPassword) {
-        self.lock().entry(uid.to_owned()).or_default().unwritten = Some(password.clone());
-    }
-
-    fn is_right(&self, uid: &str, order: &PullOrder) {
-        let memory = PullMemory { unwritten: None, right: Some(order.clone()) };
-        self.lock().insert(uid.to_owned(), memory);
-    }
-
-    fn was_right(&self, uid: &str, order: &PullOrder) -> bool {
-        self.lock().get(uid).is_some_and(|memory| memory.right.as_ref() == Some(order))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, PullMemory>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// What is known of the pull secret of a namespace before anything is done.

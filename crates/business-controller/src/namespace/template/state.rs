@@ -1,10 +1,6 @@
 //! What is known of what a template has put into a namespace.
 
-use super::wanted::WantedTemplate;
-use crate::member::dressing::Dressing;
 use business_types::AppliedTemplate;
-use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// What is known of what a template has put into a namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -85,38 +81,12 @@ impl TemplateState {
     }
 }
 
-/// What was right, by the uid of the object. It is lost with the process: then the first look tells no drift.
-#[derive(Debug, Default)]
-pub struct Kept(Mutex<HashMap<String, KeptTemplate>>);
-
-/// What was put into a namespace, as far as it tells drift from a change.
+/// What became of taking away what is ours.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KeptTemplate {
-    dressing: Dressing,
-    digests: Vec<String>,
-}
-
-impl KeptTemplate {
-    pub fn of(wanted: &WantedTemplate) -> Self {
-        let digests = wanted.objects.iter().map(|one| one.digest.clone()).collect();
-        Self { dressing: wanted.dressing.clone(), digests }
-    }
-}
-
-impl Kept {
-    pub fn was(&self, uid: &str, kept: &KeptTemplate) -> bool {
-        self.lock().get(uid) == Some(kept)
-    }
-
-    pub fn remember(&self, uid: &str, kept: KeptTemplate) {
-        self.lock().insert(uid.to_owned(), kept);
-    }
-
-    pub fn forget(&self, uid: &str) {
-        self.lock().remove(uid);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, KeptTemplate>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+pub enum Withdrawal {
+    Done,
+    /// It is not known yet what is there.
+    Unseen,
+    /// The cluster keeps something, and says why.
+    Refused(String),
 }

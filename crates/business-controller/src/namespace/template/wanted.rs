@@ -1,10 +1,9 @@
 //! What a template puts into a namespace. Pure.
 
-use super::state::KeptTemplate;
-use crate::context::Context;
+use super::kept::KeptTemplate;
 use crate::digest;
+use crate::member::binding::RBAC;
 use crate::member::dressing::Dressing;
-use crate::member::observed::RBAC;
 use crate::member::template_objects::{TemplateObject, TemplateObjectKind};
 use crate::namespace::kind::NamespaceView;
 use crate::namespace_template::taken;
@@ -112,9 +111,10 @@ impl WantedTemplate {
         self.objects.iter().any(|one| one.kind == TemplateObjectKind::LimitRange)
     }
 
-    /// Whether exactly this was in place before.
-    pub fn was_kept(&self, cx: &Context, object: &NamespaceView) -> bool {
-        cx.objects.namespaces.memory.kept.was(&object.uid, &KeptTemplate::of(self))
+    /// What of it tells drift from a change.
+    pub fn kept(&self) -> KeptTemplate {
+        let digests = self.objects.iter().map(|one| one.digest.clone()).collect();
+        KeptTemplate { dressing: self.dressing.clone(), digests }
     }
 }
 

@@ -19,6 +19,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 
+/// Calls about one prefix at a time.
+pub(super) const PARALLEL: usize = 8;
 /// A call that takes longer has failed.
 const DEADLINE: Duration = Duration::from_secs(10);
 /// Bytes of an answer that are read.

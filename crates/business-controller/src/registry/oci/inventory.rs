@@ -1,9 +1,9 @@
 //! What lies below a prefix: manifests, and the bytes of every blob that they name, each counted once.
 
-use super::PARALLEL;
-use super::calls::{Call, Http, unusable};
+use super::calls::{Call, Http, PARALLEL, unusable};
 use super::known::Known;
-use super::references::{MANIFEST_NAMES_MAX, References};
+use super::references::{MANIFEST_NAMES_MAX, Manifest, References};
+use super::turn::{PAGE, TagsAt, Turn, tags_of};
 use crate::digest::sha256;
 use crate::error::{CallFailure, Error};
 use crate::registry::backend::{Measured, RegistryPlace, TOO_MUCH};
@@ -15,8 +15,6 @@ use serde::de::DeserializeOwned;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-/// Repositories, or tags of one, that a page has.
-const PAGE: usize = if cfg!(test) { 50 } else { 500 };
 /// Pages that are read of one list.
 const PAGES_MAX: usize = 200;
 /// Manifests of a repository that are looked at before some of it is removed: of some tags, and of what was seen before, which has
@@ -53,13 +51,6 @@ impl Inventory {
             digests.iter().map(move |digest| (repository.as_str(), digest.as_str()))
         })
     }
-}
-
-/// The content of a manifest.
-#[derive(Debug)]
-pub struct Manifest {
-    pub bytes: u64,
-    pub names: References,
 }
 
 /// Looks through everything below the prefix of a place.
@@ -154,23 +145,6 @@ pub async fn repositories(
     let told = place.untagged.iter().map(ManifestName::repository);
     repositories.extend(told.filter(|name| name.starts_with(&below)).map(str::to_owned));
     Ok((repositories, are_all))
-}
-
-/// Where a part of a repository begins that a removal looks at.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Turn {
-    /// `None`: all tags have had their turn.
-    tags: Option<TagsAt>,
-    /// Of what was seen before it is what comes behind this.
-    before: String,
-    /// Of both it is what comes from this on: what is before it was looked at.
-    from: String,
-}
-
-impl Turn {
-    pub fn first(repository: &str) -> Self {
-        Self { tags: Some(TagsAt::first(repository)), before: String::new(), from: String::new() }
-    }
 }
 
 /// Digests of a part of a repository: of all of it, unless there is much.
@@ -594,21 +568,6 @@ async fn list_tags(http: &Http, repository: &str) -> Result<Vec<String>, Error> 
     Err(too_many_tags(repository))
 }
 
-/// A place in the list of tags of a repository.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct TagsAt {
-    /// Of a page.
-    path: String,
-    /// So many tags of it are before: a registry may have all in one page.
-    skip: usize,
-}
-
-impl TagsAt {
-    fn first(repository: &str) -> Self {
-        Self { path: tags_of(repository), skip: 0 }
-    }
-}
-
 /// What some tags of a repository lead to.
 #[derive(Default)]
 struct Tagged {
@@ -638,10 +597,6 @@ async fn some_tagged(http: &Http, repository: &str, from: TagsAt) -> Result<Tagg
         }
     }
     Err(too_many_tags(repository))
-}
-
-fn tags_of(repository: &str) -> String {
-    format!("/v2/{repository}/tags/list?n={PAGE}")
 }
 
 /// A page of tags, and where the next one is.

@@ -1,6 +1,7 @@
 //! What was seen before below prefixes. It is lost with the process.
 
-use super::inventory::{Manifest, Turn};
+use super::references::Manifest;
+use super::turn::Turn;
 use crate::registry::backend::RegistryPlace;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -19,6 +19,13 @@ pub struct References {
     pub children: BTreeSet<String>,
 }
 
+/// The content of a manifest.
+#[derive(Debug)]
+pub struct Manifest {
+    pub bytes: u64,
+    pub names: References,
+}
+
 type Bytes<'a> = Peekable<Copied<Iter<'a, u8>>>;
 
 impl References {

@@ -1,0 +1,59 @@
+//! What a source lists.
+
+use super::credential::Credential;
+use super::described::Described;
+use crate::error::Error;
+use futures_util::future::BoxFuture;
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::time::Duration;
+
+/// Where the member clusters are listed.
+pub trait DirectorySource: Debug + Send + Sync {
+    /// All of them as they are listed now.
+    fn load(&self) -> BoxFuture<'_, Result<Listing, Error>>;
+    /// How often to look.
+    fn period(&self) -> Duration;
+}
+
+/// What a source lists.
+#[derive(Debug, Default)]
+pub struct Listing {
+    pub clusters: Vec<Listed>,
+    /// Names of which there is no usable kubeconfig, and why.
+    pub unusable: BTreeMap<String, String>,
+}
+
+impl Listing {
+    /// One that cannot be used takes no other down.
+    pub(super) fn take(&mut self, name: &str, listed: Result<Listed, Error>) {
+        match listed {
+            Ok(listed) => self.clusters.push(listed),
+            Err(error) => drop(self.unusable.insert(name.to_owned(), error.text())),
+        }
+    }
+}
+
+/// A member cluster as a source lists it.
+#[derive(Clone, Debug)]
+pub struct Listed {
+    /// Its name, as in `spec.clusterName`.
+    pub name: String,
+    /// How to reach it.
+    pub config: kube::Config,
+    /// Changes when the way to reach it does.
+    pub fingerprint: String,
+    /// Its Kubernetes version, where the source says it.
+    pub version: String,
+    /// What is said of it.
+    pub entry: Described,
+    /// When the token of the agents ends through which it is reached. Seconds since 1970.
+    pub agents_end: Option<i64>,
+}
+
+impl Listed {
+    /// Which credential it holds, as far as it can be told. It is good for no longer than the agents are.
+    pub(super) fn credential(&self) -> Option<Credential> {
+        Credential::of(&self.config).map(|credential| credential.at_most(self.agents_end))
+    }
+}

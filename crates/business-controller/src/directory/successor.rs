@@ -1,0 +1,37 @@
+//! What is listed in the place of credentials in use, and what became of trying it.
+
+use super::listing::Listed;
+use kube::Client;
+use tokio::time::Instant;
+
+/// What is listed in the place of credentials in use.
+#[derive(Debug)]
+pub struct Successor {
+    pub(super) listed: Listed,
+    pub(super) trial: TrialState,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum TrialState {
+    Due,
+    UnderWay,
+    /// The last one did not end well.
+    Ended(Instant),
+}
+
+/// What became of trying new credentials.
+pub struct Trial {
+    pub(super) name: String,
+    pub(super) fingerprint: String,
+    pub(super) client: Client,
+    pub(super) verdict: Result<(), String>,
+}
+
+impl std::fmt::Debug for Trial {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Trial")
+            .field("name", &self.name)
+            .field("verdict", &self.verdict)
+            .finish_non_exhaustive()
+    }
+}

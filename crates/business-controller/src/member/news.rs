@@ -1,0 +1,49 @@
+//! What is new of a member cluster: whether it answers is noted, and whoever is concerned looks again.
+
+use super::sights::ListEnd;
+use super::{Member, Reach};
+use crate::context::Context;
+use crate::controller::PlaceChange;
+use crate::dispatch;
+use crate::queue::Lane;
+use std::time::Duration;
+
+pub(super) fn unreachable(cx: &Context, member: &Member, reason: &str) {
+    let since = match member.reach() {
+        // It may be for another reason than at first that it stays so, but only what lasts is worth a word.
+        Reach::Unreachable { reason: before, .. } if before == reason || !member.is_set_aside() => return,
+        Reach::Unreachable { since, .. } => since,
+        Reach::Connecting | Reach::Reachable => meta::time::rfc3339(cx.clock.unix_seconds()),
+    };
+    member.set_reach(Reach::Unreachable { since, reason: reason.to_owned() });
+    tracing::warn!(cluster = member.name, reason, "member cluster unreachable");
+    dispatch::cluster_changed(cx, &member.name);
+}
+
+/// Everything was listed: what is seen of the cluster can be acted on.
+pub(super) fn synced(cx: &Context, member: &Member) {
+    let may_be = member.observed.is_synced() && member.is_taken_over() && !member.is_set_aside();
+    if may_be && member.set_reach(Reach::Reachable) {
+        tracing::info!(cluster = member.name, "member cluster reachable");
+        dispatch::cluster_changed(cx, &member.name);
+    }
+}
+
+/// A list has ended of what nothing has waited for: the first one says what is there, and of later ones what is gone is news.
+pub(super) fn ended(cx: &Context, member: &Member, end: ListEnd) {
+    if end.is_first {
+        dispatch::cluster_changed(cx, &member.name);
+    } else {
+        are_gone(cx, member, end);
+    }
+}
+
+pub(super) fn are_gone(cx: &Context, member: &Member, end: ListEnd) {
+    for gone in end.gone {
+        changed(cx, member, &gone, Lane::Urgent, Duration::ZERO);
+    }
+}
+
+pub(super) fn changed(cx: &Context, member: &Member, namespace: &str, lane: Lane, delay: Duration) {
+    dispatch::place_changed(cx, &PlaceChange { cluster: &member.name, namespace, lane, delay });
+}

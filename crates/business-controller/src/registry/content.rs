@@ -1,0 +1,51 @@
+//! What the objects of both kinds keep, and what the registry is told of one.
+
+use super::backend::{Content, RegistryPlace};
+use super::kind::{BusinessChartGroup, BusinessImageNamespace, Registered, RegisteredView};
+use super::scans::Scans;
+use crate::kinds::{ObjectKey as _, ProjectKey};
+use crate::objects::Tabled;
+use business_types::registry::{ManifestName, RegistryKind};
+use business_types::{RegistrySpec, RegistryStatus, names};
+use std::collections::BTreeSet;
+
+/// What the objects of a kind keep. Names what else is the same of both kinds.
+pub trait OfContent:
+    Tabled<Spec = RegistrySpec, Status = RegistryStatus, Key = ProjectKey, Memory = Scans>
+{
+    const CONTENT: Content;
+}
+
+impl OfContent for BusinessImageNamespace {
+    const CONTENT: Content = Content::Images;
+}
+
+impl OfContent for BusinessChartGroup {
+    const CONTENT: Content = Content::Charts;
+}
+
+/// What the registry is told of an object.
+pub fn place<K: RegistryKind>(object: &RegisteredView<K>) -> RegistryPlace
+where
+    Registered<K>: OfContent,
+{
+    RegistryPlace {
+        content: Registered::<K>::CONTENT,
+        uid: object.uid.clone(),
+        tenant: object.spec.tenant_id.clone(),
+        name: object.key.name().to_owned(),
+        project: object.key.project.to_string(),
+        display_name: object.spec.display_name.clone(),
+        untagged: untagged(object),
+    }
+}
+
+/// What was measured without a tag, and what was pushed since.
+fn untagged<K: RegistryKind>(object: &RegisteredView<K>) -> BTreeSet<ManifestName> {
+    let pushed = object.annotations.get(names::REGISTRY_PUSHED_ANNOTATION);
+    let pushed = pushed.into_iter().flat_map(|list| list.split_whitespace());
+    pushed
+        .chain(object.status.untagged.iter().map(String::as_str))
+        .filter_map(|name| name.parse().ok())
+        .collect()
+}
