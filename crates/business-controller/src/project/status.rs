@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::status::write_status;
 use business_types::condition::{self, FALSE, QUOTA_CONSISTENT, READY, TERMINATING, TRUE, reason};
 use business_types::registry::REGISTRY_DOMAIN;
-use business_types::{Condition, ProjectPhase, ProjectStatus};
+use business_types::{Condition, Orphan, ProjectPhase, ProjectStatus};
 
 /// Writes the status; the object as it is then.
 pub async fn write(
@@ -93,11 +93,12 @@ fn consistent(object: &ProjectView, account: &ProjectAccounting) -> Condition {
         return differs(reason::LEDGER_DIFFERS, message);
     }
     let ledger = &object.status.ledger;
-    let orphans = || object.status.orphans.iter().filter(|orphan| !ledger.is_done_with(orphan));
-    if let Some(first) = orphans().next() {
+    let orphans: Vec<&Orphan> =
+        object.status.orphans.iter().filter(|orphan| !ledger.is_done_with(orphan)).collect();
+    if let Some(first) = orphans.first() {
         let message = format!(
             "{} namespaces of member clusters belong to no object and are held against the project: {} of cluster {}",
-            orphans().count(),
+            orphans.len(),
             first.namespace,
             first.cluster_name
         );
@@ -134,7 +135,7 @@ pub fn differs_in_figures_only(old: &ProjectStatus, new: &ProjectStatus) -> bool
 #[cfg(test)]
 mod tests {
     use super::*;
-    use business_types::{Orphan, OrphanState};
+    use business_types::OrphanState;
 
     #[test]
     fn a_new_project_becomes_active_and_ready() {
