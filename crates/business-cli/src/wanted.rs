@@ -283,11 +283,6 @@ impl Wanted {
         }
     }
 
-    /// What will be sent.
-    pub(crate) fn body(&self) -> &Value {
-        &self.body
-    }
-
     /// The same under the name that the server would derive: kubectl applies nothing without one.
     pub(crate) fn named_body(&self) -> Value {
         let mut body = self.body.clone();
@@ -408,7 +403,7 @@ mod tests {
         let wanted = wanted.unwrap();
         assert_eq!((wanted.payer.as_str(), wanted.name.as_str()), ("web", "p"));
         assert_eq!(amount::list_text(&wanted.asked["east"]), "example.com/gpu=1, pods=1, requests.cpu=4");
-        assert_eq!(wanted.body()["spec"]["clusters"]["west"], json!({"hard": {"pods": "2"}}));
+        assert_eq!(wanted.body["spec"]["clusters"]["west"], json!({"hard": {"pods": "2"}}));
         for wrong in ["pods=1", "east", "east:pods"] {
             assert!(matches!(project(&[wrong]).new_one(), Err(Failure::Usage(_))), "{wrong}");
         }
@@ -429,7 +424,7 @@ mod tests {
         assert_eq!(amount::list_text(&kept.had["east"]), "pods=4");
         assert!(change(project(&[])).had.is_empty(), "another parent pays nothing of it yet");
         let little = change(ProjectFlags { parent: None, ..project(&["east:pods=1"]) });
-        assert_eq!(*little.body(), json!({"spec": {"clusters": {"east": {"hard": {"pods": "1"}}}}}));
+        assert_eq!(little.body, json!({"spec": {"clusters": {"east": {"hard": {"pods": "1"}}}}}));
         assert_eq!((little.payer.as_str(), little.tenant.as_str()), ("shop", "acme"));
         let all = change(ProjectFlags {
             tenant: Some("globex".into()),
@@ -438,7 +433,7 @@ mod tests {
             ..project(&[])
         });
         assert_eq!(
-            *all.body(),
+            all.body,
             json!({"spec": {
                 "parentProjectName": "web", "tenantID": "globex", "displayName": "For people", "template": "large",
                 "clusters": {},
@@ -481,7 +476,7 @@ mod tests {
             "c1-web",
             "kubectl applies nothing without a name"
         );
-        assert!(wanted.body()["metadata"].get("name").is_none(), "the server derives it");
+        assert!(wanted.body["metadata"].get("name").is_none(), "the server derives it");
         assert_eq!(amount::list_text(&wanted.asked["c1"]), "pods=3");
         assert_eq!(Wanted::of_document(document(json!("other")), "shop").unwrap().payer, "other");
         assert!(Wanted::of_document(json!({"kind": "Pod", "apiVersion": "v1"}), "").is_err());
