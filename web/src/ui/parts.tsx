@@ -228,6 +228,7 @@ export function Living(props: ParentProps<{ states: FeedState[] }>) {
   return (
     <Switch>
       <Match when={at("refused")}>{(refused) => <Problem error={refused().error}><AgainButton again={again} /></Problem>}</Match>
+      <Match when={at("unread")}>{(unread) => <p class="notice" role="status">{t("state.unread", { why: unread().why })}</p>}</Match>
       <Match when={at("loading")}><p class="empty" role="status">{t("state.loading")}</p></Match>
       <Match when={true}>
         <Show when={at("cut")}>
