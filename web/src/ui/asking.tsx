@@ -160,9 +160,14 @@ function Stair(props: { level: LevelCause }) {
     requested: exact(level().requested, level().resource), allocated: said(level().allocated, level().resource),
     hard: said(level().hard, level().resource), fits: exact(level().fits, level().resource),
   });
+  const where = () => {
+    const { level: kind, name, cluster } = level();
+    const text = t(`refusal.level.${kind as "project"}`, { name });
+    return kind === "cluster" || cluster === "" ? text : t("refusal.within", { level: text, cluster });
+  };
   return (
     <div class="stair">
-      <strong>{t(`refusal.level.${level().level as "project"}`, { name: level().name })}</strong>
+      <strong>{where()}</strong>
       <RefusedBar picture={pictured(level())} label={word()} />
       <span>{word()}</span>
     </div>
