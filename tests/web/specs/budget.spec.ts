@@ -51,6 +51,25 @@ test("what fits is said to fit, is made, and is there to be used", async ({ cons
   await expect(page.getByText(name).first()).toBeVisible();
 });
 
+test("what the server warns of stands beside what it takes, and beside a kubeconfig", async ({ console, page, platform }) => {
+  const warning = { Warning: '299 - "the budget of shop is near its end"' };
+  const told = page.getByText("the budget of shop is near its end");
+  await page.route(/dryRun=All$/, async (route) => {
+    const response = await route.fetch();
+    await route.fulfill({ response, headers: { ...response.headers(), ...warning } });
+  });
+  await console.as("bob", PAGES.newNamespace);
+  await ask(page, `warned-${Date.now() % 100_000}`, "100m");
+  await expect(page.getByText(words("form.fits"))).toBeVisible();
+  await expect(told).toBeVisible();
+  await expect(told).toHaveAttribute("lang", "en");
+  await page.route(/\/certificate\?/, (route) => route.fulfill({ body: "kind: Config\n", headers: warning }));
+  await page.goto(platform.origin + PAGES.namespace);
+  await page.getByRole("button", { name: words("namespace.kubeconfig") }).click();
+  await expect(told).toBeVisible();
+  await console.isAccessible(page);
+});
+
 test("who only looks is refused in the API's own words", async ({ console }) => {
   const page = await console.as("dave", PAGES.newNamespace);
   await ask(page, "mine", "100m");

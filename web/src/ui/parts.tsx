@@ -169,6 +169,11 @@ export function ApiWords(props: { children: string | undefined }) {
   return <span lang="en">{props.children}</span>;
 }
 
+/** What the server warns of, though it has done what it was asked for, or would do it. */
+export function Warnings(props: { texts: readonly string[] }) {
+  return <For each={props.texts}>{(text) => <p class="notice">{t("state.warning")}{" "}<ApiWords>{text}</ApiWords></p>}</For>;
+}
+
 /** What went wrong: in the API's own words where they are its own. */
 export function ErrorText(props: { error: unknown }) {
   const text = () => messageOf(props.error);
