@@ -82,16 +82,17 @@ function ChangeForm(props: { object: Changed; plural: Changeable; path: string }
   const left = (cluster: string, resource: string) => leftText("form.most", all.objects().get(above()), cluster, resource, charged());
   const navigate = useNavigate();
   const back = () => (props.plural === "tenants" ? `/tenants/${name}` : linkOf(name, namespace));
-  const sent = createMemo((): Outgoing => {
+  const sent = createMemo((): Outgoing | undefined => {
     const old = before();
     const patches = Object.fromEntries([
       ...limits().map(({ cluster, amounts }) => [cluster, { hard: withNulls(old[cluster] ?? {}, filledIn(amounts)) }] as const),
       ...Object.keys(old).filter((cluster) => !limits().some((entry) => entry.cluster === cluster)).map((cluster) => [cluster, null] as const),
     ]);
     const texts = NAMES.filter((key) => named()[key] !== namedOf(base())[key]).map((key) => [key, named()[key] || null] as const);
+    const isOfLimits = !isSame(asked(limits()), asked(inForm(old)));
+    if (!isOfLimits && texts.length === 0) return undefined;
     // Who changes a name alone does not touch the limits, which others may change meanwhile.
-    const isNameAlone = texts.length > 0 && isSame(asked(limits()), asked(inForm(old)));
-    const spec = isSeveral() ? { ...(!isNameAlone && { clusters: patches }), ...Object.fromEntries(texts) } : patches[Object.keys(old)[0] ?? ""];
+    const spec = isSeveral() ? { ...(isOfLimits && { clusters: patches }), ...Object.fromEntries(texts) } : patches[Object.keys(old)[0] ?? ""];
     return { method: "PATCH", path: props.path, body: { metadata: { resourceVersion: base().metadata.resourceVersion }, spec }, base: base() };
   });
   const meanwhile: Meanwhile = {
@@ -110,7 +111,7 @@ function ChangeForm(props: { object: Changed; plural: Changeable; path: string }
   return (
     <>
       <Head title={t("form.change", { name })} under={namespace ?? ""} />
-      <AskingForm sent={sent()} verdict={verdict()} label={t("form.save")} incomplete={t("form.incomplete")} done={() => navigate(back())} cancel={back()} meanwhile={meanwhile}>
+      <AskingForm sent={sent()} verdict={verdict()} label={t("form.save")} incomplete={t("people.unchanged")} done={() => navigate(back())} cancel={back()} meanwhile={meanwhile}>
         <Show when={isSeveral()}><NamedFields named={named()} set={setNamed} /></Show>
         <LimitsFields limits={limits()} choices={choices()} isSeveral={isSeveral()} set={setLimits} left={left} />
       </AskingForm>
