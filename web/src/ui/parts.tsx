@@ -6,6 +6,7 @@ import { exact } from "../amounts/people";
 import type { Amount } from "../amounts/quantity";
 import { permille } from "../amounts/quantity";
 import { gradeOf } from "../api/conditions";
+import type { Away } from "../api/session";
 import { ApiError, messageOf } from "../api/status";
 import type { Condition } from "../api/types";
 import type { RefusedPicture } from "../budget/refused";
@@ -167,6 +168,11 @@ export function Shares(props: { shares: readonly Share[] }) {
 /** What the API says is English, whatever language the page is in. */
 export function ApiWords(props: { children: string | undefined }) {
   return <span lang="en">{props.children}</span>;
+}
+
+/** Why nobody is let go on: the server is away, or says no. */
+export function AwayText(props: { away: Away }) {
+  return <>{t(props.away.refused ? "state.refused" : "state.offline")}{" "}<ApiWords>{props.away.why}</ApiWords></>;
 }
 
 /** What the server warns of, though it has done what it was asked for, or would do it. */
