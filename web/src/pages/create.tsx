@@ -9,6 +9,7 @@ import { inOrder } from "../budget/shares";
 import { t } from "../i18n/messages";
 import { AskingForm, type Outgoing, checked } from "../ui/asking";
 import { FieldState, MADE } from "../ui/awaited";
+import { choiceText, inChoiceOrder } from "../ui/choice";
 import { LimitsFields, clusterChoices, leftText } from "../ui/limits";
 import { Head } from "../ui/parts";
 
@@ -118,13 +119,14 @@ function offerLimited(
 
 function ParentField(props: { what: What; value: string; onChange: (value: string) => void }) {
   const all = projects();
-  const names = () => [...all.objects().keys()].sort();
+  const names = createMemo(() => inChoiceOrder(all.objects().values()));
+  const text = (name: string) => choiceText(all.objects().get(name) ?? { metadata: { name } });
   return (
     <label class="field">
       <span>{t("form.parent")}</span>
       <select required={props.what === "namespace"} value={props.value} onChange={(event) => props.onChange(event.currentTarget.value)}>
         <option value="">{props.what === "project" ? t("form.parent.none") : ""}</option>
-        <For each={names()}>{(name) => <option value={name} selected={name === props.value}>{name}</option>}</For>
+        <For each={names()}>{(name) => <option value={name} selected={name === props.value}>{text(name)}</option>}</For>
       </select>
       <FieldState state={all.state()} />
       <Show when={props.what === "namespace" && all.state().at === "live" && names().length === 0}><small>{t("projects.none.text")}</small></Show>
