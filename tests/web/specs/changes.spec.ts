@@ -101,6 +101,27 @@ test("a namespace that is being deleted offers neither a certificate nor a chang
   for (const key of ["namespace.edit", "act.move"]) await expect(page.getByRole("link", { name: words(key), exact: true })).toHaveCount(0);
 });
 
+test("a project that is being deleted says so, in the tree, too, and takes nothing new", { tag: "@simulated" }, async ({ console, platform }) => {
+  const why = "1 namespace remains";
+  const conditions = [{ type: "Terminating", status: "True", reason: "ContentRemains", message: why }];
+  platform.change("projects", undefined, "globex-web", { metadata: { deletionTimestamp: "2026-03-05T21:40:00Z" }, status: { phase: "Terminating", conditions } });
+  try {
+    const page = await console.as("carol");
+    const row = console.row(page, "globex-web");
+    await expect(row.getByText(words("release.leaving"), { exact: true })).toBeVisible();
+    await row.getByRole("link").click();
+    await expect(page.getByText(begins("project.leaving"))).toContainText(why);
+    await expect(page.getByText(`globex-web · globex · ${words("phase.Terminating")}`)).toBeVisible();
+    const acts = ["project.create.namespace", "project.create.below", "project.change", "act.move", "people.edit"];
+    for (const key of acts) await expect(page.getByRole("link", { name: words(key), exact: true })).toHaveCount(0);
+    await expect(page.getByRole("button", { name: words("act.delete"), exact: true })).toHaveCount(0);
+    await console.isAccessible(page);
+  } finally {
+    const ready = [{ type: "Ready", status: "True", reason: "Ready", message: "" }];
+    platform.change("projects", undefined, "globex-web", { metadata: { deletionTimestamp: null }, status: { phase: "Active", conditions: ready } });
+  }
+});
+
 test("a review says who wrote which fields and when it was read, and leads to what has no page", async ({ console, platform }) => {
   const page = await console.as("alice", PAGES.review);
   const managers = page.getByRole("region", { name: words("review.managers") });

@@ -252,7 +252,10 @@ function Row(props: TreeProps & { row: TreeRow; index: number; isCurrent: boolea
           </button>
           <span class="text">
             <A href={`/projects/${node().name}`} tabindex="-1" title={node().project.spec?.displayName || node().name}>{node().project.spec?.displayName || node().name}</A>
-            <span class="quiet">{node().name} · {node().project.spec?.tenantID}</span>
+            <span class="quiet">
+              <Show when={node().project.metadata.deletionTimestamp}><strong>{t("release.leaving")}</strong>{" · "}</Show>
+              {node().name} · {node().project.spec?.tenantID}
+            </span>
           </span>
         </span>
         <Show when={fullest()} fallback={<span class="quiet">{t("projects.nolimits")}</span>}>
