@@ -103,7 +103,7 @@ test("a namespace that is being deleted offers neither a certificate nor a chang
 
 test("a project that is being deleted says so, in the tree, too, and takes nothing new", { tag: "@simulated" }, async ({ console, platform }) => {
   const why = "1 namespace remains";
-  const conditions = [{ type: "Terminating", status: "True", reason: "ContentRemains", message: why }];
+  const conditions = [{ type: "Terminating", status: "True", reason: "ContentRemains", message: why, lastTransitionTime: "2026-03-05T21:40:00Z" }];
   platform.change("projects", undefined, "globex-web", { metadata: { deletionTimestamp: "2026-03-05T21:40:00Z" }, status: { phase: "Terminating", conditions } });
   try {
     const page = await console.as("carol");
@@ -117,7 +117,7 @@ test("a project that is being deleted says so, in the tree, too, and takes nothi
     await expect(page.getByRole("button", { name: words("act.delete"), exact: true })).toHaveCount(0);
     await console.isAccessible(page);
   } finally {
-    const ready = [{ type: "Ready", status: "True", reason: "Ready", message: "" }];
+    const ready = [{ type: "Ready", status: "True", reason: "Ready", message: "", lastTransitionTime: "2026-03-02T08:15:00Z" }];
     platform.change("projects", undefined, "globex-web", { metadata: { deletionTimestamp: null }, status: { phase: "Active", conditions: ready } });
   }
 });
