@@ -88,6 +88,28 @@ test("a resource that stands there twice is told, and one that is added stays", 
   await expect(page.getByLabel(words("form.amount.of", { resource: "requests.storage" }), { exact: true })).toBeVisible();
 });
 
+test("a root project is told what the ceilings of its tenant leave, when it is made and when it is changed", { tag: "@simulated" }, async ({ console, platform }) => {
+  const page = await console.as("alice", PAGES.newProject);
+  const tenant = page.getByRole("combobox", { name: words("form.tenant"), exact: true });
+  await expect(tenant).toHaveValue("acme");
+  await expect(page.getByLabel(words("form.amount.of", { resource: "pods" }), { exact: true })).toBeVisible();
+  await expect(page.getByText(words("form.left", { amount: "2", project: "acme" }), { exact: true })).toBeVisible();
+  await page.goto(`${platform.origin}/console/change/projects/frozen`);
+  await expect(page.getByText(words("form.most", { amount: "4", project: "acme" }), { exact: true })).toBeVisible();
+});
+
+test("an operator names the tenant of a root project, of those that are there and of others", { tag: "@simulated" }, async ({ console }) => {
+  const page = await console.as("oscar", PAGES.newProject);
+  // It is an operator's page once it is known who looks.
+  await expect(page.getByRole("link", { name: words("nav.clusters"), exact: true })).toBeVisible();
+  const tenant = page.getByRole("combobox", { name: words("form.tenant"), exact: true });
+  await tenant.fill("globex");
+  await expect(page.getByText(words("form.left", { amount: "2", project: "globex" }), { exact: true })).toBeVisible();
+  await tenant.fill("initech");
+  await page.getByRole("textbox", { name: new RegExp(`^${words("form.name")}`) }).first().fill("initech-web");
+  await expect(page.getByText("tenantID: initech")).toBeVisible();
+});
+
 test("what nobody has judged is not called refused, and is asked again", async ({ console, page }) => {
   const questions = /dryRun=All$/;
   await page.route(questions, (route) => route.abort());

@@ -2,7 +2,7 @@ import { useNavigate, useParams } from "@solidjs/router";
 import { For, Show, batch, createMemo, createResource, createSignal } from "solid-js";
 import type { QuantityText } from "../amounts/quantity";
 import { GROUP, request } from "../api/client";
-import { pathOfPlace, projects } from "../api/collections";
+import { pathOfPlace, projects, tenants } from "../api/collections";
 import { linkOf } from "../api/links";
 import type { Namespace } from "../api/types";
 import { isSame } from "../api/writing";
@@ -24,6 +24,7 @@ interface Changed extends Resource {
     displayName?: string;
     template?: string;
     parentProjectName?: string;
+    tenantID?: string;
     clusters?: Record<string, { hard?: Record<string, QuantityText> }>;
     clusterName?: string;
     hard?: Record<string, QuantityText>;
@@ -79,7 +80,10 @@ function ChangeForm(props: { object: Changed; plural: Changeable; path: string }
   const offered = clusterChoices(() => base().spec?.parentProjectName ?? "", () => true);
   const choices = () => (isSeveral() ? [...new Set([...Object.keys(before()), ...offered()])].sort(inOrder) : Object.keys(before()));
   const charged = createMemo(() => chargedFor(props.plural, base()));
-  const left = (cluster: string, resource: string) => leftText("form.most", all.objects().get(above()), cluster, resource, charged());
+  /** A root project takes its budget from its tenant. */
+  const ruled = props.plural === "projects" ? tenants() : undefined;
+  const giver = () => (props.plural === "projects" && above() === "" ? ruled?.objects().get(base().spec?.tenantID ?? "") : all.objects().get(above()));
+  const left = (cluster: string, resource: string) => leftText("form.most", giver(), cluster, resource, charged());
   const navigate = useNavigate();
   const back = () => (props.plural === "tenants" ? `/tenants/${name}` : linkOf(name, namespace));
   const sent = createMemo((): Outgoing | undefined => {
