@@ -21,7 +21,7 @@ pub struct Version {
     pub major: String,
     /// Minor version.
     pub minor: String,
-    /// The program's own version.
+    /// That version of Kubernetes; the program's own version is its build.
     pub git_version: String,
     /// Its commit.
     pub git_commit: String,
@@ -42,7 +42,8 @@ impl Default for Version {
         Self {
             major: "1".to_owned(),
             minor: "36".to_owned(),
-            git_version: concat!("v", env!("CARGO_PKG_VERSION")).to_owned(),
+            // Helm and kubectl compare it, and not major and minor, with what they need.
+            git_version: concat!("v1.36.0+tke-business-", env!("CARGO_PKG_VERSION")).to_owned(),
             git_commit: String::new(),
             git_tree_state: String::new(),
             build_date: "1970-01-01T00:00:00Z".to_owned(),
