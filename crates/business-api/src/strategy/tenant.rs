@@ -144,6 +144,7 @@ fn has_ceiling(body: &[u8], cluster: &str) -> bool {
 impl Strategy for TenantStrategy {
     fn prepare_create(&self, cx: &mut WriteContext<'_>, object: &mut Object) -> Result<(), Status> {
         object.remove(&["status"]);
+        object.set(super::OBSERVED, json!(0));
         by_operators(cx, object, &group_resource())?;
         self.check_growth(None, object)
     }

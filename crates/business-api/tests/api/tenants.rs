@@ -47,6 +47,17 @@ fn refused(answer: &Answer, cause: &str, field: &str, text: &str) {
 
 const ROOT_PODS: &str = "spec.clusters[c1].hard[pods]";
 
+/// Tools that wait until an object is ready would otherwise take a new one for it.
+#[tokio::test]
+async fn a_new_cluster_or_tenant_says_that_nobody_has_looked_at_it() {
+    let world = World::with_settings(&[]).await;
+    for (path, mut body) in [(CLUSTERS, member_cluster("c1", json!({}))), (TENANTS, tenant("acme", json!({})))] {
+        body["status"] = json!({"observedGeneration": 1});
+        let made = world.operator().post(path, body).await.expect(201);
+        assert_eq!(made["status"], json!({"observedGeneration": 0}));
+    }
+}
+
 #[tokio::test]
 async fn below_its_ceiling_a_tenant_makes_and_raises_roots_by_itself() {
     let world = world().await;
