@@ -51,7 +51,9 @@ const ROOT_PODS: &str = "spec.clusters[c1].hard[pods]";
 #[tokio::test]
 async fn a_new_cluster_or_tenant_says_that_nobody_has_looked_at_it() {
     let world = World::with_settings(&[]).await;
-    for (path, mut body) in [(CLUSTERS, member_cluster("c1", json!({}))), (TENANTS, tenant("acme", json!({})))] {
+    for (path, mut body) in
+        [(CLUSTERS, member_cluster("c1", json!({}))), (TENANTS, tenant("acme", json!({})))]
+    {
         body["status"] = json!({"observedGeneration": 1});
         let made = world.operator().post(path, body).await.expect(201);
         assert_eq!(made["status"], json!({"observedGeneration": 0}));
