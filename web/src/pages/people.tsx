@@ -4,7 +4,7 @@ import { request } from "../api/client";
 import { pathOf } from "../api/collections";
 import type { Platform, Project, Tenant } from "../api/types";
 import { t } from "../i18n/messages";
-import { type PeopleChange, type Person, PERSON_KINDS, type PersonKind, ROLES, type Role, changesOf, isWhole, nameOf, namedBy, rebased, user, written } from "../people/person";
+import { type PeopleChange, type Person, PERSON_KINDS, type PersonKind, ROLES, type Role, changesOf, isWhole, meant, nameOf, namedBy, rebased, user, written } from "../people/person";
 import { AskingForm, type Outgoing, checked } from "../ui/asking";
 import type { Meanwhile } from "../ui/meanwhile";
 import { Head, Loaded, Problem, missing } from "../ui/parts";
@@ -80,7 +80,8 @@ function PeopleForm(props: { object: Held; of: PeopleOf; path: string }) {
   const [base, setBase] = createSignal(props.object);
   const before = createMemo(() => props.of.read(base()));
   const [people, setPeople] = createSignal<readonly Person[]>(before());
-  const changes = createMemo(() => changesOf(before(), people()));
+  const named = createMemo(() => meant(people(), before()));
+  const changes = createMemo(() => changesOf(before(), named()));
   const say = ({ is, who, role }: PeopleChange) => t(`people.${is}`, { who, role: props.of.hasRoles ? role : "admin" });
   const meanwhile: Meanwhile = {
     told: (fresh) => changesOf(before(), props.of.read(fresh as Held)).map(say),
@@ -92,9 +93,9 @@ function PeopleForm(props: { object: Held; of: PeopleOf; path: string }) {
   const navigate = useNavigate();
   const back = () => props.of.back(props.object);
   const sent = createMemo((): Outgoing | undefined => {
-    if (changes().length === 0 || !people().every(isWhole)) return undefined;
+    if (changes().length === 0 || !named().every(isWhole)) return undefined;
     const { resourceVersion } = base().metadata;
-    return { method: "PATCH", path: props.path, body: { metadata: { resourceVersion }, spec: props.of.write(people(), before()) }, base: base() };
+    return { method: "PATCH", path: props.path, body: { metadata: { resourceVersion }, spec: props.of.write(named(), before()) }, base: base() };
   });
   const verdict = checked(sent);
   const put = (at: number, change: Partial<Person>) => setPeople(people().map((one, index) => (index === at ? { ...one, ...change } : one)));

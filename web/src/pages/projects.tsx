@@ -5,6 +5,7 @@ import { namespaces, projects } from "../api/collections";
 import { type TreeNode, type TreeRow, asBefore, forest, rows } from "../budget/forest";
 import { type Share, fullestFirst, fullness } from "../budget/shares";
 import { t } from "../i18n/messages";
+import { isRead } from "../live/states";
 import { AmountsText, Bar, Fullness, Head, Legend, Living } from "../ui/parts";
 
 /** A row, a limit of a row that is open, and a step inwards; where it is narrow, amounts stand below the name. */
@@ -60,7 +61,7 @@ export function Projects() {
   const turnAll = () => setQuery({ limits: whole() ? undefined : ALL }, { replace: true });
   return (
     <>
-      <Head title={t("projects.title")} under={t("projects.count", { count: all.objects().size })}>
+      <Head title={t("projects.title")} under={isRead(all.state()) ? t("projects.count", { count: all.objects().size }) : ""}>
         <input class="search" type="search" aria-label={t("projects.search")} placeholder={t("projects.search")}
           value={search()} onInput={(event) => seek(event.currentTarget.value)} />
         <button class="button" type="button" aria-pressed={whole()} onClick={turnAll}>{t("projects.limits")}</button>
@@ -251,7 +252,10 @@ function Row(props: TreeProps & { row: TreeRow; index: number; isCurrent: boolea
           </button>
           <span class="text">
             <A href={`/projects/${node().name}`} tabindex="-1" title={node().project.spec?.displayName || node().name}>{node().project.spec?.displayName || node().name}</A>
-            <span class="quiet">{node().name} · {node().project.spec?.tenantID}</span>
+            <span class="quiet">
+              <Show when={node().project.metadata.deletionTimestamp}><strong>{t("release.leaving")}</strong>{" · "}</Show>
+              {node().name} · {node().project.spec?.tenantID}
+            </span>
           </span>
         </span>
         <Show when={fullest()} fallback={<span class="quiet">{t("projects.nolimits")}</span>}>

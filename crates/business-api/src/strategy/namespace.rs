@@ -8,9 +8,9 @@ pub mod pull_credential;
 pub mod transfer;
 
 use super::{
-    abandon_reason, add_finalizer, amounts_value, begin_deletion, cannot_be_read, check_annotations, dash,
-    drops_finalizer, or_cannot_be_read, project_key, read_both, ready, set_tenant, shares, take_tenant,
-    unreadable, waiting,
+    abandon_reason, add_finalizer, amounts_value, begin_deletion, cannot_be_read, check_annotations,
+    check_cluster, dash, drops_finalizer, or_cannot_be_read, project_key, read_both, ready, set_tenant,
+    shares, take_tenant, unreadable, waiting,
 };
 use crate::clusters::{ClusterGrowth, Clusters};
 use crate::finalizers::{self, TenantFinalizers};
@@ -272,9 +272,9 @@ impl Strategy for NamespaceStrategy {
             Err(error) => return cannot_be_read(object, "spec", &error),
         };
         let mut errors = validation::namespace(&spec, &self.forbidden);
-        if !spec.cluster_name.is_empty() && !self.clusters.allows(&spec.cluster_name, &spec.tenant_id) {
+        if !spec.cluster_name.is_empty() {
             let path = Path::new("spec").child("clusterName");
-            errors.push(FieldError::not_found(&path, &json!(spec.cluster_name)));
+            errors.extend(check_cluster(cx, &self.clusters, &path, &spec.cluster_name, &spec.tenant_id));
         }
         errors.extend(self.check_accounts(cx, &spec));
         if !cx.sees_everything() {
