@@ -19,6 +19,12 @@ test("a project's row opens to each limit of each cluster, the fullest first", a
   await expect(console.row(page, "shop-eu").getByText("97 %!!")).toBeVisible();
 });
 
+test("a row says that its project is locked", { tag: "@simulated" }, async ({ console }) => {
+  const page = await console.as("alice");
+  await expect(console.row(page, "frozen").getByText(words("phase.Locked"), { exact: true })).toBeVisible();
+  await expect(console.row(page, "shop").getByText(words("phase.Locked"), { exact: true })).toHaveCount(0);
+});
+
 test("the tree is walked by arrows, which open and close it, too", async ({ console }) => {
   const page = await console.as("alice");
   const row = (name: string) => console.row(page, name);

@@ -253,6 +253,7 @@ function Row(props: TreeProps & { row: TreeRow; index: number; isCurrent: boolea
             <A href={`/projects/${node().name}`} tabindex="-1" title={node().project.spec?.displayName || node().name}>{node().project.spec?.displayName || node().name}</A>
             <span class="quiet">{node().name} · {node().project.spec?.tenantID}</span>
           </span>
+          <Show when={node().project.status?.locked}><span class="tag noted">{t("phase.Locked")}</span></Show>
         </span>
         <Show when={fullest()} fallback={<span class="quiet">{t("projects.nolimits")}</span>}>
           {(share) => <><Bar share={share()} /><Given share={share()} isTold={!isOpen()} /></>}

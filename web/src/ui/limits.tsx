@@ -1,6 +1,7 @@
 /** What is asked for of each cluster. */
 
 import { For, Show, createResource, createUniqueId } from "solid-js";
+import { exact } from "../amounts/people";
 import { parseAmount } from "../amounts/quantity";
 import { GROUP, request } from "../api/client";
 import { projects } from "../api/collections";
@@ -10,7 +11,6 @@ import { leftIn } from "../budget/left";
 import { type AmountRow, type ClusterLimits, emptyLimits, isNamedBefore } from "../budget/offering";
 import { inOrder } from "../budget/shares";
 import { t } from "../i18n/messages";
-import { said } from "./precision";
 
 const COMMON = ["requests.cpu", "requests.memory", "limits.cpu", "limits.memory", "requests.storage", "pods"];
 
@@ -25,10 +25,10 @@ export function clusterChoices(parent: () => string, withRegistry: () => boolean
   };
 }
 
-/** What a project has left, in words. */
+/** What a project has left, in words: exact, as rounded it would be less than what fits. */
 export function leftText(key: "form.left" | "form.most", project: Project | undefined, cluster: string, resource: string, own?: Limits): string | undefined {
   const left = leftIn(project, cluster, resource, own);
-  return left === undefined ? undefined : t(key, { amount: said(left, resource), project: project?.metadata.name ?? "" });
+  return left === undefined ? undefined : t(key, { amount: exact(left, resource), project: project?.metadata.name ?? "" });
 }
 
 interface LimitsFieldsProps {
