@@ -271,7 +271,7 @@ export function Conditions(props: { all: readonly Condition[] }) {
             <ConditionWords one={one} />{" "}
             <span class="quiet">
               <code lang="en">{one.type}={one.status}{one.reason && one.reason !== one.type ? ` (${one.reason})` : ""}</code>
-              <Show when={one.lastTransitionTime}>{(time) => <span class="number">{" · "}{moment(time())}</span>}</Show>
+              <Show when={one.lastTransitionTime}>{(time) => <>{" "}<span class="number">· {moment(time())}</span></>}</Show>
             </span>
           </li>
         )}
