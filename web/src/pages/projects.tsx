@@ -1,6 +1,6 @@
 import { A, useNavigate, useSearchParams } from "@solidjs/router";
 import { type Range, createVirtualizer, defaultRangeExtractor } from "@tanstack/solid-virtual";
-import { For, Show, createEffect, createMemo, createSignal, on, onCleanup, onMount, untrack } from "solid-js";
+import { For, Show, createEffect, createMemo, createSignal, createUniqueId, on, onCleanup, onMount, untrack } from "solid-js";
 import { namespaces, projects } from "../api/collections";
 import { type TreeNode, type TreeRow, asBefore, forest, rows } from "../budget/forest";
 import { type Share, fullestFirst, fullness } from "../budget/shares";
@@ -238,8 +238,10 @@ function Row(props: TreeProps & { row: TreeRow; index: number; isCurrent: boolea
   const indent = (element: HTMLSpanElement) => createEffect(() => (element.style.width = `${props.row.depth * sizes().step}px`));
   const limitsOf = () => t("projects.limits.of", { count: node().shares.length, name: node().name });
   const isOpen = () => props.showsLimits(node().name);
+  // What buttons and bars in it are called is no part of its name.
+  const [called, state, full] = [createUniqueId(), createUniqueId(), createUniqueId()];
   return (
-    <div class="tree-row" ref={place} role="treeitem" data-row={props.index} tabindex={props.isCurrent ? 0 : -1}
+    <div class="tree-row" ref={place} role="treeitem" aria-labelledby={`${called} ${state} ${full}`} data-row={props.index} tabindex={props.isCurrent ? 0 : -1}
       aria-level={props.row.depth + 1} aria-posinset={props.row.position} aria-setsize={props.row.siblings}
       {...(node().children.length > 0 ? { "aria-expanded": props.row.open } : {})}>
       <div class="tree-line">
@@ -249,16 +251,18 @@ function Row(props: TreeProps & { row: TreeRow; index: number; isCurrent: boolea
             onClick={() => props.turn(node().name)}>
             {props.row.open ? "▾" : "▸"}
           </button>
-          <span class="text">
+          <span class="text" id={called}>
             <A href={`/projects/${node().name}`} tabindex="-1" title={node().project.spec?.displayName || node().name}>{node().project.spec?.displayName || node().name}</A>
             <span class="quiet">{node().name} · {node().project.spec?.tenantID}</span>
           </span>
-          <Show when={node().project.status?.locked}><span class="tag noted">{t("phase.Locked")}</span></Show>
+          <span id={state}>
+            <Show when={node().project.status?.locked}><span class="tag noted">{t("phase.Locked")}</span></Show>
+          </span>
         </span>
         <Show when={fullest()} fallback={<span class="quiet">{t("projects.nolimits")}</span>}>
           {(share) => <><Bar share={share()} /><Given share={share()} isTold={!isOpen()} /></>}
         </Show>
-        <Fullness thousandths={node().own} unlimited={node().shares.every((share) => share.hard === undefined)} />
+        <Fullness id={full} thousandths={node().own} unlimited={node().shares.every((share) => share.hard === undefined)} />
         <button class={`twist more ${node().shares.length > 0 ? "" : "none"}`} type="button" tabindex={props.isCurrent ? 0 : -1} aria-expanded={isOpen()}
           aria-label={limitsOf()} title={limitsOf()}
           onClick={() => props.turnLimits(node().name)}>

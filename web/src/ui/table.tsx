@@ -5,7 +5,7 @@ import { createKept } from "./rows";
 /** So many rows at once: whoever wants more asks for them. */
 export const SHOWN = 500;
 
-/** A table in a frame of its own, in which it scrolls where the page is narrower. Its rows are `<tr>`, which stay while what they say does. */
+/** A table in a frame of its own, in which it scrolls where the page is narrower: a part of a section of that name, or a card itself. Its rows are `<tr>`, which stay while what they say does. */
 export function Table<Row>(props: {
   label: string;
   columns: readonly MessageKey[];
@@ -15,7 +15,7 @@ export function Table<Row>(props: {
 }) {
   const rows = createKept(() => props.rows);
   return (
-    <div class="wide" classList={{ card: props.isCard }} tabindex="0" role="region" aria-label={props.label}>
+    <div class="wide" classList={{ card: props.isCard }} tabindex="0" role={props.isCard ? "region" : "group"} aria-label={props.label}>
       <table>
         <thead>
           <tr><For each={props.columns}>{(column) => <th scope="col">{t(column)}</th>}</For></tr>
