@@ -6,6 +6,7 @@ import { language, t } from "./i18n/messages";
 import { Login } from "./pages/login";
 import { Projects } from "./pages/projects";
 import "./styles/main.css";
+import { followHistory } from "./ui/back";
 import { Layout } from "./ui/layout";
 import { NotLoaded, page } from "./ui/page";
 import { AgainButton, Problem, missing } from "./ui/parts";
@@ -31,6 +32,7 @@ let last: Session | undefined;
 /** Nobody logs in; somebody works, also while the server is away. */
 function Frame(props: ParentProps) {
   const location = useLocation();
+  followHistory();
   createEffect(on(() => location.pathname, () => document.getElementById("content")?.focus({ preventScroll: true }), { defer: true }));
   const somebody = (): Session | undefined => {
     const state = sessionState();

@@ -5,6 +5,7 @@ import { namespaces, projects } from "../api/collections";
 import { type TreeNode, type TreeRow, asBefore, forest, rows } from "../budget/forest";
 import { type Share, fullestFirst, fullness } from "../budget/shares";
 import { t } from "../i18n/messages";
+import { keep, kept } from "../ui/back";
 import { AmountsText, Bar, Fullness, Head, Legend, Living } from "../ui/parts";
 
 /** A row, a limit of a row that is open, and a step inwards; where it is narrow, amounts stand below the name. */
@@ -22,7 +23,7 @@ const [closed, setClosed] = createSignal(NONE);
 const [others, setOthers] = createSignal({ of: false, names: NONE });
 /** The row that Tab comes to. */
 const [current, setCurrent] = createSignal("");
-let scrolled = 0;
+const SCROLLED = "tree";
 
 const narrow = window.matchMedia("(max-width: 960px)");
 const [isNarrow, setNarrow] = createSignal(narrow.matches);
@@ -140,7 +141,7 @@ function Tree(props: TreeProps & { rows: TreeRow[]; hold: (isHeld: boolean) => v
     },
   });
   createEffect(on(heights, () => virtual.measure(), { defer: true }));
-  const before = scrolled;
+  const before = kept<number>(SCROLLED) ?? 0;
   // Its height is there with the next frame.
   onMount(() => requestAnimationFrame(() => place?.scrollTo({ top: before })));
   let isPointedAt = false;
@@ -204,7 +205,7 @@ function Tree(props: TreeProps & { rows: TreeRow[]; hold: (isHeld: boolean) => v
     <>
       <div class="tree" ref={place} role="tree" aria-label={t("projects.title")} aria-describedby="tree-keys" onKeyDown={walk}
         onFocusIn={enter} onFocusOut={leave} onPointerEnter={() => point(true)} onPointerLeave={() => point(false)}
-        onScroll={(event) => (scrolled = event.currentTarget.scrollTop)}>
+        onScroll={(event) => keep(SCROLLED, event.currentTarget.scrollTop)}>
         <div class="tree-inner" role="presentation" ref={(inner) => createEffect(() => (inner.style.height = `${virtual.getTotalSize()}px`))}>
           <For each={virtual.getVirtualItems()}>
             {(item) => (
