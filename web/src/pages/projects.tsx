@@ -2,11 +2,14 @@ import { A, useNavigate, useSearchParams } from "@solidjs/router";
 import { type Range, createVirtualizer, defaultRangeExtractor } from "@tanstack/solid-virtual";
 import { For, Show, createEffect, createMemo, createSignal, createUniqueId, on, onCleanup, onMount, untrack } from "solid-js";
 import { namespaces, projects } from "../api/collections";
-import { type TreeNode, type TreeRow, asBefore, forest, rows } from "../budget/forest";
+import { linkOf } from "../api/links";
+import type { Namespace } from "../api/types";
+import { type TreeNode, type TreeRow, asBefore, forest, namespacesFound, rows } from "../budget/forest";
 import { type Share, fullestFirst, fullness } from "../budget/shares";
 import { t } from "../i18n/messages";
 import { keep, kept } from "../ui/back";
-import { AmountsText, Bar, Fullness, Head, Legend, Living } from "../ui/parts";
+import { AmountsText, Bar, Fullness, Head, Legend, Living, phaseText } from "../ui/parts";
+import { Listing } from "../ui/table";
 
 /** A row, a limit of a row that is open, and a step inwards; where it is narrow, amounts stand below the name. */
 const WIDE = { row: 52, limit: 30, step: 20 };
@@ -50,6 +53,7 @@ export function Projects() {
     return isHeld ? asBefore(fresh, before) : fresh;
   }, []);
   const shown = createMemo(() => rows(roots(), closed(), search()));
+  const found = createMemo(() => namespacesFound(inside.objects().values(), search()));
   /** What is found is shown with all that is above it: nothing of that closes. */
   const isFixed = () => search().trim() !== "";
   const turn = (name: string) => {
@@ -69,10 +73,13 @@ export function Projects() {
       </Head>
       <Living states={[all.state(), inside.state()]}>
         <Show when={all.objects().size > 0} fallback={<Nothing title={t("projects.none")} text={t("projects.none.text")} />}>
-          <Show when={shown().length > 0} fallback={<Nothing title={t("projects.nomatch")} text="" />}>
-            <Legend />
-            <Tree rows={shown()} hold={hold} isFixed={isFixed()} showsLimits={showsLimits} turn={turn}
-              turnLimits={(name) => setOthers({ of: whole(), names: turned(unlike(), name) })} />
+          <Show when={shown().length + found().length > 0} fallback={<Nothing title={t("projects.nomatch")} text="" />}>
+            <Show when={shown().length > 0}>
+              <Legend />
+              <Tree rows={shown()} hold={hold} isFixed={isFixed()} showsLimits={showsLimits} turn={turn}
+                turnLimits={(name) => setOthers({ of: whole(), names: turned(unlike(), name) })} />
+            </Show>
+            <Show when={found().length > 0}><Found namespaces={found()} /></Show>
           </Show>
         </Show>
       </Living>
@@ -92,6 +99,25 @@ function searched(told: () => string, tell: (text: string) => void): [() => stri
     setSearch(text);
     tell(text);
   }];
+}
+
+/** Namespaces that are searched for: the tree has projects alone. */
+function Found(props: { namespaces: readonly Namespace[] }) {
+  const all = () => props.namespaces.map(({ metadata: { name, namespace = "" }, spec, status }) =>
+    ({ name, project: namespace, cluster: spec?.clusterName ?? "", phase: status?.phase }));
+  return (
+    <Listing label={t("cluster.namespaces")} none={t("projects.nomatch")} rows={all()}
+      columns={["column.name", "column.project", "form.cluster", "column.phase"]}>
+      {({ name, project, cluster, phase }) => (
+        <tr>
+          <td><A href={linkOf(name, project)}>{name}</A></td>
+          <td><A href={linkOf(project)}>{project}</A></td>
+          <td>{cluster}</td>
+          <td>{phaseText(phase)}</td>
+        </tr>
+      )}
+    </Listing>
+  );
 }
 
 function Nothing(props: { title: string; text: string }) {
