@@ -39,7 +39,7 @@ test("the search finds namespaces, too", async ({ console }) => {
   await expect(found).toHaveCount(0);
   await page.getByRole("searchbox").fill("local-web");
   await expect(console.row(page, "shop")).toHaveCount(0);
-  await expect(found.getByRole("link", { name: "shop", exact: true })).toBeVisible();
+  await expect(found.getByRole("link", { name: "shop", exact: true }).first()).toBeVisible();
   await console.isAccessible(page);
   await found.getByRole("link", { name: "local-web", exact: true }).click();
   await expect(page).toHaveURL(new RegExp(`${PAGES.namespace}$`));
