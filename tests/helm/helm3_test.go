@@ -36,6 +36,12 @@ func remove3(t *testing.T, config *action.Configuration, release string) {
 	}
 }
 
+func install3(config *action.Configuration, release string) *action.Install {
+	install := action.NewInstall(config)
+	install.ReleaseName, install.Namespace, install.Wait, install.Timeout = release, "default", true, patience
+	return install
+}
+
 func upgrade3(config *action.Configuration) *action.Upgrade {
 	upgrade := action.NewUpgrade(config)
 	upgrade.Namespace, upgrade.Wait, upgrade.Timeout = "default", true, patience
@@ -48,9 +54,7 @@ func TestHelm3Release(t *testing.T) {
 		config, release := helm3(t, s), fresh("helm3")
 		in := s.dynamic.Resource(projects)
 		t.Cleanup(func() { remove3(t, config, release) })
-		install := action.NewInstall(config)
-		install.ReleaseName, install.Namespace, install.Wait, install.Timeout = release, "default", true, patience
-		if _, err := install.Run(chart3(t, "budget"), values(map[string]any{"team": "web"})); err != nil {
+		if _, err := install3(config, release).Run(chart3(t, "budget"), values(map[string]any{"team": "web"})); err != nil {
 			t.Fatal(err)
 		}
 		first := s.get(t, in, release)
@@ -82,39 +86,56 @@ func TestHelm3Release(t *testing.T) {
 	})
 }
 
-// A chart with both kinds: the project is a hook, so that it is there before the namespace; templates look it up.
-func TestHelm3ChartWithBothKinds(t *testing.T) {
+// A chart for each project, and one for the namespace, whose templates look the project up. The projects outlive their
+// releases, with what is in them, and the next install takes them over.
+func TestHelm3ProjectsAndNamespaces(t *testing.T) {
 	each(t, func(t *testing.T, s server) {
-		config, release := helm3(t, s), fresh("shop3")
-		in := s.dynamic.Resource(namespaces).Namespace(release + "-web")
+		config, root := helm3(t, s), fresh("shop3")
+		web, release := root+"-web", root+"-front"
+		child, front := values(map[string]any{"parent": root, "pods": 10}), values(map[string]any{"project": web})
+		tree, in := s.dynamic.Resource(projects), s.dynamic.Resource(namespaces).Namespace(web)
 		name := values(nil)["cluster"].(string) + "-" + release
-		dry := action.NewInstall(config)
-		dry.ReleaseName, dry.Namespace, dry.DryRun, dry.DryRunOption = release, "default", true, "server"
-		rendered, err := dry.Run(chart3(t, "shop"), values(nil))
+		dry := install3(config, release)
+		dry.DryRun, dry.DryRunOption = true, "server"
+		rendered, err := dry.Run(chart3(t, "shop"), front)
 		if err != nil || !strings.Contains(rendered.Manifest, "example.com/members: none") {
 			t.Fatalf("dry run: %v", err)
 		}
-		s.missing(t, s.dynamic.Resource(projects), release)
-		install := action.NewInstall(config)
-		install.ReleaseName, install.Namespace, install.Wait, install.Timeout = release, "default", true, patience
-		if _, err := install.Run(chart3(t, "shop"), values(nil)); err != nil {
+		s.missing(t, in, name)
+		if _, err := install3(config, root).Run(chart3(t, "project"), values(nil)); err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() {
 			remove3(t, config, release)
-			s.remove(t, release)
+			remove3(t, config, web)
+			remove3(t, config, root)
+			s.remove(t, root)
 		})
-		if _, err := upgrade3(config).Run(release, chart3(t, "shop"), values(map[string]any{"pods": 3})); err != nil {
+		if _, err := install3(config, web).Run(chart3(t, "project"), child); err != nil {
 			t.Fatal(err)
 		}
-		object := s.get(t, in, name)
-		if object.GetAnnotations()["example.com/members"] != "0" {
-			t.Errorf("lookup found nothing: %v", object.GetAnnotations())
+		if _, err := install3(config, release).Run(chart3(t, "shop"), front); err != nil {
+			t.Fatal(err)
 		}
-		much := values(map[string]any{"pods": 1000})
+		three := values(map[string]any{"project": web, "pods": 3})
+		if _, err := upgrade3(config).Run(release, chart3(t, "shop"), three); err != nil {
+			t.Fatal(err)
+		}
+		first := s.get(t, in, name)
+		if first.GetAnnotations()["example.com/members"] != "0" {
+			t.Errorf("lookup found nothing: %v", first.GetAnnotations())
+		}
+		much := values(map[string]any{"project": web, "pods": 1000})
 		_, err = upgrade3(config).Run(release, chart3(t, "shop"), much)
 		if err == nil || !strings.Contains(err.Error(), "the largest that fits") {
 			t.Errorf("an upgrade that does not fit: %v", err)
 		}
+		before := s.get(t, tree, web)
+		remove3(t, config, web)
+		if _, err := install3(config, web).Run(chart3(t, "project"), child); err != nil {
+			t.Fatal(err)
+		}
+		s.kept(t, tree, before)
+		s.kept(t, in, first)
 	})
 }

@@ -129,33 +129,53 @@ func TestHelm4TakesOverAClientSideRelease(t *testing.T) {
 	})
 }
 
-func TestHelm4ChartWithBothKinds(t *testing.T) {
+// As with version 3. The wait ends when the namespace is there in its cluster.
+func TestHelm4ProjectsAndNamespaces(t *testing.T) {
 	each(t, func(t *testing.T, s server) {
-		config, release := helm4(t, s), fresh("shop4")
-		in := s.dynamic.Resource(namespaces).Namespace(release + "-web")
+		config, root := helm4(t, s), fresh("shop4")
+		web, release := root+"-web", root+"-front"
+		child, front := values(map[string]any{"parent": root, "pods": 10}), values(map[string]any{"project": web})
+		tree, in := s.dynamic.Resource(projects), s.dynamic.Resource(namespaces).Namespace(web)
 		name := values(nil)["cluster"].(string) + "-" + release
 		dry := install4(config, release)
 		dry.DryRunStrategy = action.DryRunServer
-		rendered, err := dry.Run(chart4(t, "shop"), values(nil))
+		rendered, err := dry.Run(chart4(t, "shop"), front)
 		if err != nil || !strings.Contains(rendered.(*release4.Release).Manifest, "example.com/members: none") {
 			t.Fatalf("dry run: %v", err)
 		}
-		s.missing(t, s.dynamic.Resource(projects), release)
-		if _, err := install4(config, release).Run(chart4(t, "shop"), values(nil)); err != nil {
+		s.missing(t, in, name)
+		if _, err := install4(config, root).Run(chart4(t, "project"), values(nil)); err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() {
 			remove4(t, config, release)
-			s.remove(t, release)
+			remove4(t, config, web)
+			remove4(t, config, root)
+			s.remove(t, root)
 		})
-		if object := s.get(t, in, name); condition(object, "Ready") != "True" {
-			t.Errorf("the wait ended before it was ready: %v", object)
+		if _, err := install4(config, web).Run(chart4(t, "project"), child); err != nil {
+			t.Fatal(err)
 		}
-		if _, err := upgrade4(config).Run(release, chart4(t, "shop"), values(map[string]any{"pods": 3})); err != nil {
+		if _, err := install4(config, release).Run(chart4(t, "shop"), front); err != nil {
+			t.Fatal(err)
+		}
+		first := s.get(t, in, name)
+		if condition(first, "Ready") != "True" {
+			t.Errorf("the wait ended before it was ready: %v", first)
+		}
+		three := values(map[string]any{"project": web, "pods": 3})
+		if _, err := upgrade4(config).Run(release, chart4(t, "shop"), three); err != nil {
 			t.Fatal(err)
 		}
 		if object := s.get(t, in, name); object.GetAnnotations()["example.com/members"] != "0" {
 			t.Errorf("lookup found nothing: %v", object.GetAnnotations())
 		}
+		before := s.get(t, tree, web)
+		remove4(t, config, web)
+		if _, err := install4(config, web).Run(chart4(t, "project"), child); err != nil {
+			t.Fatal(err)
+		}
+		s.kept(t, tree, before)
+		s.kept(t, in, first)
 	})
 }

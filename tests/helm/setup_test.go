@@ -129,7 +129,16 @@ func condition(object *unstructured.Unstructured, kind string) string {
 	return ""
 }
 
-// remove deletes the project that a hook made: Helm leaves it.
+// kept fails unless an object is still the one that it was, and is not being deleted.
+func (s server) kept(t *testing.T, in dynamic.ResourceInterface, before *unstructured.Unstructured) {
+	t.Helper()
+	now := s.get(t, in, before.GetName())
+	if now.GetUID() != before.GetUID() || now.GetDeletionTimestamp() != nil {
+		t.Errorf("%s is another one, or goes: %v", before.GetName(), now)
+	}
+}
+
+// remove deletes a project that outlived its release, with all that is below it.
 func (s server) remove(t *testing.T, project string) {
 	t.Helper()
 	if err := s.dynamic.Resource(projects).Delete(deadline(t), project, metav1.DeleteOptions{}); err != nil {

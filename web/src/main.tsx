@@ -1,5 +1,5 @@
 import { Route, Router, useLocation } from "@solidjs/router";
-import { ErrorBoundary, Match, type ParentProps, Suspense, Switch, createEffect, on, onCleanup } from "solid-js";
+import { ErrorBoundary, Match, type ParentProps, Show, Suspense, Switch, createEffect, on, onCleanup } from "solid-js";
 import { render } from "solid-js/web";
 import { type Session, look, sessionState } from "./api/session";
 import { language, t } from "./i18n/messages";
@@ -9,7 +9,7 @@ import "./styles/main.css";
 import { followHistory } from "./ui/back";
 import { Layout } from "./ui/layout";
 import { NotLoaded, page } from "./ui/page";
-import { AgainButton, Problem, missing } from "./ui/parts";
+import { AgainButton, AwayText, Problem, missing } from "./ui/parts";
 import { apply } from "./ui/theme";
 
 const Project = page(async () => (await import("./pages/project")).Project);
@@ -40,9 +40,9 @@ function Frame(props: ParentProps) {
     if (state.is === "nobody" || state.is === "unknown") last = undefined;
     return last;
   };
-  const offline = () => {
+  const away = () => {
     const state = sessionState();
-    return state.is === "offline" ? state.why : undefined;
+    return state.is === "offline" ? state : undefined;
   };
   const Failed = (props: { error: unknown; reset: () => void }) => {
     // Another page may well work.
@@ -54,11 +54,11 @@ function Frame(props: ParentProps) {
   };
   return (
     <ErrorBoundary fallback={(error, reset) => <main class="content"><Failed error={error} reset={reset} /></main>}>
-      <Switch fallback={<p class="empty" role="status">{offline() === undefined ? t("state.loading") : t("state.offline")}</p>}>
+      <Switch fallback={<p class="empty" role="status"><Show when={away()} fallback={t("state.loading")}>{(is) => <AwayText away={is()} />}</Show></p>}>
         <Match when={sessionState().is === "nobody"}><Login /></Match>
         <Match when={somebody()}>
           {(session) => (
-            <Layout session={session()} offline={offline()}>
+            <Layout session={session()} away={away()}>
               <ErrorBoundary fallback={(error, reset) => <Failed error={error} reset={reset} />}>
                 <Suspense fallback={<p class="empty" role="status">{t("state.loading")}</p>}>{props.children}</Suspense>
               </ErrorBoundary>

@@ -11,7 +11,7 @@ use std::sync::Arc;
 pub struct About {
     /// `info.title`
     pub title: String,
-    /// `info.version`, also `gitVersion` of `/version`.
+    /// `info.version`
     pub version: String,
 }
 

@@ -110,6 +110,12 @@ impl Clusters {
         index.clusters.get(name).is_some_and(|cluster| cluster.allows(tenant))
     }
 
+    /// Whether it is registered, for operators.
+    pub fn knows(&self, name: &str) -> bool {
+        let index = self.kept.read();
+        self.open && index.clusters.is_empty() || index.clusters.contains_key(name)
+    }
+
     /// A cluster by name.
     pub fn get(&self, name: &str) -> Option<Arc<Cluster>> {
         self.kept.read().clusters.get(name).cloned()

@@ -28,8 +28,8 @@ pub struct RefusedObject<'a> {
     pub name: &'a str,
     /// Its kind.
     pub kind: &'static RefusedKind,
-    /// The writer is told of the holds of this scope only; with `None`, of all. That a place is held for another project must
-    /// not be told.
+    /// The writer is told of the holds of this scope only; with `None` he sees everything, and is told of all. That a place is
+    /// held for another project must not be told.
     pub holds: Option<&'a Scope>,
 }
 
@@ -76,7 +76,7 @@ pub fn status(subject: RefusedObject<'_>, violations: &[Violation], levels: &Lev
     let of_class: Vec<&Violation> = violations.iter().filter(|v| self::class(v) == class).collect();
     let (resource, name) = ((subject.kind.resource)(), subject.name);
     let base = match class {
-        Class::Missing => missing(&of_class),
+        Class::Missing => missing(subject, &of_class),
         Class::Terminating | Class::Locked | Class::Amount => {
             Status::forbidden(&resource, name, &texts(subject, &of_class, levels))
         }
@@ -121,8 +121,8 @@ fn class(violation: &Violation) -> Class {
     }
 }
 
-/// Another tenant's project gets the answer of a missing one, word for word.
-fn missing(violations: &[&Violation]) -> Status {
+/// Another tenant's project gets the answer of a missing one, word for word, unless the writer sees everything.
+fn missing(subject: RefusedObject<'_>, violations: &[&Violation]) -> Status {
     let scope = violations.iter().find_map(|v| match v {
         Violation::ScopeMissing { scope }
         | Violation::ScopeForeign { scope }
@@ -130,7 +130,11 @@ fn missing(violations: &[&Violation]) -> Status {
         _ => None,
     });
     let (kind, name) = scope.map_or((PROJECT, ""), |scope| (scope.kind, scope.name.as_str()));
-    Status::not_found(&GroupResource::new(GROUP, format!("{}s", scope_word(kind))), name)
+    let mut status = Status::not_found(&GroupResource::new(GROUP, format!("{}s", scope_word(kind))), name);
+    if subject.holds.is_none() && violations.iter().any(|v| matches!(v, Violation::ScopeForeign { .. })) {
+        status.message.push_str(" in this tenant: it is another one's");
+    }
+    status
 }
 
 fn texts(subject: RefusedObject<'_>, violations: &[&Violation], levels: &Levels) -> String {
@@ -480,8 +484,12 @@ mod tests {
     #[test]
     fn a_foreign_project_is_told_as_a_missing_one() {
         let scope = scope("theirs");
-        let foreign = status(namespace("a"), &[Violation::ScopeForeign { scope: scope.clone() }]);
-        assert_eq!(foreign, status(namespace("a"), &[Violation::ScopeMissing { scope }]));
+        let of_foreign = [Violation::ScopeForeign { scope: scope.clone() }];
+        let to_operators = status(namespace("a"), &of_foreign);
+        assert!(to_operators.message.ends_with("not found in this tenant: it is another one's"));
+        let confined = RefusedObject { holds: Some(&scope), ..namespace("a") };
+        let foreign = status(confined, &of_foreign);
+        assert_eq!(foreign, status(confined, &[Violation::ScopeMissing { scope: scope.clone() }]));
         assert_eq!((foreign.code, foreign.reason.as_str()), (404, "NotFound"));
         assert_eq!(foreign.message, "projects.business.tkestack.io \"theirs\" not found");
         assert_eq!(causes(&foreign), [("FieldValueNotFound", "metadata.namespace")]);

@@ -39,6 +39,7 @@ pub use project::ProjectStrategy;
 pub use registry::RegistryStrategy;
 pub use tenant::TenantStrategy;
 
+use crate::clusters::Clusters;
 use crate::finalizers::FINALIZERS;
 use crate::numbers::PROJECT;
 use crate::rights::Role;
@@ -47,6 +48,7 @@ use apiserver::View;
 use apiserver::strategy::WriteContext;
 use business_types::{HardQuantity, UsedQuantity, names};
 use futures_util::future::BoxFuture;
+use meta::field::{FieldError, Path};
 use meta::gvk::GroupResource;
 use meta::object::Object;
 use meta::quantity::{Quantity, ResourceList};
@@ -139,6 +141,25 @@ fn check_annotations(
         }
         None => Ok(()),
     }
+}
+
+/// What is wrong with a cluster that the tenant may not use. Who sees everything is told that it is there.
+fn check_cluster(
+    cx: &WriteContext<'_>,
+    clusters: &Clusters,
+    path: &Path,
+    name: &str,
+    tenant: &str,
+) -> Option<FieldError> {
+    if clusters.allows(name, tenant) {
+        return None;
+    }
+    let mut error = FieldError::not_found(path, &json!(name));
+    if cx.sees_everything() && clusters.knows(name) {
+        let why = format!("for tenant {tenant:?}: spec.tenants of the membercluster does not list it");
+        error.message = [error.message, why].join(" ");
+    }
+    Some(error)
 }
 
 /// Whether a write through `finalize` takes this token away.

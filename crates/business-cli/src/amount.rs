@@ -95,6 +95,11 @@ pub(crate) fn brief(amount: Quantity) -> String {
     if tenths == 0 { format!("{whole}{suffix}") } else { format!("{whole}.{tenths}{suffix}") }
 }
 
+/// What is given away, and what is held beside it without an object: `10 +2 held`.
+pub(crate) fn with_held(allocated: Quantity, held: Quantity, shown: impl Fn(Quantity) -> String) -> String {
+    if held.is_zero() { shown(allocated) } else { format!("{} +{} held", shown(allocated), shown(held)) }
+}
+
 /// One limit and what is taken of it: used within allocated within hard.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bar {

@@ -22,6 +22,8 @@ const PAGES_MAX: usize = 500;
 const LISTS_MAX: usize = 3;
 /// How often a call is made if the server asks to repeat it.
 const TRIES_MAX: u32 = 10;
+/// As it names itself to servers.
+const AGENT: &str = concat!("kubectl-business/", env!("CARGO_PKG_VERSION"));
 /// The field manager of what this program applies.
 pub(crate) const FIELD_MANAGER: &str = "kubectl-business";
 
@@ -299,11 +301,11 @@ impl Api {
     }
 }
 
-/// An answer that is no Status. The page of a proxy is for browsers.
+/// An answer that is no Status. The page of a proxy is for browsers, and JSON for programs.
 fn bare(code: StatusCode, answer: &[u8]) -> Status {
     let text = String::from_utf8_lossy(answer);
     let text: String = text.trim().chars().take(300).collect();
-    let says_nothing = text.is_empty() || text.starts_with('<');
+    let says_nothing = text.is_empty() || text.starts_with(['<', '{', '[']);
     let text = if says_nothing { format!("the server answered {code}") } else { text };
     Status::failure(code.as_u16(), code.canonical_reason().unwrap_or_default(), text)
 }
@@ -321,6 +323,8 @@ impl Content {
 fn request(method: &Method, path: &str, body: Option<&(Content, Vec<u8>)>) -> Result<Request<Body>, Failure> {
     let mut request = Request::builder().method(method.clone()).uri(path);
     request = request.header(header::ACCEPT, "application/json, */*");
+    // What it writes is kept under this name in managedFields.
+    request = request.header(header::USER_AGENT, AGENT);
     if let Some((content, _)) = body {
         request = request.header(header::CONTENT_TYPE, content.media_type());
     }
@@ -361,6 +365,7 @@ mod tests {
         for (answer, told) in [
             ("", "the server answered 502 Bad Gateway"),
             ("\n<html><body>nginx</body></html>", "the server answered 502 Bad Gateway"),
+            ("{\"paths\":[\"/apis\"]}", "the server answered 502 Bad Gateway"),
             ("no upstream\n", "no upstream"),
         ] {
             assert_eq!(bare(StatusCode::BAD_GATEWAY, answer.as_bytes()).message, told);

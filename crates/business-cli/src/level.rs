@@ -5,6 +5,7 @@ use crate::screen::{Cell, Column, Screen, Table, Tone, left, picture, right};
 use business_types::names;
 use meta::quantity::Quantity;
 use serde_json::{Value, json};
+use std::cmp::Ordering;
 
 const BAR: usize = 16;
 
@@ -47,9 +48,13 @@ pub(crate) struct LevelRow<'a> {
     /// `None` where nothing limits it.
     pub(crate) hard: Option<Quantity>,
     pub(crate) allocated: Quantity,
+    /// Beside what is allocated.
+    pub(crate) held: Quantity,
     pub(crate) left: Option<Quantity>,
     /// Where it is this level that is asked.
     pub(crate) asked: Option<Quantity>,
+    /// What it has of that already.
+    pub(crate) had: Quantity,
     pub(crate) refuses: bool,
 }
 
@@ -65,8 +70,9 @@ impl LevelTable {
     }
 
     pub(crate) fn row(&mut self, row: &LevelRow<'_>, screen: Screen, said: Cell) {
-        let LevelRow { level, domain, resource, hard, allocated, left, asked, refuses } = *row;
+        let LevelRow { level, domain, resource, hard, allocated, held, left, asked, had, refuses } = *row;
         let bar = hard.map_or_else(String::new, |hard| {
+            let allocated = amount::plus(allocated, held);
             Bar { hard, allocated, used: Quantity::ZERO }.shown(screen.without_color(), BAR)
         });
         let unlimited = || "-".to_owned();
@@ -77,9 +83,9 @@ impl LevelTable {
             resource.into(),
             bar.into(),
             hard.map_or_else(unlimited, amount::brief).into(),
-            amount::brief(allocated).into(),
+            amount::with_held(allocated, held, amount::brief).into(),
             left.map_or_else(unlimited, amount::brief).into(),
-            Cell::toned(tone, asked.map_or_else(String::new, amount::brief)),
+            Cell::toned(tone, asked.map_or_else(String::new, |asked| asked_of(asked, had))),
             said,
         ]);
     }
@@ -87,5 +93,27 @@ impl LevelTable {
     /// Nothing where there is no level.
     pub(crate) fn shown(&self, screen: Screen) -> String {
         if self.0.is_empty() { String::new() } else { self.0.shown(screen, "  ") }
+    }
+}
+
+/// `9 (+5)` of what has 4 already: the level is asked for the difference.
+fn asked_of(asked: Quantity, had: Quantity) -> String {
+    let whole = amount::brief(asked);
+    match asked.cmp(&had) {
+        _ if had.is_zero() => whole,
+        Ordering::Less => format!("{whole} (-{})", amount::brief(amount::less(had, asked))),
+        _ => format!("{whole} (+{})", amount::brief(amount::less(asked, had))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_asks_for_the_difference() {
+        let told = |asked: &str, had: &str| asked_of(asked.parse().unwrap(), had.parse().unwrap());
+        assert_eq!(told("9", "0"), "9");
+        assert_eq!([told("9", "4"), told("4", "4"), told("1", "4")], ["9 (+5)", "4 (+0)", "1 (-3)"]);
     }
 }

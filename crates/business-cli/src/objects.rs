@@ -1,13 +1,14 @@
 //! Objects as the API answers them.
 
+use crate::amount;
 use crate::api::Api;
 use crate::failure::Failure;
 use crate::paths;
 use business_types::{
-    MemberClusterSpec, MemberClusterStatus, NamespaceSpec, NamespaceStatus, ProjectSpec, ProjectStatus,
-    TenantSpec, TenantStatus, names,
+    HeldAmount, MemberClusterSpec, MemberClusterStatus, NamespaceSpec, NamespaceStatus, ProjectSpec,
+    ProjectStatus, TenantSpec, TenantStatus, names,
 };
-use meta::quantity::ResourceList;
+use meta::quantity::{Quantity, ResourceList};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
@@ -68,6 +69,19 @@ impl<Spec, Status> Served<Spec, Status> {
     pub(crate) fn is_deleting(&self) -> bool {
         self.metadata.deletion_timestamp.is_some()
     }
+}
+
+/// What counts against a project without an object, by cluster. No figure of those below it holds it.
+pub(crate) fn held_by_cluster(held: &[HeldAmount]) -> BTreeMap<String, ResourceList> {
+    let mut sums: BTreeMap<String, ResourceList> = BTreeMap::new();
+    for one in held {
+        let of_cluster = sums.entry(one.cluster_name.clone()).or_default();
+        for (resource, amount) in &one.hard {
+            let sum = of_cluster.entry(resource.clone()).or_insert(Quantity::ZERO);
+            *sum = amount::plus(*sum, *amount);
+        }
+    }
+    sums
 }
 
 /// A project.

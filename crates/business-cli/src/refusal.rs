@@ -15,6 +15,13 @@ const LOG_IN: &str = "log in again: `kubectl business login`";
 /// The server's reason for a name that nothing has.
 const NOT_FOUND: &str = "FieldValueNotFound";
 
+/// What stands between the objects of a list that are refused together.
+const BETWEEN_ITEMS: &str = "; items[";
+/// What operators are told of a project that is not of the tenant.
+const OTHER_TENANTS: &str = "in this tenant: it is another one's";
+/// What a project is told of a cluster that it has no budget on.
+const NOT_LISTED: &str = "it does not list it";
+
 /// An amount that a level does not have, as a cause of a refusal tells it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Shortage {
@@ -97,9 +104,12 @@ pub(crate) fn picture(shortages: &[Shortage], screen: Screen) -> String {
             domain: &one.domain,
             resource: &one.resource,
             hard: Some(one.hard),
+            // The server counts what is held as allocated.
             allocated: one.allocated,
+            held: Quantity::ZERO,
             left: Some(one.remaining),
             asked: Some(one.requested),
+            had: Quantity::ZERO,
             refuses: true,
         };
         table.row(&row, screen, Cell::toned(Tone::Good, one.fits.to_string()));
@@ -112,7 +122,9 @@ pub(crate) fn told(failure: &Failure, screen: Screen) -> String {
     if let Failure::Blocked(obstacles) = failure {
         return obstacles_told(obstacles, screen);
     }
-    let mut text = format!("{} {}\n", screen.paint(Tone::Full, "error:"), harmless(&failure.to_string()));
+    // The refusals of a list stand behind each other.
+    let message = harmless(&failure.to_string()).replace(BETWEEN_ITEMS, "\n  items[");
+    let mut text = format!("{} {message}\n", screen.paint(Tone::Full, "error:"));
     let (failure, advice) = match failure {
         Failure::Advised { failure, next } => (&**failure, Some(*next)),
         other => (other, None),
@@ -145,8 +157,15 @@ fn causes_told(status: &Status, screen: Screen) -> String {
         text = format!("\n{text}\n");
     }
     for cause in causes(status) {
+        let reason = Reason::of(&cause.reason);
+        // The message tells the faults of its own code only.
+        let other = reason.filter(|reason| reason.code != status.code && !cause.field.starts_with("items["));
+        if let Some(other) = other.filter(|_| Shortage::of(cause).is_none()) {
+            let line = format!("{}: {} ({})", cause.field, other.when, cause.message);
+            text.extend(["  ", &harmless(&line), "\n"]);
+        }
         // The message says the same to people.
-        let is_program = Reason::of(&cause.reason).is_some() || cause.reason == NOT_FOUND;
+        let is_program = reason.is_some() || cause.reason == NOT_FOUND;
         if !is_program && !status.message.contains(&cause.message) {
             let line = [harmless(&cause.field), harmless(&cause.message)].join(": ");
             text.extend(["  ", &line, "\n"]);
@@ -263,9 +282,16 @@ fn next_of_missing(status: &Status) -> String {
 /// Something stands in the way.
 fn next_of_conflict(status: &Status) -> String {
     match &status.details {
+        // Of a list.
+        Some(details) if status.reason == "AlreadyExists" && details.name.is_empty() => {
+            "leave out what is there already: `kubectl get bns -A` shows it".to_owned()
+        }
         Some(details) if status.reason == "AlreadyExists" => {
             let (kind, name) = (details.kind.trim_end_matches('s'), &details.name);
-            format!("choose another name; if it is yours, `kubectl business describe {kind} {name}` shows it")
+            let place = if details.kind == names::NAMESPACES { " -n PROJECT" } else { "" };
+            format!(
+                "choose another name; if it is yours, `kubectl business describe {kind} {name}{place}` shows it"
+            )
         }
         _ => "somebody else was faster, or it is in the way: look at it, and try again".to_owned(),
     }
@@ -293,6 +319,23 @@ fn next_step(status: &Status, cause: &StatusCause) -> Option<String> {
         return Some(reason.next_for(&cause.message));
     }
     Some(match cause.reason.as_str() {
+        // Only operators are told that it is there.
+        NOT_FOUND if cause.message.contains("spec.tenants") => {
+            let cluster = quoted_after(&cause.message, "Not found: ")?;
+            format!(
+                "choose another cluster, or let the tenant use it: `kubectl edit membercluster {cluster}`"
+            )
+        }
+        NOT_FOUND if status.message.contains(OTHER_TENANTS) => {
+            "choose one of the same tenant: `kubectl business tree` shows whose each is".to_owned()
+        }
+        "FieldValueInvalid" if cause.message.contains(NOT_LISTED) => {
+            let project = quoted_after(&cause.message, "project ")?;
+            format!(
+                "choose another cluster, or give project {project} budget there: `kubectl business describe project {project}` \
+                 shows where it has any"
+            )
+        }
         NOT_FOUND if cause.field.starts_with("spec.cluster") => {
             format!("`kubectl get {}` shows the clusters that you may use", names::CLUSTER_OFFERS)
         }
@@ -400,6 +443,60 @@ mod tests {
             let message = "project=p tenant=t cluster=c resource=pods requested=1 used=2 fits=2";
             assert!(next_step(&status, &cause(name, message)).is_some(), "{name}");
         }
+    }
+
+    #[test]
+    fn what_is_there_already_is_shown_where_it_is() {
+        let mut status = Status::failure(409, "AlreadyExists", "no");
+        let mut next = |kind: &str, name: &str| {
+            let (kind, name) = (kind.to_owned(), name.to_owned());
+            status.details = Some(meta::status::Details { kind, name, ..Default::default() });
+            next_of_status(&status).unwrap()
+        };
+        assert!(next("namespaces", "c1-a").contains("describe namespace c1-a -n PROJECT`"));
+        assert!(next("projects", "web").contains("describe project web`"));
+        let of_list = next("", "");
+        assert!(of_list.contains("leave out what is there already"), "{of_list}");
+    }
+
+    #[test]
+    fn a_cluster_and_a_project_that_cannot_be_used_are_told_with_what_to_do() {
+        let status = Status::failure(422, "Invalid", "no");
+        let next = |reason: &str, message: &str| next_step(&status, &cause(reason, message)).unwrap();
+        let unlisted = "Invalid value: \"c1\": project \"web\" forbids its children to use cluster \"c1\": it does not list it";
+        assert!(next("FieldValueInvalid", unlisted).contains("give project web budget there"));
+        let closed = "Not found: \"c1\" for tenant \"t\": spec.tenants of the membercluster does not list it";
+        assert!(next(NOT_FOUND, closed).contains("kubectl edit membercluster c1"));
+        let other = Status::failure(
+            404,
+            "NotFound",
+            "projects.g \"p\" not found in this tenant: it is another one's",
+        );
+        let told = next_step(&other, &cause(NOT_FOUND, "Not found: \"p\"")).unwrap();
+        assert!(told.starts_with("choose one of the same tenant"), "{told}");
+    }
+
+    #[test]
+    fn a_cause_that_the_message_does_not_tell_is_told_with_what_to_do() {
+        let status = Status::failure(422, "Invalid", "spec.hard: must set quota");
+        let taken = cause(business_types::refusal::CLAIM_TAKEN, "cluster=c1 namespace=web");
+        let text = told(&Failure::Refused(Box::new(status.with_causes(vec![taken]))), Screen::plain(false));
+        assert!(text.contains("another object has this namespace of the cluster"), "{text}");
+        let status = Status::failure(403, "Forbidden", "project \"web\" has been locked by an operator");
+        let locked = cause(business_types::refusal::PROJECT_LOCKED, "project=web");
+        let text = told(&Failure::Refused(Box::new(status.with_causes(vec![locked]))), Screen::plain(false));
+        assert!(!text.contains("project=web"), "the message says the same: {text}");
+    }
+
+    #[test]
+    fn refused_objects_of_a_list_have_a_line_each() {
+        let status =
+            Status::failure(422, "Invalid", "none of 2 objects is created; items[0]: no; items[1]: no");
+        let text = told(&Failure::Refused(Box::new(status)), Screen::plain(false));
+        assert!(
+            text.starts_with("error: none of 2 objects is created\n  items[0]: no\n  items[1]: no\n"),
+            "{text}"
+        );
     }
 
     #[test]

@@ -8,6 +8,7 @@ use crate::paths;
 use business_types::names;
 use clap::Args;
 use meta::quantity::ResourceList;
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
@@ -70,6 +71,8 @@ pub(crate) struct Wanted {
     pub(crate) tenant: String,
     /// What it is asked to have.
     pub(crate) asked: Asked,
+    /// What it has of its payer already.
+    pub(crate) had: Asked,
     /// The whole object, or a merge patch for what is there.
     body: Value,
     is_there: bool,
@@ -118,11 +121,16 @@ impl NamespaceFlags {
             (None, None) => self.name.clone(),
         };
         let live = api.find::<Namespace>(&paths::namespace(&api.project, &name)).await?;
-        let Some(live) = live else { return self.new_one(&api.project) };
+        let Some(live) = live else {
+            // By its name alone it was meant to be there.
+            let project = if self.cluster.is_none() { api.named_project()? } else { &api.project };
+            return self.new_one(project);
+        };
         let hard = self.hard()?;
         Ok(Wanted {
             kind: WantedKind::Namespace,
             name,
+            had: charged(&live),
             payer: live.metadata.namespace,
             tenant: live.spec.tenant_id,
             asked: [(live.spec.cluster_name, hard.clone())].into(),
@@ -159,10 +167,12 @@ impl ProjectFlags {
         let mut spec = self.texts();
         spec.extend(self.display_name.iter().map(|text| ("displayName".to_owned(), json!(text))));
         spec.insert("clusters".to_owned(), clusters(&asked));
+        let payer = self.parent.clone().unwrap_or_else(|| live.spec.parent_project_name.clone());
         Ok(Wanted {
             kind: WantedKind::Project,
             name: self.name.clone(),
-            payer: self.parent.clone().unwrap_or(live.spec.parent_project_name),
+            had: granted(&live, &payer),
+            payer,
             tenant: self.tenant.clone().unwrap_or(live.spec.tenant_id),
             asked,
             body: json!({ "spec": spec }),
@@ -187,7 +197,12 @@ impl ProjectFlags {
             })?;
             let list = text.strip_prefix(cluster).and_then(|rest| rest.strip_prefix(':')).unwrap_or_default();
             let list = amount::parse_list(&[list.to_owned()]).map_err(Failure::Usage)?;
-            asked.entry(cluster.to_owned()).or_default().extend(list);
+            let of_cluster: &mut ResourceList = asked.entry(cluster.to_owned()).or_default();
+            for (resource, amount) in list {
+                if of_cluster.insert(resource.clone(), amount).is_some() {
+                    return Err(Failure::Usage(format!("{cluster}:{resource} is given twice")));
+                }
+            }
         }
         Ok(asked)
     }
@@ -238,7 +253,7 @@ impl Wanted {
             name = names::derived_name(&cluster, &text(&body, "/spec/namespace")).unwrap_or_default();
         }
         let tenant = text(&body, "/spec/tenantID");
-        Ok(Self { kind, name, payer, tenant, asked, body, is_there: false })
+        Ok(Self { kind, name, payer, tenant, asked, had: Asked::new(), body, is_there: false })
     }
 
     /// The same as a change, where there is one of this name already.
@@ -250,6 +265,10 @@ impl Wanted {
             if self.kind == WantedKind::Project && self.body.pointer("/spec/parentProjectName").is_none() {
                 self.payer = text("/spec/parentProjectName");
             }
+            self.had = match self.kind {
+                WantedKind::Project => granted(&known(&live)?, &self.payer),
+                WantedKind::Namespace => charged(&known(&live)?),
+            };
             let spec = self.body.get("spec").cloned().unwrap_or_else(|| json!({}));
             self.body = json!({ "spec": struck_out(self.kind, spec, live.get("spec")) });
             self.is_there = true;
@@ -264,9 +283,15 @@ impl Wanted {
         }
     }
 
-    /// What will be sent.
-    pub(crate) fn body(&self) -> &Value {
-        &self.body
+    /// The same under the name that the server would derive: kubectl applies nothing without one.
+    pub(crate) fn named_body(&self) -> Value {
+        let mut body = self.body.clone();
+        if let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut)
+            && !self.name.is_empty()
+        {
+            metadata.insert("name".to_owned(), json!(self.name));
+        }
+        body
     }
 
     pub(crate) fn is_there(&self) -> bool {
@@ -321,6 +346,25 @@ fn strike_out(said: &mut Map<String, Value>, live: &Value, field: &str) {
     }
 }
 
+/// An object as this program knows it.
+fn known<T: DeserializeOwned>(live: &Value) -> Result<T, Failure> {
+    serde_json::from_value(live.clone())
+        .map_err(|error| Failure::Stopped(format!("what is there cannot be read: {error}")))
+}
+
+/// What a namespace costs its project.
+fn charged(namespace: &Namespace) -> Asked {
+    [(namespace.spec.cluster_name.clone(), namespace.status.charged(&namespace.spec).clone())].into()
+}
+
+/// What a project costs its payer, if that stays the same.
+fn granted(project: &Project, payer: &str) -> Asked {
+    if project.spec.parent_project_name != payer {
+        return Asked::new();
+    }
+    project.spec.clusters.iter().map(|(cluster, quota)| (cluster.clone(), quota.hard.clone())).collect()
+}
+
 fn clusters(asked: &Asked) -> Value {
     asked
         .iter()
@@ -359,22 +403,28 @@ mod tests {
         let wanted = wanted.unwrap();
         assert_eq!((wanted.payer.as_str(), wanted.name.as_str()), ("web", "p"));
         assert_eq!(amount::list_text(&wanted.asked["east"]), "example.com/gpu=1, pods=1, requests.cpu=4");
-        assert_eq!(wanted.body()["spec"]["clusters"]["west"], json!({"hard": {"pods": "2"}}));
+        assert_eq!(wanted.body["spec"]["clusters"]["west"], json!({"hard": {"pods": "2"}}));
         for wrong in ["pods=1", "east", "east:pods"] {
             assert!(matches!(project(&[wrong]).new_one(), Err(Failure::Usage(_))), "{wrong}");
         }
+        let twice = project(&["east:pods=1", "east:pods=30"]).new_one();
+        assert!(matches!(twice, Err(Failure::Usage(why)) if why == "east:pods is given twice"));
     }
 
     #[test]
     fn a_change_by_flags_says_all_that_they_say_and_no_more() {
         let live: Project = serde_json::from_value(json!({
             "metadata": {"name": "p"},
-            "spec": {"parentProjectName": "shop", "tenantID": "acme", "displayName": "P", "template": "small"},
+            "spec": {"parentProjectName": "shop", "tenantID": "acme", "displayName": "P", "template": "small",
+                     "clusters": {"east": {"hard": {"pods": "4"}}}},
         }))
         .unwrap();
         let change = |flags: ProjectFlags| flags.change(live.clone()).unwrap();
+        let kept = change(ProjectFlags { parent: None, ..project(&[]) });
+        assert_eq!(amount::list_text(&kept.had["east"]), "pods=4");
+        assert!(change(project(&[])).had.is_empty(), "another parent pays nothing of it yet");
         let little = change(ProjectFlags { parent: None, ..project(&["east:pods=1"]) });
-        assert_eq!(*little.body(), json!({"spec": {"clusters": {"east": {"hard": {"pods": "1"}}}}}));
+        assert_eq!(little.body, json!({"spec": {"clusters": {"east": {"hard": {"pods": "1"}}}}}));
         assert_eq!((little.payer.as_str(), little.tenant.as_str()), ("shop", "acme"));
         let all = change(ProjectFlags {
             tenant: Some("globex".into()),
@@ -383,7 +433,7 @@ mod tests {
             ..project(&[])
         });
         assert_eq!(
-            *all.body(),
+            all.body,
             json!({"spec": {
                 "parentProjectName": "web", "tenantID": "globex", "displayName": "For people", "template": "large",
                 "clusters": {},
@@ -421,6 +471,12 @@ mod tests {
         };
         let wanted = Wanted::of_document(document(json!("")), "shop").unwrap();
         assert_eq!((wanted.name.as_str(), wanted.payer.as_str()), ("c1-web", "shop"));
+        assert_eq!(
+            wanted.named_body()["metadata"]["name"],
+            "c1-web",
+            "kubectl applies nothing without a name"
+        );
+        assert!(wanted.body["metadata"].get("name").is_none(), "the server derives it");
         assert_eq!(amount::list_text(&wanted.asked["c1"]), "pods=3");
         assert_eq!(Wanted::of_document(document(json!("other")), "shop").unwrap().payer, "other");
         assert!(Wanted::of_document(json!({"kind": "Pod", "apiVersion": "v1"}), "").is_err());

@@ -171,6 +171,12 @@ impl LedgerStatus {
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
+
+    /// Whether nothing is held for an orphan any more, and nothing in it is in use. The next audit of its cluster takes
+    /// our quota and marks away.
+    pub fn is_done_with(&self, orphan: &Orphan) -> bool {
+        orphan.state == OrphanState::Unused && self.written_off.contains(&orphan.uid)
+    }
 }
 
 #[cfg(test)]

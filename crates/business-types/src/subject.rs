@@ -1,4 +1,4 @@
-use crate::validation::{USERS_MAX, printable};
+use crate::validation::{USERS_MAX, somebody};
 use meta::field::{FieldError, FieldErrors, Path};
 use meta::schema::Schema;
 use serde::{Deserialize, Serialize};
@@ -79,7 +79,7 @@ pub(crate) fn check_subject(subject: &Subject, path: &Path) -> FieldErrors {
     if name.is_empty() {
         errors.push(FieldError::required(&path.child("name"), "somebody has a name"));
     }
-    errors.extend(printable(name, &path.child("name")));
+    errors.extend(somebody(name, &path.child("name")));
     if *kind != SubjectKind::ServiceAccount && name.starts_with("system:") {
         let why = "names with the prefix \"system:\" are Kubernetes' own";
         errors.push(FieldError::invalid(&path.child("name"), &json!(name), why));
@@ -92,7 +92,7 @@ pub(crate) fn check_subject(subject: &Subject, path: &Path) -> FieldErrors {
             let why = "only a service account has a namespace";
             errors.push(FieldError::forbidden(&path.child("namespace"), why));
         }
-        _ => errors.extend(printable(namespace, &path.child("namespace"))),
+        _ => errors.extend(somebody(namespace, &path.child("namespace"))),
     }
     errors
 }

@@ -71,6 +71,16 @@ pub(crate) fn printable(name: &str, path: &Path) -> FieldErrors {
     FieldErrors::new()
 }
 
+/// The name of somebody, as an identity provider gives it. One with white space around it is nobody's: who has typed it
+/// has meant another one.
+pub(crate) fn somebody(name: &str, path: &Path) -> FieldErrors {
+    let mut errors = printable(name, path);
+    if errors.is_empty() && name.trim() != name {
+        errors.push(FieldError::invalid(path, &json!(name), "must not begin or end with white space"));
+    }
+    errors
+}
+
 /// The name of a template, if one is named. It is the value of a label.
 pub(crate) fn template_name(name: &str, path: &Path) -> FieldErrors {
     if name.is_empty() {
@@ -89,7 +99,7 @@ pub(crate) fn users(users: &[String], path: &Path) -> FieldErrors {
         if user.is_empty() {
             errors.push(FieldError::required(&path.index(index), "a user has a name"));
         }
-        errors.extend(printable(user, &path.index(index)));
+        errors.extend(somebody(user, &path.index(index)));
     }
     errors
 }

@@ -96,6 +96,16 @@ pub struct Field {
     pub required: bool,
     /// Written even when empty, as Go does for a field without `omitempty`.
     pub always: bool,
+    /// Null in answers where it means something else than empty.
+    pub nullable: bool,
+}
+
+impl Field {
+    /// The same, which may be null in an answer.
+    #[must_use]
+    pub fn or_null(self) -> Self {
+        Self { nullable: true, ..self }
+    }
 }
 
 impl Schema {
@@ -160,17 +170,17 @@ impl Schema {
 
     /// An optional field of this shape.
     pub fn optional(self) -> Field {
-        Field { schema: self, required: false, always: false }
+        Field { schema: self, required: false, always: false, nullable: false }
     }
 
     /// A field of this shape that OpenAPI lists as required.
     pub fn required(self) -> Field {
-        Field { schema: self, required: true, always: false }
+        Field { schema: self, required: true, always: false, nullable: false }
     }
 
     /// A field of this shape that is written even when empty.
     pub fn always(self) -> Field {
-        Field { schema: self, required: false, always: true }
+        Field { schema: self, required: false, always: true, nullable: false }
     }
 
     /// A list of strings.
@@ -204,7 +214,7 @@ impl Schema {
 
     /// A field that OpenAPI lists as required and that is written even when empty.
     pub fn required_always(self) -> Field {
-        Field { schema: self, required: true, always: true }
+        Field { schema: self, required: true, always: true, nullable: false }
     }
 
     /// The shape of a struct's field or a map's value.

@@ -1,7 +1,7 @@
 //! YAML as kubectl reads it.
 //!
 //! The serialiser quotes by YAML 1.2. Go's readers follow YAML 1.1 in parts: a plain `no` is a boolean to them, `<<` merges
-//! maps and `1_000` is a number. A whole kubeconfig is refused for a namespace of such a name.
+//! maps and `1_000` is a number, and to others `2026-01-02` is a date. A whole kubeconfig is refused for a namespace of such a name.
 
 use serde::Serialize;
 use serde::ser::Error as _;
@@ -59,7 +59,7 @@ fn mark(value: &mut Value) -> bool {
 }
 
 fn mark_text(text: &mut String) -> bool {
-    let found = WORDS.contains(&text.as_str()) || is_old_number(text);
+    let found = WORDS.contains(&text.as_str()) || is_old_number(text) || is_date(text);
     if found {
         text.insert(0, MARK);
     }
@@ -97,6 +97,21 @@ fn is_sexagesimal(text: &str) -> bool {
     text.contains(':') && text.split(':').all(is_part)
 }
 
+/// Whether it is a date in YAML 1.1, maybe with a time behind it: `2026-01-02T03:04:05Z`.
+fn is_date(text: &str) -> bool {
+    if text.as_bytes().get(4) != Some(&b'-') {
+        return false;
+    }
+    let is_number = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
+    let mut parts = text.split(['T', 't', ' ', '\t']).next().unwrap_or_default().split('-');
+    let [year, month, day] = [parts.next(), parts.next(), parts.next()];
+    parts.next().is_none()
+        && year.is_some_and(is_number)
+        && [month, day]
+            .iter()
+            .all(|part| part.is_some_and(|part| (1..=2).contains(&part.len()) && is_number(part)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -112,6 +127,16 @@ mod tests {
             ["1_000", "+1_0", "-_1", "0_8", "1_0.5e3", "0X1F", "0O17", "0B1", "0b_1", "12:30", "1:2:3"]
         {
             assert_eq!(text(&json!([number])).unwrap(), format!("- \"{number}\"\n"));
+        }
+    }
+
+    #[test]
+    fn a_date_stays_a_text() {
+        for date in ["2026-01-02", "2026-1-2", "2026-01-02T03:04:05Z", "2026-01-02 03:04:05.5 +1"] {
+            assert_eq!(text(&json!({"time": date})).unwrap(), format!("time: \"{date}\"\n"));
+        }
+        for plain in ["2026-01", "2026-01-02-03", "2026-ab-02", "v2026-01-02", "abcd-01-02", "2026--"] {
+            assert_eq!(text(&json!([plain])).unwrap(), format!("- {plain}\n"));
         }
     }
 

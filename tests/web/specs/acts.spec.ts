@@ -51,6 +51,13 @@ test("a namespace does not move to where there is no room, and the level is told
   await console.isWellMade(page, "move-refused");
 });
 
+test("a project is offered no place below itself, and places are called as in the tree", async ({ console }) => {
+  const page = await console.as("alice", "/console/move/projects/shop");
+  const place = page.getByLabel(words("move.to"));
+  await expect(place.locator("option[value='data']")).toHaveText(/^.+ · data$/);
+  for (const own of ["shop", "shop-eu"]) await expect(place.locator(`option[value='${own}']`)).toHaveCount(0);
+});
+
 // There and back: the stand-in does not count what a move gives back.
 test("a namespace moves where there is room, and is found there", { tag: "@real" }, async ({ console, platform }) => {
   const page = await console.as("alice", PAGES.move);

@@ -61,6 +61,25 @@ test("what fits is said to fit, is made, and is there to be used", async ({ cons
   await expect(page.getByText(name).first()).toBeVisible();
 });
 
+test("what the server warns of stands beside what it takes, and beside a kubeconfig", async ({ console, page, platform }) => {
+  const warning = { Warning: '299 - "the budget of shop is near its end"' };
+  const told = page.getByText("the budget of shop is near its end");
+  await page.route(/dryRun=All$/, async (route) => {
+    const response = await route.fetch();
+    await route.fulfill({ response, headers: { ...response.headers(), ...warning } });
+  });
+  await console.as("bob", PAGES.newNamespace);
+  await ask(page, `warned-${Date.now() % 100_000}`, "100m");
+  await expect(page.getByText(words("form.fits"))).toBeVisible();
+  await expect(told).toBeVisible();
+  await expect(told).toHaveAttribute("lang", "en");
+  await page.route(/\/certificate\?/, (route) => route.fulfill({ body: "kind: Config\n", headers: warning }));
+  await page.goto(platform.origin + PAGES.namespace);
+  await page.getByRole("button", { name: words("namespace.kubeconfig") }).click();
+  await expect(told).toBeVisible();
+  await console.isAccessible(page);
+});
+
 test("who only looks is refused in the API's own words", async ({ console }) => {
   const page = await console.as("dave", PAGES.newNamespace);
   await ask(page, "mine", "100m");
@@ -77,6 +96,28 @@ test("a resource that stands there twice is told, and one that is added stays", 
   await added.fill("requests.storage");
   await expect(page.getByText(words("form.resource.twice"))).toHaveCount(0);
   await expect(page.getByLabel(words("form.amount.of", { resource: "requests.storage" }), { exact: true })).toBeVisible();
+});
+
+test("a root project is told what the ceilings of its tenant leave, when it is made and when it is changed", { tag: "@simulated" }, async ({ console, platform }) => {
+  const page = await console.as("alice", PAGES.newProject);
+  const tenant = page.getByRole("combobox", { name: words("form.tenant"), exact: true });
+  await expect(tenant).toHaveValue("acme");
+  await expect(page.getByLabel(words("form.amount.of", { resource: "pods" }), { exact: true })).toBeVisible();
+  await expect(page.getByText(words("form.left", { amount: "2", project: "acme" }), { exact: true })).toBeVisible();
+  await page.goto(`${platform.origin}/console/change/projects/frozen`);
+  await expect(page.getByText(words("form.most", { amount: "4", project: "acme" }), { exact: true })).toBeVisible();
+});
+
+test("an operator names the tenant of a root project, of those that are there and of others", { tag: "@simulated" }, async ({ console }) => {
+  const page = await console.as("oscar", PAGES.newProject);
+  // It is an operator's page once it is known who looks.
+  await expect(page.getByRole("link", { name: words("nav.clusters"), exact: true })).toBeVisible();
+  const tenant = page.getByRole("combobox", { name: words("form.tenant"), exact: true });
+  await tenant.fill("globex");
+  await expect(page.getByText(words("form.left", { amount: "2", project: "globex" }), { exact: true })).toBeVisible();
+  await tenant.fill("initech");
+  await page.getByRole("textbox", { name: new RegExp(`^${words("form.name")}`) }).first().fill("initech-web");
+  await expect(page.getByText("tenantID: initech")).toBeVisible();
 });
 
 test("what nobody has judged is not called refused, and is asked again", async ({ console, page }) => {

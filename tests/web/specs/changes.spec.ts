@@ -25,7 +25,8 @@ async function addLate(page: Page): Promise<void> {
 test("a budget that was read a while ago is changed all the same when only its status has moved", async ({ console, platform }) => {
   const page = await console.as("alice", PAGES.change);
   const local = page.getByRole("group", { name: "local", exact: true });
-  await expect(page.getByText(words("form.fits"))).toBeVisible();
+  await expect(page.getByText(words("people.unchanged"))).toBeVisible();
+  await expect(page.getByRole("button", { name: words("form.save") })).toBeDisabled();
   platform.change("projects", undefined, "shop", note());
   const lost = page.waitForResponse((response) => response.request().method() === "PATCH" && response.status() === 409);
   await local.getByLabel(CPU, { exact: true }).fill("10.0");
@@ -62,7 +63,7 @@ test("an operator may change a tenant", async ({ console }) => {
   const page = await console.as("oscar", PAGES.tenant);
   await page.getByRole("link", { name: words("project.change"), exact: true }).click();
   await expect(page).toHaveURL(/change\/tenants\/acme$/);
-  await page.getByLabel(words("form.display")).fill("Acme Corporation");
+  await page.getByLabel(words("form.display")).fill(`Acme Corporation ${Date.now()}`);
   await expect(page.getByText(words("form.fits"))).toBeVisible();
 });
 
@@ -98,6 +99,27 @@ test("a namespace that is being deleted offers neither a certificate nor a chang
   await expect(page.getByText(begins("namespace.leaving"))).toBeVisible();
   await expect(page.getByRole("button", { name: words("namespace.kubeconfig") })).toHaveCount(0);
   for (const key of ["namespace.edit", "act.move"]) await expect(page.getByRole("link", { name: words(key), exact: true })).toHaveCount(0);
+});
+
+test("a project that is being deleted says so, in the tree, too, and takes nothing new", { tag: "@simulated" }, async ({ console, platform }) => {
+  const why = "1 namespace remains";
+  const conditions = [{ type: "Terminating", status: "True", reason: "ContentRemains", message: why, lastTransitionTime: "2026-03-05T21:40:00Z" }];
+  platform.change("projects", undefined, "globex-web", { metadata: { deletionTimestamp: "2026-03-05T21:40:00Z" }, status: { phase: "Terminating", conditions } });
+  try {
+    const page = await console.as("carol");
+    const row = console.row(page, "globex-web");
+    await expect(row.getByText(words("release.leaving"), { exact: true })).toBeVisible();
+    await row.getByRole("link").click();
+    await expect(page.getByText(begins("project.leaving"))).toContainText(why);
+    await expect(page.getByText(`globex-web · globex · ${words("phase.Terminating")}`)).toBeVisible();
+    const acts = ["project.create.namespace", "project.create.below", "project.change", "act.move", "people.edit"];
+    for (const key of acts) await expect(page.getByRole("link", { name: words(key), exact: true })).toHaveCount(0);
+    await expect(page.getByRole("button", { name: words("act.delete"), exact: true })).toHaveCount(0);
+    await console.isAccessible(page);
+  } finally {
+    const ready = [{ type: "Ready", status: "True", reason: "Ready", message: "", lastTransitionTime: "2026-03-02T08:15:00Z" }];
+    platform.change("projects", undefined, "globex-web", { metadata: { deletionTimestamp: null }, status: { phase: "Active", conditions: ready } });
+  }
 });
 
 test("a review says who wrote which fields and when it was read, and leads to what has no page", async ({ console, platform }) => {
@@ -240,5 +262,5 @@ test("from one form to another the history brings that one's object", async ({ c
   await expect(title("shop-eu")).toBeVisible();
   await page.evaluate(() => history.go(-3));
   await expect(title("shop")).toBeVisible();
-  await expect(page.getByText(words("form.fits"))).toBeVisible();
+  await expect(page.getByText(words("people.unchanged"))).toBeVisible();
 });

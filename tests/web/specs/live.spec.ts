@@ -86,6 +86,20 @@ test("whoever is refused asks again, by the button or by another page", async ({
   await expect(console.row(page, "shop").first()).toBeVisible();
 });
 
+test("before anything is read nothing is said of what there is", async ({ console, page }) => {
+  const why = "no shard answers";
+  const busy = { kind: "Status", code: 503, message: why };
+  for (const place of [PAGES.projects, PAGES.project, PAGES.findings]) {
+    await page.route(COLLECTIONS, (route) => route.fulfill({ status: 503, json: busy }));
+    await console.as("alice", place);
+    await expect(page.getByText(words("state.unread", { why }))).toBeVisible();
+    for (const key of ["projects.none", "state.notfound", "findings.none", "findings.none.own"]) await expect(page.getByText(words(key))).toHaveCount(0);
+    await expect(page.getByText(words("projects.count", { count: "0" }))).toHaveCount(0);
+    await page.unroute(COLLECTIONS);
+    await expect(page.getByText(words("state.unread", { why }))).toHaveCount(0, { timeout: 20_000 });
+  }
+});
+
 test("a page that is cut off says so, goes on by itself, and shows what it has missed", async ({ console, page, platform }) => {
   const open = new Set<WebSocketRoute>();
   let isCut = false;

@@ -69,6 +69,14 @@ test("a tenant's administrators name another one by their platform, and operator
   await expect(page.getByText(/this is for operators/).first()).toBeVisible();
 });
 
+test("the white space around a name that is typed is no part of it", async ({ console }) => {
+  const page = await console.as("alice", PAGES.people);
+  await add(page, " judy ", "view");
+  await expect(page.getByText(words("people.given", { who: "judy", role: "view" }), { exact: true })).toBeVisible();
+  await expect(page.getByText(words("people.fits"))).toBeVisible();
+  await expect(page.getByRole("region", { name: words("form.yaml") }).locator("pre")).toContainText("name: judy");
+});
+
 test("a service account says where it is", async ({ console }) => {
   const page = await console.as("alice", PAGES.people);
   await page.getByRole("button", { name: words("people.add") }).click();

@@ -24,6 +24,16 @@ test("carol sees nothing of another tenant, and a link to it says so", async ({ 
   await expect(page.getByText(words("state.notfound"))).toBeVisible();
 });
 
+test("whoever sees a part of a tenant is told that what is used is of that part", async ({ console, platform }) => {
+  const page = await console.logsIn("bob", PAGES.tenant);
+  const told = page.getByText((words("tenant.part").split("{")[0] ?? "").trim());
+  await expect(told).toBeVisible();
+  await console.isAccessible(page);
+  const whole = await console.logsIn("alice", PAGES.tenant, await console.besides());
+  await expect(whole.getByRole("heading", { name: words("tenant.administrators") })).toBeVisible();
+  await expect(whole.getByText((words("tenant.part").split("{")[0] ?? "").trim())).toHaveCount(0);
+});
+
 test("after logging out one stands before the login again", async ({ console }) => {
   const page = await console.logsIn("alice");
   await page.getByRole("button", { name: words("account.menu", { name: "alice" }) }).click();

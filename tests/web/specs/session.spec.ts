@@ -68,6 +68,17 @@ test("a login whose ways cannot be asked for says so, and asks again", async ({ 
   await expect(page.getByRole("main").getByRole("button").first()).toHaveText(new RegExp(`^${words("login.with").split("{")[0]}`));
 });
 
+test("a session that is refused is told with the reason", async ({ page, platform }) => {
+  const message = "forbidden: this is no request of the console's own pages";
+  await page.route("**/console/session", (route) => route.fulfill({ status: 403, json: { kind: "Status", code: 403, message } }));
+  await page.goto(platform.origin + PAGES.projects);
+  const told = page.getByRole("status").filter({ hasText: words("state.refused") });
+  await expect(told).toContainText(message);
+  await expect(page.getByText(words("state.offline"))).toHaveCount(0);
+  await page.unroute("**/console/session");
+  await expect(page.getByRole("heading", { name: words("login.title") })).toBeVisible({ timeout: 20_000 });
+});
+
 test("a login that fails is told, and begins again where it was going", { tag: "@real" }, async ({ console, page, platform }) => {
   await page.goto(`${platform.origin}/console/login?issuer=nobody&return=${PAGES.project}`);
   await expect(page.locator("html")).toHaveAttribute("lang", "en");

@@ -155,6 +155,8 @@ test("one form asks for several clusters, and tells which one has no room", asyn
   }
   await expect(page.getByText(words("form.refused"))).toBeVisible();
   await expect(page.getByText(/on cluster "member-1"/)).toBeVisible();
+  const level = words("refusal.level.project", { name: "shop" });
+  await expect(page.getByText(words("refusal.within", { level, cluster: "member-1" }), { exact: true }).first()).toBeVisible();
   await page.screenshot({ path: "output/pages/several-clusters.png", fullPage: true });
   await page.getByRole("button", { name: words("form.cluster.remove", { cluster: "member-1" }) }).click();
   await expect(page.getByText(words("form.fits"))).toBeVisible();

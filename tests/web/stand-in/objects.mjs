@@ -66,10 +66,10 @@ function clusters() {
 
 function tenants() {
   const ceilings = { local: { hard: amounts(20, "40Gi", 100) }, "member-1": { hard: amounts(20, "40Gi", 100) } };
-  const of = (name, displayName, administrators) => object("Tenant", { name },
+  const of = (name, displayName, administrators, counts) => object("Tenant", { name },
     { displayName, administrators, clusters: ceilings, contacts: [`${name}@example.org`] },
-    { clusters: { local: { used: amounts(18, "30Gi", 80) } }, projects: 4, namespaces: 4, conditions: [condition("WithinCeilings", "True", "Within")] });
-  return [of("acme", "Acme", [{ kind: "User", name: "alice" }]), of("globex", "Globex", [{ kind: "Group", name: "globex-administrators" }])];
+    { clusters: { local: { used: amounts(18, "30Gi", 80) } }, ...counts, conditions: [condition("WithinCeilings", "True", "Within")] });
+  return [of("acme", "Acme", [{ kind: "User", name: "alice" }], { projects: 5, namespaces: 7 }), of("globex", "Globex", [{ kind: "Group", name: "globex-administrators" }], { projects: 1, namespaces: 1 })];
 }
 
 function projects() {

@@ -2,6 +2,7 @@
 
 import { t } from "../i18n/messages";
 import { ApiError, type Status } from "./status";
+import { warningsOf } from "./warnings";
 
 export const GROUP = "/apis/business.tkestack.io/v1";
 /** The server takes nothing that changes something without it: no other site can send it. */
@@ -18,6 +19,8 @@ export interface Call {
   /** `application/merge-patch+json` for a PATCH. */
   type?: string;
   signal?: AbortSignal;
+  /** Called with what the server warns of beside its answer. */
+  warned?: (texts: readonly string[]) => void;
 }
 
 /** The server did not answer. */
@@ -42,15 +45,19 @@ export async function request<T>(path: string, call: Call = {}): Promise<T> {
 }
 
 /** The same, as a text. */
-export function requestText(path: string): Promise<string> {
-  return answer(path, "*/*", {});
+export function requestText(path: string, call: Call = {}): Promise<string> {
+  return answer(path, "*/*", call);
 }
 
 async function answer(path: string, accept: string, call: Call): Promise<string> {
   let { response, text } = await send(path, accept, call);
   // Nothing was done yet: what was asked is asked once more. The session's own paths are what it is renewed with.
   if (response.status === 401 && path.startsWith("/api") && (await renew())) ({ response, text } = await send(path, accept, call));
-  if (response.ok) return text;
+  if (response.ok) {
+    const warnings = warningsOf(response.headers.get("Warning"));
+    if (warnings.length > 0) call.warned?.(warnings);
+    return text;
+  }
   throw new ApiError((parse(text) ?? { kind: "Status", message: readable(text) }) as Status, response.status);
 }
 

@@ -10,7 +10,7 @@ let ends: number;
 let lives: number;
 /** So far is the browser's clock ahead of the server's. */
 let ahead: number;
-let giver: "gives" | "refuses" | "is away" | "has no provider";
+let giver: "gives" | "refuses" | "is away" | "says no" | "has no provider";
 let username: string;
 let asked: string[];
 let channels: FakeChannel[];
@@ -34,6 +34,7 @@ const status = (code: number) => json(code, { kind: "Status", code, message: `no
 async function server(path: string): Promise<Response> {
   asked.push(path.slice(path.lastIndexOf("/") + 1));
   if (giver === "is away") throw new TypeError("Failed to fetch");
+  if (giver === "says no") return status(403);
   if (path === "/console/logout") return json(200, { location: "/console/" });
   const now = Date.now() - ahead;
   if (now >= ends) return status(401);
@@ -259,4 +260,14 @@ it("stays logged in when a logout is not heard", async () => {
   await expect(logout()).rejects.toThrow("does not answer");
   expect(sessionState().is).toBe("somebody");
   expect(channels[0]?.told).toEqual(["came"]);
+});
+
+it("tells a server that says no from one that is away", async () => {
+  const { look, sessionState } = await fresh();
+  giver = "says no";
+  await look();
+  expect(sessionState()).toEqual({ is: "offline", why: "no: 403", refused: true });
+  giver = "gives";
+  await vi.advanceTimersByTimeAsync(5_000);
+  expect(sessionState().is).toBe("somebody");
 });

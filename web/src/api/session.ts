@@ -3,7 +3,7 @@
 import { createSignal } from "solid-js";
 import { forget } from "../live/store";
 import { Offline, onUnauthorized, request } from "./client";
-import { ApiError } from "./status";
+import { ApiError, isAnswer } from "./status";
 
 export interface Session {
   username: string;
@@ -20,7 +20,15 @@ export interface ConsoleConfig {
   version: string;
 }
 
-export type SessionState = { is: "unknown" } | { is: "nobody" } | { is: "somebody"; session: Session } | { is: "offline"; why: string };
+export type SessionState = { is: "unknown" } | { is: "nobody" } | { is: "somebody"; session: Session } | Away;
+
+/** No answer, or none that says who is there. */
+export interface Away {
+  is: "offline";
+  why: string;
+  /** Whether the server was there, and said no. */
+  refused?: boolean;
+}
 
 const [state, setState] = createSignal<SessionState>({ is: "unknown" });
 export const sessionState = state;
@@ -149,7 +157,7 @@ function leave(is: "nobody" | "unknown"): void {
 function failed(error: unknown): void {
   if (isUnauthorized(error)) return leave("nobody");
   if (error instanceof Offline) setState({ is: "offline", why: "" });
-  else if (error instanceof ApiError) setState({ is: "offline", why: error.message });
+  else if (error instanceof ApiError) setState({ is: "offline", why: error.message, ...(isAnswer(error) && { refused: true }) });
   lookAt(0);
 }
 

@@ -33,15 +33,16 @@ const TRIES = 3;
 interface How {
   isDry?: boolean;
   signal?: AbortSignal;
+  warned?: (texts: readonly string[]) => void;
 }
 
 /** Sends it; throws {@link ChangedMeanwhile} where somebody has to look first. */
-export async function write(out: Outgoing, { isDry = false, signal }: How = {}, ask: typeof request = request): Promise<unknown> {
+export async function write(out: Outgoing, { isDry = false, signal, warned }: How = {}, ask: typeof request = request): Promise<unknown> {
   const aborting = signal ? { signal } : {};
   let { body } = out;
   for (let tries = 1; ; tries += 1) {
     try {
-      return await ask<unknown>(isDry ? `${out.path}?dryRun=All` : out.path, { method: out.method, body, ...aborting });
+      return await ask<unknown>(isDry ? `${out.path}?dryRun=All` : out.path, { method: out.method, body, ...aborting, ...(warned && { warned }) });
     } catch (error) {
       if (!out.base || !isConflict(error)) throw error;
       const fresh = await ask<Stored>(out.path, aborting);

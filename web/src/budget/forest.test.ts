@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { UNIT } from "../amounts/quantity";
 import type { Namespace, Project } from "../api/types";
-import { asBefore, forest, namespacesFound, rows } from "./forest";
+import { asBefore, forest, liesIn, namespacesFound, rows } from "./forest";
 import { fullness } from "./shares";
 
 const meta = (name: string, namespace?: string) => ({ name, uid: name, resourceVersion: "1", ...(namespace && { namespace }) });
@@ -62,4 +62,11 @@ it("keeps an order, with what is new at the end of its own, until it is let go",
 
 it("knows nothing of fullness where there is no limit", () => {
   expect(fullness({ cluster: "c", resource: "pods", hard: undefined, allocated: UNIT, used: 0n })).toBe(0);
+});
+
+it("knows what lies below a project, at any depth", () => {
+  const all = new Map([project("top", "", "9", "0"), project("mid", "top", "9", "0"), project("low", "mid", "9", "0"), project("lost", "unseen", "9", "0"), project("a", "b", "9", "0"), project("b", "a", "9", "0")]
+    .map((one) => [one.metadata.name, one]));
+  expect(["top", "mid", "low", "lost", "a"].map((name) => liesIn(all, name, "top"))).toEqual([true, true, true, false, false]);
+  expect(liesIn(all, "top", "low")).toBe(false);
 });

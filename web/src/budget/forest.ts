@@ -99,6 +99,16 @@ function sortFullestFirst(nodes: TreeNode[]): TreeNode[] {
   return nodes.sort((a, b) => b.worst - a.worst || inOrder(a.name, b.name));
 }
 
+/** Whether a project is another one or lies below it. */
+export function liesIn(all: ReadonlyMap<string, Project>, name: string, above: string): boolean {
+  const line = new Set<string>();
+  for (let at = name; at !== "" && !line.has(at); at = all.get(at)?.spec?.parentProjectName ?? "") {
+    if (at === above) return true;
+    line.add(at);
+  }
+  return false;
+}
+
 /** The rows that are shown: what is open, or, with a search, what matches and what lies above it. */
 export function rows(roots: readonly TreeNode[], closed: ReadonlySet<string>, search: string): TreeRow[] {
   const wanted = search.trim().toLowerCase();

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { UNIT } from "../amounts/quantity";
-import type { Project } from "../api/types";
+import type { Project, Tenant } from "../api/types";
 import { leftIn } from "./left";
 
 const project = { metadata: { name: "p" }, spec: { clusters: { c: { hard: { pods: "10" } } } }, status: { clusters: { c: { used: { pods: "7", cpu: "1" } } } } } as unknown as Project;
@@ -14,4 +14,9 @@ it("tells what is left of a limit, and of none nothing", () => {
 it("does not owe anything where more is given than there is", () => {
   const over = { ...project, spec: { clusters: { c: { hard: { pods: "5" } } } } } as unknown as Project;
   expect(leftIn(over, "c", "pods")).toBe(0n);
+});
+
+it("tells what a tenant's ceilings leave to a root project", () => {
+  const tenant = { ...project, metadata: { name: "acme" } } as unknown as Tenant;
+  expect(leftIn(tenant, "c", "pods", { c: { pods: "4" } })).toBe(7n * UNIT);
 });

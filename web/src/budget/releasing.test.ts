@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 import { UNIT } from "../amounts/quantity";
 import type { Namespace, Project } from "../api/types";
 import { forest } from "./forest";
-import { releases } from "./releasing";
+import { leavingWhy, releases } from "./releasing";
 
 const SINCE = "2026-03-05T00:00:00Z";
 
@@ -26,4 +26,10 @@ it("tells what goes, what was lowered and what is held, the longest first", () =
   ]);
   const told = top ? releases(top).map(({ name, is, amounts, why }) => [name, is, (amounts[0]?.amount ?? 0n) / UNIT, why]) : [];
   expect(told).toEqual([["less", "lowered", 4n, "not yet"], ["going", "leaving", 3n, "2 pods remain"], ["lost", "held", 7n, "given up"]]);
+});
+
+it("tells of a project that goes what remains in it", () => {
+  const project = { metadata: { name: "top" }, status: { message: "it is going", conditions: [{ type: "Terminating", status: "True", message: "2 projects remain" }] } } as unknown as Project;
+  expect(leavingWhy(project)).toBe("2 projects remain");
+  expect(leavingWhy({ ...project, status: { ...project.status, conditions: [] } } as Project)).toBe("it is going");
 });

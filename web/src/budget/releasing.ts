@@ -3,7 +3,7 @@
 import { type Amount, amountOf } from "../amounts/quantity";
 import { conditionsOf } from "../api/conditions";
 import { linkOf } from "../api/links";
-import type { Namespace } from "../api/types";
+import type { Namespace, Project } from "../api/types";
 import type { TreeNode } from "./forest";
 import { chargeOf, inOrder } from "./shares";
 
@@ -19,12 +19,12 @@ export interface Release {
   why: string;
 }
 
-/** What still holds a namespace that is being deleted, in the words of whoever waits for it. */
-export function leavingWhy(namespace: Namespace): string {
-  const told = conditionsOf(namespace);
+/** What still holds a namespace or a project that is being deleted, in the words of whoever waits for it. */
+export function leavingWhy(leaving: Namespace | Project): string {
+  const told = conditionsOf(leaving);
   const terminating = told.find(({ type, message }) => type === "Terminating" && message);
   const unreachable = told.find(({ type, status }) => type === "ClusterReachable" && status === "False");
-  return terminating?.message || unreachable?.message || namespace.status?.message || "";
+  return terminating?.message || unreachable?.message || leaving.status?.message || "";
 }
 
 function ofNamespace(namespace: Namespace): Release | undefined {

@@ -84,6 +84,21 @@ it("goes on where it was cut, and tells of it when it lasts", async () => {
   expect(seen.states.map((state) => state.at)).toEqual(["live", "cut"]);
 });
 
+it("does not take what was never read for what was read and is old", async () => {
+  const away = new ApiError({ kind: "Status", message: "no shard answers" }, 503);
+  const fail = () => { throw away; };
+  const { seen } = story([fail, fail, fail, page(7, ["a"])]);
+  await vi.advanceTimersByTimeAsync(250 + 500);
+  expect(seen.states).toMatchObject([{ at: "unread", why: "no shard answers" }, { at: "unread" }]);
+  await vi.advanceTimersByTimeAsync(1000);
+  expect([...seen.names]).toEqual(["a"]);
+  FakeSocket.all[0]?.onopen?.();
+  FakeSocket.all[0]?.close();
+  await vi.advanceTimersByTimeAsync(250);
+  FakeSocket.all[1]?.close();
+  expect(seen.states.map((state) => state.at)).toEqual(["unread", "unread", "live", "cut"]);
+});
+
 it("comes back sooner or later than others that were cut with it", async () => {
   story([page(7, ["a"])]);
   await vi.advanceTimersByTimeAsync(0);

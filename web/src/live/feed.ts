@@ -47,6 +47,8 @@ interface WatchEvent<T> {
 /** What becomes of a feed. */
 export type FeedState =
   | { at: "loading" }
+  /** Nothing was read yet, so nothing is known of what there is; the feed tries again. */
+  | { at: "unread"; why: string }
   | { at: "live" }
   /** What is shown was true at `since`; the feed tries again. */
   | { at: "cut"; since: number; why: string }
@@ -76,6 +78,8 @@ const PATIENCE_MS = [250, 500, 1000, 2000, 5000, 10_000] as const;
 export class Feed<T extends Resource> {
   #stopped = false;
   #tries = 0;
+  /** Whether it has been read once. */
+  #isRead = false;
   #socket: WebSocket | undefined;
   #timer: ReturnType<typeof setTimeout> | undefined;
   #silence: ReturnType<typeof setTimeout> | undefined;
@@ -117,6 +121,7 @@ export class Feed<T extends Resource> {
       } while (next !== "");
       if (this.#stopped) return;
       this.#heard = Date.now();
+      this.#isRead = true;
       this.sink.replace(items);
       this.#watch(revision);
     } catch (error) {
@@ -201,7 +206,7 @@ export class Feed<T extends Resource> {
     const patience = PATIENCE_MS[Math.min(this.#tries, PATIENCE_MS.length - 1)] ?? 10_000;
     this.#tries += 1;
     // A watch ends now and then by itself; that alone is nothing to tell.
-    if (this.#tries > 1) this.sink.state({ at: "cut", since: this.#heard, get why() { return why(); } });
+    if (this.#tries > 1) this.sink.state({ ...(this.#isRead ? { at: "cut", since: this.#heard } : { at: "unread" }), get why() { return why(); } });
     // All pages are cut at once when a server ends: they do not all come back at once.
     this.#timer = setTimeout(then, patience * (0.5 + Math.random()));
   }

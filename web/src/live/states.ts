@@ -7,6 +7,11 @@ export function isForbidden(state: FeedState): boolean {
   return state.at === "refused" && state.error.code === 403;
 }
 
+/** Whether what there is was read once: until then nothing follows from what is not there. */
+export function isRead({ at }: FeedState): boolean {
+  return at === "live" || at === "cut";
+}
+
 /** Feeds of which somebody may see nothing are not waited for. */
 export function seen(...states: FeedState[]): FeedState[] {
   return states.filter((state) => !isForbidden(state));

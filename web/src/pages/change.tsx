@@ -2,7 +2,7 @@ import { useNavigate, useParams } from "@solidjs/router";
 import { For, Show, batch, createMemo, createResource, createSignal } from "solid-js";
 import type { QuantityText } from "../amounts/quantity";
 import { GROUP, request } from "../api/client";
-import { pathOfPlace, projects } from "../api/collections";
+import { pathOfPlace, projects, tenants } from "../api/collections";
 import { linkOf } from "../api/links";
 import type { Namespace } from "../api/types";
 import { isSame } from "../api/writing";
@@ -24,6 +24,7 @@ interface Changed extends Resource {
     displayName?: string;
     template?: string;
     parentProjectName?: string;
+    tenantID?: string;
     clusters?: Record<string, { hard?: Record<string, QuantityText> }>;
     clusterName?: string;
     hard?: Record<string, QuantityText>;
@@ -79,19 +80,23 @@ function ChangeForm(props: { object: Changed; plural: Changeable; path: string }
   const offered = clusterChoices(() => base().spec?.parentProjectName ?? "", () => true);
   const choices = () => (isSeveral() ? [...new Set([...Object.keys(before()), ...offered()])].sort(inOrder) : Object.keys(before()));
   const charged = createMemo(() => chargedFor(props.plural, base()));
-  const left = (cluster: string, resource: string) => leftText("form.most", all.objects().get(above()), cluster, resource, charged());
+  /** A root project takes its budget from its tenant. */
+  const ruled = props.plural === "projects" ? tenants() : undefined;
+  const giver = () => (props.plural === "projects" && above() === "" ? ruled?.objects().get(base().spec?.tenantID ?? "") : all.objects().get(above()));
+  const left = (cluster: string, resource: string) => leftText("form.most", giver(), cluster, resource, charged());
   const navigate = useNavigate();
   const back = () => (props.plural === "tenants" ? `/tenants/${name}` : linkOf(name, namespace));
-  const sent = createMemo((): Outgoing => {
+  const sent = createMemo((): Outgoing | undefined => {
     const old = before();
     const patches = Object.fromEntries([
       ...limits().map(({ cluster, amounts }) => [cluster, { hard: withNulls(old[cluster] ?? {}, filledIn(amounts)) }] as const),
       ...Object.keys(old).filter((cluster) => !limits().some((entry) => entry.cluster === cluster)).map((cluster) => [cluster, null] as const),
     ]);
     const texts = NAMES.filter((key) => named()[key] !== namedOf(base())[key]).map((key) => [key, named()[key] || null] as const);
+    const isOfLimits = !isSame(asked(limits()), asked(inForm(old)));
+    if (!isOfLimits && texts.length === 0) return undefined;
     // Who changes a name alone does not touch the limits, which others may change meanwhile.
-    const isNameAlone = texts.length > 0 && isSame(asked(limits()), asked(inForm(old)));
-    const spec = isSeveral() ? { ...(!isNameAlone && { clusters: patches }), ...Object.fromEntries(texts) } : patches[Object.keys(old)[0] ?? ""];
+    const spec = isSeveral() ? { ...(isOfLimits && { clusters: patches }), ...Object.fromEntries(texts) } : patches[Object.keys(old)[0] ?? ""];
     return { method: "PATCH", path: props.path, body: { metadata: { resourceVersion: base().metadata.resourceVersion }, spec }, base: base() };
   });
   const meanwhile: Meanwhile = {
@@ -110,7 +115,7 @@ function ChangeForm(props: { object: Changed; plural: Changeable; path: string }
   return (
     <>
       <Head title={t("form.change", { name })} under={namespace ?? ""} />
-      <AskingForm sent={sent()} verdict={verdict()} label={t("form.save")} incomplete={t("form.incomplete")} done={() => navigate(back())} cancel={back()} meanwhile={meanwhile}>
+      <AskingForm sent={sent()} verdict={verdict()} label={t("form.save")} incomplete={t("people.unchanged")} done={() => navigate(back())} cancel={back()} meanwhile={meanwhile}>
         <Show when={isSeveral()}><NamedFields named={named()} set={setNamed} /></Show>
         <LimitsFields limits={limits()} choices={choices()} isSeveral={isSeveral()} set={setLimits} left={left} />
       </AskingForm>

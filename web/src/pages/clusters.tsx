@@ -1,5 +1,5 @@
 import { createMemo, For, Show } from "solid-js";
-import { amountOf } from "../amounts/quantity";
+import { amountOf, type QuantityText } from "../amounts/quantity";
 import { request } from "../api/client";
 import { clusters, pathOf } from "../api/collections";
 import { conditionsOf } from "../api/conditions";
@@ -30,8 +30,14 @@ export function Clusters() {
   );
 }
 
-/** What may be granted of it: what is said, and what follows from its nodes. */
-const hardOf = ({ spec, status }: MemberCluster) => ({ ...status?.capacity, ...spec?.hard });
+/** What may be granted of it: what is said, and what follows from its nodes, which is nothing until it is known. */
+function hardOf({ spec, status }: MemberCluster): Record<string, QuantityText> {
+  const derived = Object.entries(spec?.derived?.resources ?? {}).map(([resource, { max }]) => {
+    const amount = status?.capacity?.[resource] ?? "0";
+    return [resource, max !== undefined && amountOf(max) < amountOf(amount) ? max : amount] as const;
+  });
+  return { ...spec?.hard, ...Object.fromEntries(derived) };
+}
 
 /** What is limited, granted or consumed of it. */
 function shares(cluster: MemberCluster): Share[] {

@@ -2,13 +2,16 @@ import { useNavigate, useParams, useSearchParams } from "@solidjs/router";
 import { For, Show, createEffect, createMemo, createSignal, untrack } from "solid-js";
 import { createStore } from "solid-js/store";
 import { GROUP } from "../api/client";
-import { projects } from "../api/collections";
+import { isOperator, projects, tenants } from "../api/collections";
 import { linkOf } from "../api/links";
+import type { Tenant } from "../api/types";
+import type { Giver } from "../budget/left";
 import { type ClusterLimits, emptyLimits, filledIn, offering, placed } from "../budget/offering";
 import { inOrder } from "../budget/shares";
 import { t } from "../i18n/messages";
 import { AskingForm, type Outgoing, checked } from "../ui/asking";
 import { FieldState, MADE } from "../ui/awaited";
+import { choiceText, inChoiceOrder } from "../ui/choice";
 import { LimitsFields, clusterChoices, leftText } from "../ui/limits";
 import { Head } from "../ui/parts";
 
@@ -53,11 +56,18 @@ export function Create() {
   const [limits, setLimits] = createSignal<readonly ClusterLimits[]>([emptyLimits("")]);
   const choices = clusterChoices(() => draft.parent, () => params.what === "project");
   const all = projects();
-  const left = (cluster: string, resource: string) => leftText("form.left", all.objects().get(draft.parent), cluster, resource);
+  const ruled = tenants();
+  const isRoot = () => params.what === "project" && draft.parent === "";
+  const known = createMemo(() => inChoiceOrder(ruled.objects().values()));
+  /** Whoever sees one tenant makes projects of that. A value of its own: not each event of the feed asks the server again. */
+  const tenant = createMemo(() => (draft.tenant === "" && !isOperator() && known().length === 1 ? (known()[0] ?? "") : draft.tenant));
+  const isLacking = createMemo(() => isRoot() && tenant() === "" && !isOperator() && known().length > 1);
+  const giver = () => (isRoot() ? ruled.objects().get(tenant()) : all.objects().get(draft.parent));
+  const left = (cluster: string, resource: string) => leftText("form.left", giver(), cluster, resource);
   const longest = () => longestName(params.what, limits()[0]?.cluster ?? "");
   const navigate = useNavigate();
-  offerLimited(() => draft.parent, choices, limits, setLimits);
-  const sent = createMemo(() => outgoing(params.what, draft, limits()));
+  offerLimited(giver, choices, limits, setLimits);
+  const sent = createMemo(() => (isLacking() ? undefined : outgoing(params.what, { ...draft, tenant: isRoot() ? tenant() : "" }, limits())));
   const verdict = checked(sent);
   const done = () => {
     navigate(params.what === "project" ? linkOf(draft.name) : linkOf(`${limits()[0]?.cluster}-${draft.name}`, draft.parent), MADE);
@@ -65,7 +75,7 @@ export function Create() {
   return (
     <>
       <Head title={t(params.what === "project" ? "form.project" : "form.namespace")} />
-      <AskingForm sent={sent()} verdict={verdict()} label={t("form.create")} incomplete={t("form.incomplete")} done={done}
+      <AskingForm sent={sent()} verdict={verdict()} label={t("form.create")} incomplete={t(isLacking() ? "form.incomplete.root" : "form.incomplete")} done={done}
         cancel={draft.parent ? `/projects/${draft.parent}` : "/"}>
         <label class="field">
           <span>{t("form.name")}</span>
@@ -80,11 +90,8 @@ export function Create() {
           </label>
         </Show>
         <ParentField what={params.what} value={draft.parent} onChange={(value) => change("parent", value)} />
-        <Show when={params.what === "project" && !draft.parent}>
-          <label class="field">
-            <span>{t("form.tenant")}</span>
-            <input value={draft.tenant} onInput={(event) => change("tenant", event.currentTarget.value)} />
-          </label>
+        <Show when={isRoot()}>
+          <TenantField names={known()} all={ruled.objects()} value={tenant()} onChange={(value) => change("tenant", value)} />
         </Show>
         <LimitsFields limits={limits()} choices={choices()} isSeveral={params.what === "project"} set={setLimits} left={left} />
       </AskingForm>
@@ -92,16 +99,37 @@ export function Create() {
   );
 }
 
-/** A cluster is chosen, and what is limited above is offered, as soon as the project above is known. */
+/** Whose project it is: one of the tenants that are seen. Operators make projects of those, too, that have no object. */
+function TenantField(props: { names: readonly string[]; all: ReadonlyMap<string, Tenant>; value: string; onChange: (value: string) => void }) {
+  const text = (name: string) => choiceText(props.all.get(name) ?? { metadata: { name } });
+  return (
+    <>
+      <label class="field">
+        <span>{t("form.tenant")}</span>
+        <Show when={isOperator() || props.names.length === 0} fallback={
+          <select required value={props.value} onChange={(event) => props.onChange(event.currentTarget.value)}>
+            <Show when={props.names.length > 1}><option value="" /></Show>
+            <For each={props.names}>{(name) => <option value={name} selected={name === props.value}>{text(name)}</option>}</For>
+          </select>
+        }>
+          <input list="tenants" autocomplete="off" value={props.value} onInput={(event) => props.onChange(event.currentTarget.value.trim())} />
+        </Show>
+      </label>
+      <datalist id="tenants"><For each={props.names}>{(name) => <option value={name}>{text(name)}</option>}</For></datalist>
+    </>
+  );
+}
+
+/** A cluster is chosen, and what is limited above is offered, as soon as the project or tenant above is known. */
 function offerLimited(
-  parent: () => string, choices: () => string[], limits: () => readonly ClusterLimits[], set: (limits: readonly ClusterLimits[]) => void,
+  giver: () => Giver | undefined, choices: () => string[], limits: () => readonly ClusterLimits[], set: (limits: readonly ClusterLimits[]) => void,
 ): void {
-  const all = projects();
   /** What is offered of the clusters that are chosen now: whoever comes back to one is offered its own again. */
   let offered: ReadonlySet<string> = new Set();
   createEffect(() => {
     const names = choices();
-    const above = all.objects().get(parent())?.spec?.clusters ?? {};
+    const from = giver();
+    const above = from?.spec?.clusters ?? {};
     const wanted = limits();
     untrack(() => {
       const offers = new Set<string>();
@@ -110,7 +138,7 @@ function offerLimited(
         const cluster = clusters[index];
         if (cluster === undefined) return [];
         const limited = Object.keys(above[cluster]?.hard ?? {}).sort(inOrder);
-        const offer = [parent(), cluster, ...limited].join();
+        const offer = [from?.metadata.name, cluster, ...limited].join();
         const amounts = offering(entry.amounts, limited, offered.has(offer));
         offers.add(offer);
         return [cluster === entry.cluster && amounts === entry.amounts ? entry : { cluster, amounts }];
@@ -123,13 +151,14 @@ function offerLimited(
 
 function ParentField(props: { what: What; value: string; onChange: (value: string) => void }) {
   const all = projects();
-  const names = () => [...all.objects().keys()].sort();
+  const names = createMemo(() => inChoiceOrder(all.objects().values()));
+  const text = (name: string) => choiceText(all.objects().get(name) ?? { metadata: { name } });
   return (
     <label class="field">
       <span>{t("form.parent")}</span>
       <select required={props.what === "namespace"} value={props.value} onChange={(event) => props.onChange(event.currentTarget.value)}>
         <option value="">{props.what === "project" ? t("form.parent.none") : ""}</option>
-        <For each={names()}>{(name) => <option value={name} selected={name === props.value}>{name}</option>}</For>
+        <For each={names()}>{(name) => <option value={name} selected={name === props.value}>{text(name)}</option>}</For>
       </select>
       <FieldState state={all.state()} />
       <Show when={props.what === "namespace" && all.state().at === "live" && names().length === 0}><small>{t("projects.none.text")}</small></Show>

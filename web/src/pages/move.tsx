@@ -4,10 +4,11 @@ import { request } from "../api/client";
 import { pathOf, pathOfPlace, projects } from "../api/collections";
 import { linkOf } from "../api/links";
 import type { Namespace, Project } from "../api/types";
-import { inOrder } from "../budget/shares";
+import { liesIn } from "../budget/forest";
 import { t } from "../i18n/messages";
 import { AskingForm, type Outgoing, checked } from "../ui/asking";
 import { FieldState, MADE } from "../ui/awaited";
+import { choiceText, inChoiceOrder } from "../ui/choice";
 import { type Meanwhile, fromTo } from "../ui/meanwhile";
 import { Head, Loaded } from "../ui/parts";
 
@@ -56,9 +57,9 @@ function MoveForm(props: { moved: Moved; take: (fresh: Moved) => void }) {
     told: (fresh) => [fromTo(t("form.parent"), from(), parentOf(fresh as Project))],
     take: (fresh) => props.take({ is: "project", object: fresh as Project }),
   };
-  const names = createMemo(() => [...all.objects().values()]
-    .filter(({ metadata, spec }) => metadata.name !== from() && !(isProject && metadata.name === name) && spec?.tenantID === props.moved.object.spec?.tenantID)
-    .map(({ metadata }) => metadata.name).sort(inOrder));
+  const names = createMemo(() => inChoiceOrder([...all.objects().values()]
+    .filter(({ metadata, spec }) => metadata.name !== from() && !(isProject && liesIn(all.objects(), metadata.name, name)) && spec?.tenantID === props.moved.object.spec?.tenantID)));
+  const text = (one: string) => choiceText(all.objects().get(one) ?? { metadata: { name: one } });
   const back = linkOf(name, props.moved.is === "project" ? undefined : props.moved.project);
   /** None that is gone meanwhile. A value of its own: not each event of the feed asks the server again. */
   const target = createMemo(() => {
@@ -82,7 +83,7 @@ function MoveForm(props: { moved: Moved; take: (fresh: Moved) => void }) {
           <select required onChange={(event) => setTo(event.currentTarget.value === "-" ? undefined : event.currentTarget.value)}>
             <option value="-">{t("move.choose")}</option>
             <Show when={isProject && from() !== ""}><option value="">{t("form.parent.none")}</option></Show>
-            <For each={names()}>{(one) => <option value={one} selected={one === to()}>{one}</option>}</For>
+            <For each={names()}>{(one) => <option value={one} selected={one === to()}>{text(one)}</option>}</For>
           </select>
           <FieldState state={all.state()} />
           <Show when={all.state().at === "live" && names().length === 0}><small>{t("move.nowhere")}</small></Show>

@@ -12,7 +12,7 @@ import { moment, t } from "../i18n/messages";
 import { Access } from "../ui/access";
 import { DeleteButton, ReasonedAct, ReviewLink } from "../ui/acts";
 import { Missing } from "../ui/awaited";
-import { AmountText, ApiWords, Conditions, Fullness, Head, Living, MarkLegend, phaseText } from "../ui/parts";
+import { AmountText, ApiWords, Conditions, Fullness, Head, Living, MarkLegend, Warnings, phaseText } from "../ui/parts";
 import { Recent } from "../ui/recent";
 import { Table } from "../ui/table";
 
@@ -38,13 +38,15 @@ function NamespaceOf({ project, name }: { project: string; name: string }) {
 
 function Shown(props: { namespace: NamespaceObject; projects: ReadonlyMap<string, Project> }) {
   const [problem, setProblem] = createSignal("");
+  const [warnings, setWarnings] = createSignal<readonly string[]>([]);
   const meta = () => props.namespace.metadata;
   const project = () => meta().namespace ?? "";
   const charge = () => chargeOf(props.namespace) ?? {};
   const download = async () => {
     setProblem("");
+    setWarnings([]);
     try {
-      save(`${meta().name}.kubeconfig`, await kubeconfig(project(), meta().name));
+      save(`${meta().name}.kubeconfig`, await kubeconfig(project(), meta().name, setWarnings));
     } catch (error) {
       setProblem(messageOf(error));
     }
@@ -72,6 +74,7 @@ function Shown(props: { namespace: NamespaceObject; projects: ReadonlyMap<string
         {(since) => <p class="notice">{t("namespace.leaving", { time: moment(since()) })} {leavingWhy(props.namespace)}</p>}
       </Show>
       <Show when={problem()}><p class="notice bad" role="alert">{t("namespace.kubeconfig.none", { why: "" })}<ApiWords>{problem()}</ApiWords></p></Show>
+      <Show when={warnings().length > 0}><div class="stairs" role="status"><Warnings texts={warnings()} /></div></Show>
       <section class="card" aria-label={t("project.budget")}>
         <h2>{t("project.budget")}</h2>
         <Table label={t("project.budget")} rows={namespaceShares(props.namespace)}
@@ -110,8 +113,8 @@ function Shown(props: { namespace: NamespaceObject; projects: ReadonlyMap<string
 }
 
 /** A file that opens the namespace in its cluster, with a certificate for whoever asks. */
-function kubeconfig(project: string, name: string): Promise<string> {
-  return requestText(`${pathOf("namespaces", name, project)}/certificate?format=kubeconfig`);
+function kubeconfig(project: string, name: string, warned: (texts: readonly string[]) => void): Promise<string> {
+  return requestText(`${pathOf("namespaces", name, project)}/certificate?format=kubeconfig`, { warned });
 }
 
 function save(name: string, text: string): void {

@@ -4,7 +4,7 @@ import { request } from "../api/client";
 import { pathOf } from "../api/collections";
 import type { Platform, Project, Tenant } from "../api/types";
 import { t } from "../i18n/messages";
-import { type PeopleChange, type Person, PERSON_KINDS, type PersonKind, ROLES, type Role, changesOf, isWhole, nameOf, namedBy, rebased, user, written } from "../people/person";
+import { type PeopleChange, type Person, PERSON_KINDS, type PersonKind, ROLES, type Role, changesOf, isWhole, meant, nameOf, namedBy, rebased, user, written } from "../people/person";
 import { AskingForm, type Outgoing, checked } from "../ui/asking";
 import type { Meanwhile } from "../ui/meanwhile";
 import { Head, Loaded, Problem, missing } from "../ui/parts";
@@ -80,8 +80,9 @@ function PeopleForm(props: { object: Held; of: PeopleOf; path: string }) {
   const [base, setBase] = createSignal(props.object);
   const before = createMemo(() => props.of.read(base()));
   const [people, setPeople] = createSignal<readonly Person[]>(before());
-  const isUnfinished = () => !people().every(isWhole);
-  const changes = createMemo(() => changesOf(before(), people().filter(isWhole)));
+  const named = createMemo(() => meant(people(), before()));
+  const isUnfinished = () => !named().every(isWhole);
+  const changes = createMemo(() => changesOf(before(), named().filter(isWhole)));
   const say = ({ is, who, role }: PeopleChange) => t(`people.${is}`, { who, role: props.of.hasRoles ? role : "admin" });
   const meanwhile: Meanwhile = {
     told: (fresh) => changesOf(before(), props.of.read(fresh as Held)).map(say),
@@ -95,7 +96,7 @@ function PeopleForm(props: { object: Held; of: PeopleOf; path: string }) {
   const sent = createMemo((): Outgoing | undefined => {
     if (changes().length === 0 || isUnfinished()) return undefined;
     const { resourceVersion } = base().metadata;
-    return { method: "PATCH", path: props.path, body: { metadata: { resourceVersion }, spec: props.of.write(people(), before()) }, base: base() };
+    return { method: "PATCH", path: props.path, body: { metadata: { resourceVersion }, spec: props.of.write(named(), before()) }, base: base() };
   });
   const verdict = checked(sent);
   const put = (at: number, change: Partial<Person>) => setPeople(people().map((one, index) => (index === at ? { ...one, ...change } : one)));

@@ -5,11 +5,12 @@ import { conditionsOf } from "../api/conditions";
 import type { Project as ProjectObject } from "../api/types";
 import { type TreeNode, forest } from "../budget/forest";
 import { below, holders, membersOf } from "../budget/holders";
-import { percent, t } from "../i18n/messages";
+import { leavingWhy } from "../budget/releasing";
+import { moment, percent, t } from "../i18n/messages";
 import { Access } from "../ui/access";
 import { DeleteButton, ReasonedAct, ReviewLink } from "../ui/acts";
 import { Missing } from "../ui/awaited";
-import { AmountText, Conditions, Head, Legend, Living, Shares, phaseText } from "../ui/parts";
+import { AmountText, ApiWords, Conditions, Head, Legend, Living, Shares, phaseText } from "../ui/parts";
 import { MoreObjects } from "../ui/more";
 import { Recent } from "../ui/recent";
 import { Releasing } from "../ui/releasing";
@@ -47,26 +48,34 @@ function Shown(props: { node: TreeNode; all: ReadonlyMap<string, ProjectObject> 
   const project = () => props.node.project;
   const spec = () => project().spec;
   const locked = () => project().status?.locked ?? false;
+  const leaving = () => project().metadata.deletionTimestamp;
   return (
     <>
-      <Head title={spec()?.displayName || props.node.name} under={`${props.node.name} · ${spec()?.tenantID}`}>
-        <A class="button main" href={`/create/namespace?project=${props.node.name}`}>{t("project.create.namespace")}</A>
-        <A class="button" href={`/create/project?parent=${props.node.name}`}>{t("project.create.below")}</A>
-        <A class="button" href={`/change/projects/${props.node.name}`}>{t("project.change")}</A>
+      <Head title={spec()?.displayName || props.node.name} under={[props.node.name, spec()?.tenantID, phaseText(project().status?.phase)].filter(Boolean).join(" · ")}>
+        <Show when={!leaving()}>
+          <A class="button main" href={`/create/namespace?project=${props.node.name}`}>{t("project.create.namespace")}</A>
+          <A class="button" href={`/create/project?parent=${props.node.name}`}>{t("project.create.below")}</A>
+          <A class="button" href={`/change/projects/${props.node.name}`}>{t("project.change")}</A>
+        </Show>
         <ReviewLink plural="projects" name={props.node.name} />
-        <A class="button" href={`/move/projects/${props.node.name}`}>{t("act.move")}</A>
-        <Show when={isOperator()}>
+        <Show when={!leaving()}><A class="button" href={`/move/projects/${props.node.name}`}>{t("act.move")}</A></Show>
+        <Show when={isOperator() && !leaving()}>
           <ReasonedAct label={t(locked() ? "act.unlock" : "act.lock")}
             title={t(locked() ? "act.unlock.title" : "act.lock.title", { name: props.node.name })} text={t(locked() ? "act.unlock.text" : "act.lock.text")}
             path={`${pathOf("projects", props.node.name)}/${locked() ? "unlock" : "lock"}`} />
         </Show>
-        <DeleteButton plural="projects" name={props.node.name} uid={project().metadata.uid} text={t("act.delete.project", below(props.node))} after="/" />
+        <Show when={!leaving()}>
+          <DeleteButton plural="projects" name={props.node.name} uid={project().metadata.uid} text={t("act.delete.project", below(props.node))} after="/" />
+        </Show>
       </Head>
       <Show when={spec()?.parentProjectName}>
         {(parent) => <p><A href={`/projects/${parent()}`}>{t("project.parent", { name: parent() })}</A></p>}
       </Show>
       <Show when={spec()?.template}>
         {(template) => <p>{t("form.template")}: <A href={`/review/namespacetemplates/${template()}`}>{template()}</A></p>}
+      </Show>
+      <Show when={leaving()}>
+        {(since) => <p class="notice">{t("project.leaving", { time: moment(since()) })}{" "}<ApiWords>{leavingWhy(project())}</ApiWords></p>}
       </Show>
       <Show when={locked()}>
         <p class="notice bad">{t("project.locked")} {project().metadata.annotations?.["business.tkestack.io/lock-reason"]}</p>
@@ -81,7 +90,7 @@ function Shown(props: { node: TreeNode; all: ReadonlyMap<string, ProjectObject> 
       <Members node={props.node} />
       <Releasing node={props.node} />
       <div class="cards">
-        <Access of={props.node.name} all={props.all} isChanged />
+        <Access of={props.node.name} all={props.all} isChanged={!leaving()} />
         <section class="card" aria-label={t("project.conditions")}>
           <h2>{t("project.conditions")}</h2>
           <Conditions all={conditionsOf(project())} />

@@ -6,7 +6,8 @@ import { linkOf } from "../api/links";
 import type { Namespace } from "../api/types";
 import { type TreeNode, type TreeRow, asBefore, forest, namespacesFound, rows } from "../budget/forest";
 import { type Share, fullestFirst, fullness } from "../budget/shares";
-import { t } from "../i18n/messages";
+import { type MessageKey, t } from "../i18n/messages";
+import { isRead } from "../live/states";
 import { keep, kept } from "../ui/back";
 import { AmountsText, Bar, Fullness, Head, Legend, Living, phaseText } from "../ui/parts";
 import { Listing } from "../ui/table";
@@ -65,7 +66,7 @@ export function Projects() {
   const turnAll = () => setQuery({ limits: whole() ? undefined : ALL }, { replace: true });
   return (
     <>
-      <Head title={t("projects.title")} under={t("projects.count", { count: all.objects().size })}>
+      <Head title={t("projects.title")} under={isRead(all.state()) ? t("projects.count", { count: all.objects().size }) : ""}>
         <input class="search" type="search" aria-label={t("projects.search")} placeholder={t("projects.search")}
           value={search()} onInput={(event) => seek(event.currentTarget.value)} />
         <button class="button" type="button" aria-pressed={whole()} onClick={turnAll}>{t("projects.limits")}</button>
@@ -266,9 +267,13 @@ function Row(props: TreeProps & { row: TreeRow; index: number; isCurrent: boolea
   const limitsOf = () => t("projects.limits.of", { count: node().shares.length, name: node().name });
   const isOpen = () => props.showsLimits(node().name);
   // What buttons and bars in it are called is no part of its name.
-  const [called, state, full] = [createUniqueId(), createUniqueId(), createUniqueId()];
+  const [called, full] = [createUniqueId(), createUniqueId()];
+  const state = (): MessageKey | undefined => {
+    const { metadata, status } = node().project;
+    return metadata.deletionTimestamp ? "release.leaving" : status?.locked ? "phase.Locked" : undefined;
+  };
   return (
-    <div class="tree-row" ref={place} role="treeitem" aria-labelledby={`${called} ${state} ${full}`} data-row={props.index} tabindex={props.isCurrent ? 0 : -1}
+    <div class="tree-row" ref={place} role="treeitem" aria-labelledby={`${called} ${full}`} data-row={props.index} tabindex={props.isCurrent ? 0 : -1}
       aria-level={props.row.depth + 1} aria-posinset={props.row.position} aria-setsize={props.row.siblings}
       {...(node().children.length > 0 ? { "aria-expanded": props.row.open } : {})}>
       <div class="tree-line">
@@ -280,10 +285,10 @@ function Row(props: TreeProps & { row: TreeRow; index: number; isCurrent: boolea
           </button>
           <span class="text" id={called}>
             <A href={`/projects/${node().name}`} tabindex="-1" title={node().project.spec?.displayName || node().name}>{node().project.spec?.displayName || node().name}</A>
-            <span class="quiet">{node().name} · {node().project.spec?.tenantID}</span>
-          </span>
-          <span id={state}>
-            <Show when={node().project.status?.locked}><span class="tag noted">{t("phase.Locked")}</span></Show>
+            <span class="quiet">
+              <Show when={state()}>{(is) => <><strong>{t(is())}</strong>{" · "}</>}</Show>
+              {node().name} · {node().project.spec?.tenantID}
+            </span>
           </span>
         </span>
         <Show when={fullest()} fallback={<span class="quiet">{t("projects.nolimits")}</span>}>

@@ -2,7 +2,7 @@ import { A, useParams } from "@solidjs/router";
 import { For, Show, createMemo } from "solid-js";
 import { isOperator, namespaces, platforms, projects, tenants } from "../api/collections";
 import { conditionsOf } from "../api/conditions";
-import type { Platform, Tenant as TenantObject } from "../api/types";
+import type { Platform, Project, Tenant as TenantObject } from "../api/types";
 import { type TreeNode, add, forest } from "../budget/forest";
 import { tenantShares, worst } from "../budget/shares";
 import { t } from "../i18n/messages";
@@ -22,6 +22,13 @@ function usesOf(roots: readonly TreeNode[], tenant: string): Map<string, bigint>
     for (const [key, amount] of root.uses) add(uses, key, amount);
   }
   return uses;
+}
+
+/** How many projects of a tenant are seen. */
+function countOf(all: Iterable<Project>, tenant: string): number {
+  let count = 0;
+  for (const { spec } of all) if (spec?.tenantID === tenant) count += 1;
+  return count;
 }
 
 export function Tenants() {
@@ -69,14 +76,15 @@ export function Tenant() {
   return (
     <Living states={[all.state(), inside.state(), used.state(), ...seen(named.state())]}>
       <Show when={all.objects().get(params.name)} fallback={<Problem error={missing(params.name)} />}>
-        {(tenant) => <Shown tenant={tenant()} roots={roots()} platforms={own()} />}
+        {(tenant) => <Shown tenant={tenant()} roots={roots()} seen={countOf(inside.objects().values(), params.name)} platforms={own()} />}
       </Show>
     </Living>
   );
 }
 
-function Shown(props: { tenant: TenantObject; roots: TreeNode[]; platforms: Platform[] }) {
+function Shown(props: { tenant: TenantObject; roots: TreeNode[]; seen: number; platforms: Platform[] }) {
   const name = () => props.tenant.metadata.name;
+  const count = () => props.tenant.status?.projects ?? 0;
   const shares = createMemo(() => tenantShares(props.tenant, usesOf(props.roots, name())).filter((share) => share.hard !== undefined));
   // Kept: each event of the feed makes the trees anew, and a link that somebody is at stays.
   const own = createKept(() => props.roots.filter(({ project }) => project.spec?.tenantID === name()).map((root) => ({
@@ -91,6 +99,9 @@ function Shown(props: { tenant: TenantObject; roots: TreeNode[]; platforms: Plat
       </Head>
       <Show when={props.tenant.spec?.template}>
         {(template) => <p>{t("form.template")}: <A href={`/review/namespacetemplates/${template()}`}>{template()}</A></p>}
+      </Show>
+      <Show when={shares().length > 0 && props.seen < count()}>
+        <p class="notice">{t("tenant.part", { seen: props.seen, count: count() })}</p>
       </Show>
       <Legend />
       <div class="cards">

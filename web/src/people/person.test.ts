@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import type { Project } from "../api/types";
-import { type Person, accessTo, changesOf, isWhole, rebased, written } from "./person";
+import { type Person, accessTo, changesOf, isWhole, meant, rebased, user, written } from "./person";
 
 const person = (name: string, more: Partial<Person> = {}): Person => ({ kind: "User", name, namespace: "", cluster: "", role: "edit", member: false, ...more });
 
@@ -43,4 +43,12 @@ it("keeps what was changed, and takes everybody else as he is now", () => {
   const mine = [person("ann", { role: "admin" }), person("bob"), person("dan"), person("new")];
   const after = [person("ann"), person("bob", { role: "view" }), person("cyd"), person("eve"), person("new", { role: "admin" })];
   expect(rebased(before, mine, after)).toEqual([person("ann", { role: "admin" }), person("bob", { role: "view" }), person("new"), person("eve")]);
+});
+
+it("takes the white space around a name that is typed for none of it, and leaves who is there with it", () => {
+  const odd = user(" carol ", "view");
+  expect(meant([odd, user(" dave ", "edit"), user("Dave of Acme", "view")], [odd])).toEqual([odd, user("dave", "edit"), user("Dave of Acme", "view")]);
+  const account: Person = { kind: "ServiceAccount", name: "argocd\t", namespace: " gitops", cluster: " ", role: "view", member: false };
+  expect(meant([account], [])).toEqual([{ ...account, name: "argocd", namespace: "gitops", cluster: "" }]);
+  expect(meant([user(" ", "view")], []).every(isWhole)).toBe(false);
 });

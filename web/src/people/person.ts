@@ -63,6 +63,12 @@ export function accessTo(name: string, all: ReadonlyMap<string, Project>): Right
 
 const keyOf = ({ kind, name, namespace, cluster, member }: Person) => JSON.stringify([kind, name, namespace, cluster, member]);
 
+/** As they are meant: no name has white space around it, but whoever is there with it is not made another one. */
+export function meant(typed: readonly Person[], before: readonly Person[]): Person[] {
+  const known = new Set(before.map(keyOf));
+  return typed.map((one) => (known.has(keyOf(one)) ? one : { ...one, name: one.name.trim(), namespace: one.namespace.trim(), cluster: one.cluster.trim() }));
+}
+
 /** What becomes of whom. */
 export function changesOf(before: readonly Person[], after: readonly Person[]): PeopleChange[] {
   const had = new Map(before.map((one) => [keyOf(one), one]));

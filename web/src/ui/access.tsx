@@ -5,7 +5,10 @@ import { t } from "../i18n/messages";
 import { ROLES, accessTo } from "../people/person";
 import { Table } from "./table";
 
-/** Who may do what in a project, and in the namespaces of it: those whom it names, and those whom projects above it name. */
+/**
+ * Who may do what in a project, and in the namespaces of it: those whom it names, and those whom projects above it name. On its own page
+ * `isChanged` says whether they may be changed.
+ */
 export function Access(props: { of: string; all: ReadonlyMap<string, Project>; isChanged?: boolean }) {
   const people = () => accessTo(props.of, props.all);
   const roles = () => ROLES.filter((role) => people().some((one) => one.role === role));
@@ -22,7 +25,7 @@ export function Access(props: { of: string; all: ReadonlyMap<string, Project>; i
             <tr>
               <td>{name}</td><td>{t(`kind.${kind}`)}</td><td>{role}</td>
               <td>
-                <Show when={from !== props.of || !props.isChanged} fallback={t("people.here")}><A href={`/projects/${from}`}>{from}</A></Show>
+                <Show when={from !== props.of || props.isChanged === undefined} fallback={t("people.here")}><A href={`/projects/${from}`}>{from}</A></Show>
               </td>
             </tr>
           )}

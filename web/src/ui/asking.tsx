@@ -9,7 +9,7 @@ import { exact } from "../amounts/people";
 import { pictured } from "../budget/refused";
 import { t } from "../i18n/messages";
 import { ChangedNotice, type Meanwhile } from "./meanwhile";
-import { ApiWords, ErrorText, RefusedBar, RefusedLegend } from "./parts";
+import { ApiWords, ErrorText, RefusedBar, RefusedLegend, Warnings } from "./parts";
 import { said } from "./precision";
 import { createStaying } from "./staying";
 import { yamlOf } from "./yaml";
@@ -21,7 +21,7 @@ const AGAIN_MS = 5_000;
 
 export type { Outgoing };
 
-export type Verdict = { is: "incomplete" } | { is: "checking" } | { is: "fits" } | { is: "refused"; error: unknown };
+export type Verdict = { is: "incomplete" } | { is: "checking" } | { is: "fits"; warnings: readonly string[] } | { is: "refused"; error: unknown };
 
 /** Asks the server by a dry run, when nobody types any more. */
 export function checked(sent: () => Outgoing | undefined): () => Verdict {
@@ -36,8 +36,9 @@ export function checked(sent: () => Outgoing | undefined): () => Verdict {
     let timer: ReturnType<typeof setTimeout> | undefined;
     const askAfter = (wait: number) => {
       timer = setTimeout(() => {
-        write(wanted, { isDry: true, signal: abort.signal }).then(
-          () => tell({ is: "fits" }),
+        let warnings: readonly string[] = [];
+        write(wanted, { isDry: true, signal: abort.signal, warned: (texts) => (warnings = texts) }).then(
+          () => tell({ is: "fits", warnings }),
           (error: unknown) => {
             if (abort.signal.aborted) return;
             tell({ is: "refused", error });
@@ -115,9 +116,10 @@ export function AskingForm(props: ParentProps<AskingFormProps>) {
 }
 
 function Answer(props: { verdict: Verdict; incomplete: string; fits: string }) {
+  const warnings = () => (props.verdict.is === "fits" ? props.verdict.warnings : []);
   return (
     <Show when={props.verdict.is === "fits"} fallback={<p class="quiet">{props.verdict.is === "checking" ? t("form.checking") : props.incomplete}</p>}>
-      <p class="notice good">{props.fits}</p>
+      <div class="stairs"><p class="notice good">{props.fits}</p><Warnings texts={warnings()} /></div>
     </Show>
   );
 }
@@ -161,9 +163,14 @@ function Stair(props: { level: LevelCause }) {
     requested: exact(level().requested, level().resource), allocated: said(level().allocated, level().resource),
     hard: said(level().hard, level().resource), fits: exact(level().fits, level().resource),
   });
+  const where = () => {
+    const { level: kind, name, cluster } = level();
+    const text = t(`refusal.level.${kind as "project"}`, { name });
+    return kind === "cluster" || cluster === "" ? text : t("refusal.within", { level: text, cluster });
+  };
   return (
     <div class="stair">
-      <strong>{t(`refusal.level.${level().level as "project"}`, { name: level().name })}</strong>
+      <strong>{where()}</strong>
       <RefusedBar picture={pictured(level())} label={word()} />
       <span>{word()}</span>
     </div>

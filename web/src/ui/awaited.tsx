@@ -27,6 +27,7 @@ export function FieldState(props: { state: FeedState }) {
     switch (props.state.at) {
       case "loading": return t("state.loading");
       case "refused": return props.state.error.message;
+      case "unread": return t("state.unread", { why: props.state.why });
       case "cut": return props.state.why;
       case "live": return undefined;
     }

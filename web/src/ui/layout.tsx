@@ -3,9 +3,10 @@ import { A } from "@solidjs/router";
 import { For, type ParentProps, Show, createSignal } from "solid-js";
 import { request } from "../api/client";
 import { isOperator } from "../api/collections";
-import { type ConsoleConfig, type Session, loginPath, logout, sessionEnds } from "../api/session";
+import { type Away, type ConsoleConfig, type Session, loginPath, logout, sessionEnds } from "../api/session";
 import { messageOf } from "../api/status";
 import { LANGUAGES, type Language, language, moment, speak, t } from "../i18n/messages";
+import { AwayText } from "./parts";
 import { type Precision, precision, tellAmounts } from "./precision";
 import { type Theme, paint, theme } from "./theme";
 
@@ -19,7 +20,7 @@ const PAGES = [
 ] as const;
 
 /** What stands around every page. */
-export function Layout(props: ParentProps<{ session: Session; offline: string | undefined }>) {
+export function Layout(props: ParentProps<{ session: Session; away: Away | undefined }>) {
   const [stays, setStays] = createSignal<string>();
   const leave = () => {
     setStays(undefined);
@@ -54,9 +55,7 @@ export function Layout(props: ParentProps<{ session: Session; offline: string | 
         <Show when={stays()}>{(why) => <p class="notice bad" role="alert">{t("account.stays", { why: why() })}</p>}</Show>
       </div>
       <main class="content" id="content" tabindex="-1">
-        <Show when={props.offline !== undefined}>
-          <p class="notice bad" role="alert">{t("state.offline")} {props.offline}</p>
-        </Show>
+        <Show when={props.away}>{(away) => <p class="notice bad" role="alert"><AwayText away={away()} /></p>}</Show>
         {props.children}
       </main>
     </>

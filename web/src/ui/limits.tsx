@@ -5,9 +5,8 @@ import { exact } from "../amounts/people";
 import { parseAmount } from "../amounts/quantity";
 import { GROUP, request } from "../api/client";
 import { projects } from "../api/collections";
-import type { Project } from "../api/types";
 import type { Limits } from "../budget/changing";
-import { leftIn } from "../budget/left";
+import { type Giver, leftIn } from "../budget/left";
 import { type AmountRow, type ClusterLimits, emptyLimits, isNamedBefore } from "../budget/offering";
 import { inOrder } from "../budget/shares";
 import { t } from "../i18n/messages";
@@ -25,10 +24,10 @@ export function clusterChoices(parent: () => string, withRegistry: () => boolean
   };
 }
 
-/** What a project has left, in words: exact, as rounded it would be less than what fits. */
-export function leftText(key: "form.left" | "form.most", project: Project | undefined, cluster: string, resource: string, own?: Limits): string | undefined {
-  const left = leftIn(project, cluster, resource, own);
-  return left === undefined ? undefined : t(key, { amount: exact(left, resource), project: project?.metadata.name ?? "" });
+/** What a project or a tenant has left, in words: exact, as rounded it would be less than what fits. */
+export function leftText(key: "form.left" | "form.most", giver: Giver | undefined, cluster: string, resource: string, own?: Limits): string | undefined {
+  const left = leftIn(giver, cluster, resource, own);
+  return left === undefined ? undefined : t(key, { amount: exact(left, resource), project: giver?.metadata.name ?? "" });
 }
 
 interface LimitsFieldsProps {

@@ -7,6 +7,7 @@ import { exact } from "../amounts/people";
 import type { Amount } from "../amounts/quantity";
 import { permille } from "../amounts/quantity";
 import { gradeOf } from "../api/conditions";
+import type { Away } from "../api/session";
 import { ApiError, messageOf } from "../api/status";
 import type { Condition } from "../api/types";
 import type { RefusedPicture } from "../budget/refused";
@@ -170,6 +171,16 @@ export function ApiWords(props: { children: string | undefined }) {
   return <span lang="en">{props.children}</span>;
 }
 
+/** Why nobody is let go on: the server is away, or says no. */
+export function AwayText(props: { away: Away }) {
+  return <>{t(props.away.refused ? "state.refused" : "state.offline")}{" "}<ApiWords>{props.away.why}</ApiWords></>;
+}
+
+/** What the server warns of, though it has done what it was asked for, or would do it. */
+export function Warnings(props: { texts: readonly string[] }) {
+  return <For each={props.texts}>{(text) => <p class="notice">{t("state.warning")}{" "}<ApiWords>{text}</ApiWords></p>}</For>;
+}
+
 /** What went wrong: in the API's own words where they are its own. */
 export function ErrorText(props: { error: unknown }) {
   const text = () => messageOf(props.error);
@@ -229,6 +240,7 @@ export function Living(props: ParentProps<{ states: FeedState[] }>) {
   return (
     <Switch>
       <Match when={at("refused")}>{(refused) => <Problem error={refused().error}><AgainButton again={again} /></Problem>}</Match>
+      <Match when={at("unread")}>{(unread) => <p class="notice" role="status">{t("state.unread", { why: unread().why })}</p>}</Match>
       <Match when={at("loading")}><p class="empty" role="status">{t("state.loading")}</p></Match>
       <Match when={true}>
         <Show when={at("cut")}>

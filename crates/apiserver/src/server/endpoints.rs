@@ -8,10 +8,14 @@ use axum::body::Body;
 use axum::response::IntoResponse;
 use bytes::Bytes;
 use http::{Request, Response, StatusCode, Uri, header};
+use meta::gvk::GroupResource;
 use meta::status::Status;
 use runtime::{Health, Metrics, admin};
 use serde::Serialize;
 use serde_json::{Map, json};
+
+/// Where kubectl looks for the namespaces of a cluster.
+const CORE_NAMESPACES: &str = "/api/v1/namespaces";
 
 /// The answer at `/version`, in the words of `k8s.io/apimachinery/pkg/version`.
 #[derive(Clone, Debug, Serialize)]
@@ -21,7 +25,7 @@ pub struct Version {
     pub major: String,
     /// Minor version.
     pub minor: String,
-    /// The program's own version.
+    /// That version of Kubernetes; the program's own version is its build.
     pub git_version: String,
     /// Its commit.
     pub git_commit: String,
@@ -42,7 +46,8 @@ impl Default for Version {
         Self {
             major: "1".to_owned(),
             minor: "36".to_owned(),
-            git_version: concat!("v", env!("CARGO_PKG_VERSION")).to_owned(),
+            // Helm and kubectl compare it, and not major and minor, with what they need.
+            git_version: concat!("v1.36.0+tke-business-", env!("CARGO_PKG_VERSION")).to_owned(),
             git_commit: String::new(),
             git_tree_state: String::new(),
             build_date: "1970-01-01T00:00:00Z".to_owned(),
@@ -79,6 +84,9 @@ pub(super) fn routes(checks: &Checks, metrics: &Metrics, version: &Version) -> V
         bytes_response(StatusCode::OK, "application/json", version.clone())
     }));
     routes.push(Route::document("/whoami", Admits::Authenticated, |cx, _| whoami(&cx.caller)));
+    // kubectl asks for it after a 404 in a namespace, and shows a 404 from here instead of that one.
+    let core = Route::document(CORE_NAMESPACES, Admits::Authenticated, core_namespace);
+    routes.push(core.reaching(Reach::Below).listing([]));
     let metrics = metrics.clone();
     routes.push(Route::document("/metrics", Admits::Reviewed, move |_, _| admin::metrics(&metrics)));
     routes
@@ -102,6 +110,18 @@ fn whoami(caller: &Caller) -> Response<Body> {
         "status": {"userInfo": user},
     });
     bytes_response(StatusCode::OK, "application/json", review.to_string().into())
+}
+
+/// None is served, whatever its name, and this is not to be taken for one that does not exist.
+fn core_namespace(cx: &RequestContext, request: &Request<Body>) -> Response<Body> {
+    let below = cx.info.path().strip_prefix(CORE_NAMESPACES).unwrap_or_default().trim_matches('/');
+    let status = if below.contains('/') {
+        Status::no_such_path()
+    } else {
+        let namespaces = GroupResource::new("", "namespaces");
+        Status::forbidden(&namespaces, below, "core namespaces are not served here")
+    };
+    status_response(&status, request.headers(), request.uri())
 }
 
 /// A caller without credentials learns only the verdict, and not what this server depends on.

@@ -154,6 +154,9 @@ async fn attempt(
 ) -> Result<DeleteOutcome, Status> {
     let live = Live::read(call, key, at).await?;
     let about = call.resource.group_resource();
+    if options.listed.is_some_and(|uid| uid != live.entry.uid) {
+        return Err(status_of(&Error::NotFound, &about, &key.name));
+    }
     check_preconditions(call, &live.object, options)?;
     let now = call.now();
     let cx = context(call, options.dry_run, options.resource_version.is_some(), &now);

@@ -22,17 +22,20 @@ pub(crate) async fn delete_collection(
     stored: &StoredKind,
     body: Body,
 ) -> Result<Response<Body>, Status> {
-    let list_options = ListOptions::parse(&call.query, false)?;
+    let mut list_options = ListOptions::parse(&call.query, false)?;
+    let has_limit = list_options.limit.is_some();
+    // As in a Go server: a revision alone names exactly that state, as it does for every list in pages.
+    let limit = *list_options.limit.get_or_insert(PAGE_ITEMS);
     let renderer = call.renderer()?;
     let mut query = list_query(call, stored, &list_options)?;
-    let options = read_options(call, body).await?;
+    let mut options = read_options(call, body).await?;
     if call.sees_nothing() {
         let page = nothing(call);
         return Ok(list_response(renderer, &list_meta(&page), page.items, &call.style).await);
     }
-    if query.limit.is_none() {
-        query.limit = Some(PAGE_ITEMS);
-        query.at = At::Latest;
+    if query.at == At::Any {
+        // The newest state will do, and comes in pages.
+        (query.at, query.limit) = (At::Latest, Some(limit));
     }
     let mut removed: Vec<Arc<Entry>> = Vec::new();
     let mut is_later_page = false;
@@ -40,14 +43,17 @@ pub(crate) async fn delete_collection(
         let page = match call.api.store.list(&call.cx.access, &query).await {
             Ok(page) => page,
             // The deletions of earlier pages have pushed the listed state out of memory: the rest is deleted as it is
-            // now.
-            Err(Error::ContinueExpired { continue_token }) if is_later_page => {
+            // now, unless the client has named the state.
+            Err(Error::ContinueExpired { continue_token })
+                if is_later_page && !matches!(query.at, At::Exact(_)) =>
+            {
                 query.continue_token = Some(continue_token);
                 continue;
             }
             Err(error) => return Err(status_of(&error, &call.resource.group_resource(), "")),
         };
         for entry in &page.items {
+            options.listed = Some(entry.uid);
             match remove(call, stored, &entry.key, &options).await {
                 // Each object is answered as it was listed, including those that wait already.
                 Ok(Removal::Gone(_) | Removal::Marked(_) | Removal::Waits(_)) => {
@@ -57,7 +63,7 @@ pub(crate) async fn delete_collection(
                 Err(status) => return Err(status),
             }
         }
-        if list_options.limit.is_some() || page.continue_token.is_none() {
+        if has_limit || page.continue_token.is_none() {
             call.audit_collection(removed.len(), options.dry_run);
             return Ok(list_response(renderer, &list_meta(&page), removed, &call.style).await);
         }

@@ -12,6 +12,7 @@ use meta::status::Status;
 use meta::validation::{FIELD_MANAGER_BYTES_MAX, field_manager};
 use serde::Deserialize;
 use serde_json::Value;
+use uuid::Uuid;
 
 /// Options of create, update and patch.
 #[derive(Clone, Debug)]
@@ -115,6 +116,8 @@ pub(crate) struct DeleteOptions {
     pub(crate) resource_version: Option<String>,
     pub(crate) orphan_dependents: Option<bool>,
     pub(crate) propagation: Option<Propagation>,
+    /// The object that a list has shown: one that has its name by now stays.
+    pub(crate) listed: Option<Uuid>,
 }
 
 #[derive(Deserialize, Default)]
@@ -194,6 +197,7 @@ impl DeleteOptions {
             resource_version: preconditions.resource_version,
             orphan_dependents: raw.orphan_dependents,
             propagation,
+            listed: None,
         })
     }
 }

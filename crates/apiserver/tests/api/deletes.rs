@@ -139,6 +139,45 @@ async fn a_collection_is_deleted_to_its_end_though_its_first_pages_state_is_not_
     assert_eq!(kit.get(LIST).await.json()["items"], json!([]));
 }
 
+/// Neither what has come since then, nor what has the name of an object that has gone.
+#[tokio::test]
+async fn a_collection_is_deleted_as_it_was_at_the_revision_that_is_named() {
+    let kit = Kit::start_with(|config| config.cache.ring_changes = 8).await;
+    let names = |answer: &serde_json::Value| -> Vec<String> {
+        let items = answer["items"].as_array().unwrap();
+        items.iter().map(|item| item["metadata"]["name"].as_str().unwrap().to_owned()).collect()
+    };
+    for name in ["a", "b"] {
+        kit.widget(name, "red").await;
+    }
+    let listed = kit.get(LIST).await.json();
+    let at = format!("{LIST}?resourceVersion={}", listed["metadata"]["resourceVersion"].as_str().unwrap());
+    kit.delete(&format!("{LIST}/a"), &json!(null)).await;
+    for name in ["a", "later"] {
+        kit.widget(name, "red").await;
+    }
+    for (query, want) in [
+        ("", vec!["b"]),
+        ("&resourceVersionMatch=Exact", vec!["b"]),
+        ("&resourceVersionMatch=NotOlderThan", vec!["a", "b", "later"]),
+    ] {
+        let rehearsed = kit.delete(&format!("{at}{query}&dryRun=All"), &json!(null)).await;
+        assert_eq!(rehearsed.code, 200, "{query}: {}", rehearsed.text);
+        assert_eq!(names(&rehearsed.json()), want, "{query}");
+    }
+    let deleted = kit.delete(&format!("{at}&resourceVersionMatch=Exact"), &json!({})).await;
+    assert_eq!(names(&deleted.json()), ["b"]);
+    assert_eq!(names(&kit.get(LIST).await.json()), ["a", "later"]);
+    let far = kit.delete(&format!("{LIST}?resourceVersion=999999999"), &json!({})).await;
+    assert_eq!((far.code, far.json()["reason"].as_str()), (504, Some("Timeout")));
+    for number in 0..32 {
+        kit.widget(&format!("w{number}"), "red").await;
+    }
+    let expired = kit.delete(&at, &json!({})).await;
+    assert_eq!((expired.code, expired.json()["reason"].as_str()), (410, Some("Expired")));
+    assert_eq!(names(&kit.get(LIST).await.json()).len(), 34);
+}
+
 #[tokio::test]
 async fn a_delete_finds_the_object_that_has_a_name_anew() {
     let kit = Kit::start().await;

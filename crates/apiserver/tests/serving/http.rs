@@ -88,5 +88,8 @@ async fn probes_are_open_to_all_and_the_rest_is_not() {
     assert!(verbose.text.contains("[+]extension-apiserver-authentication ok\n"), "{}", verbose.text);
     assert!(verbose.text.ends_with("readyz check passed\n"));
     assert_eq!(master.send(Method::GET, "/readyz/shutdown", &[]).await.text, "ok");
-    assert_eq!(master.send(Method::GET, "/version", &[]).await.json()["major"], "1");
+    let version = master.send(Method::GET, "/version", &[]).await.json();
+    let text = |field: &str| version[field].as_str().unwrap().to_owned();
+    let ours = format!("v{}.{}.0+tke-business-{}", text("major"), text("minor"), env!("CARGO_PKG_VERSION"));
+    assert_eq!(text("gitVersion"), ours);
 }

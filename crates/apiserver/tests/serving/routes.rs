@@ -44,3 +44,18 @@ async fn a_route_has_its_own_methods_and_policy_and_its_callers_sight_of_the_sto
     assert_eq!(index["paths"], want);
     assert_eq!(master.send(Method::GET, "/nowhere", &[]).await.json()["paths"], want, "with code 404");
 }
+
+/// kubectl asks for the namespace of an object that it does not find, and shows that error if it is a 404, too.
+#[tokio::test]
+async fn a_core_namespace_is_not_served_and_not_said_to_be_missing() {
+    let served = Served::start_by(Arc::new(TenantPolicy), None, |_| {}).await;
+    let mut master = Client::connect(served.address, &served.ca, Some(&served.master), "h2").await.unwrap();
+    let asked = master.send(Method::GET, "/api/v1/namespaces/shop", &[]).await;
+    assert_eq!((asked.code, &asked.json()["reason"]), (403, &json!("Forbidden")));
+    assert_eq!(asked.message(), "namespaces \"shop\" is forbidden: core namespaces are not served here");
+    for path in
+        ["/api/v1/namespaces", "/api/v1/namespaces/", "/api/v1/namespaces/shop/pods", "/api/v1", "/api"]
+    {
+        assert_eq!(master.send(Method::GET, path, &[]).await.code, 404, "{path}");
+    }
+}

@@ -63,7 +63,7 @@ fn schema() -> Schema {
         [
             ("administrator", administrator.required_always()),
             ("projects", projects.required_always()),
-            ("extension", extension.required_always()),
+            ("extension", extension.required_always().or_null()),
         ],
     )
 }

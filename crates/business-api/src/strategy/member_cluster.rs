@@ -95,6 +95,7 @@ async fn check_name(view: View<'_>, object: &Object) -> Result<(), Status> {
 impl Strategy for MemberClusterStrategy {
     fn prepare_create(&self, cx: &mut WriteContext<'_>, object: &mut Object) -> Result<(), Status> {
         object.remove(&["status"]);
+        object.set(super::OBSERVED, json!(0));
         by_operators(cx, object, &group_resource())?;
         add_finalizer(object, names::MEMBER_CLUSTER_FINALIZER);
         Ok(())

@@ -8,8 +8,8 @@ pub mod pull_credential;
 pub mod transfer;
 
 use super::{
-    abandon_reason, add_finalizer, amounts_value, begin_deletion, check_annotations, dash, drops_finalizer,
-    project_key, ready, set_tenant, shares, take_tenant, unreadable, waiting,
+    abandon_reason, add_finalizer, amounts_value, begin_deletion, check_annotations, check_cluster, dash,
+    drops_finalizer, project_key, ready, set_tenant, shares, take_tenant, unreadable, waiting,
 };
 use crate::clusters::{ClusterGrowth, Clusters};
 use crate::finalizers::{self, TenantFinalizers};
@@ -243,9 +243,9 @@ impl Strategy for NamespaceStrategy {
     fn validate_create(&self, cx: &mut WriteContext<'_>, object: &Object) -> FieldErrors {
         let Ok(spec) = NamespaceSpec::of(object) else { return FieldErrors::new() };
         let mut errors = validation::namespace(&spec, &self.forbidden);
-        if !spec.cluster_name.is_empty() && !self.clusters.allows(&spec.cluster_name, &spec.tenant_id) {
+        if !spec.cluster_name.is_empty() {
             let path = Path::new("spec").child("clusterName");
-            errors.push(FieldError::not_found(&path, &json!(spec.cluster_name)));
+            errors.extend(check_cluster(cx, &self.clusters, &path, &spec.cluster_name, &spec.tenant_id));
         }
         if !cx.sees_everything() {
             errors.extend(self.finalizers.check_new(object, names::NAMESPACE_FINALIZER));

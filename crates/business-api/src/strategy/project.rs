@@ -2,8 +2,9 @@ use super::listed::{self, Coming};
 use super::namespace_template::{check_template, newly_named_template};
 use super::tenant_terms;
 use super::{
-    TENANT, add_finalizer, begin_deletion, check_annotations, check_role, dash, drops_finalizer, project_key,
-    ready, ruled_tenants, rules, set_tenant, shares_by_cluster, take_tenant, unreadable, waiting,
+    TENANT, add_finalizer, begin_deletion, check_annotations, check_cluster, check_role, dash,
+    drops_finalizer, project_key, ready, ruled_tenants, rules, set_tenant, shares_by_cluster, take_tenant,
+    unreadable, waiting,
 };
 use crate::clusters::{ClusterGrowth, Clusters};
 use crate::finalizers::{self, TenantFinalizers};
@@ -89,12 +90,32 @@ impl ProjectStrategy {
     }
 
     /// Errors for clusters that are named for the first time and that the tenant may not use.
-    fn check_clusters(&self, old: Option<&ProjectSpec>, spec: &ProjectSpec) -> FieldErrors {
+    fn check_clusters(
+        &self,
+        cx: &WriteContext<'_>,
+        old: Option<&ProjectSpec>,
+        spec: &ProjectSpec,
+    ) -> FieldErrors {
         let path = Path::new("spec").child("clusters");
         newly_named(old, spec)
-            .filter(|cluster| !self.clusters.allows(cluster, &spec.tenant_id))
-            .map(|cluster| FieldError::not_found(&path.key(cluster), &json!(cluster)))
+            .filter_map(|cluster| {
+                check_cluster(cx, &self.clusters, &path.key(cluster), cluster, &spec.tenant_id)
+            })
             .collect()
+    }
+
+    /// Refuses clusters that nobody has named in this write, and says where they come from.
+    fn check_defaults(&self, object: &Object) -> Result<(), Status> {
+        self.clusters.check_loaded()?;
+        let spec = spec_of(object)?;
+        let path = Path::new("spec").child("clusters");
+        let why = "it comes from spec.defaults of the tenant, which cannot use it: name clusters yourself, or have an operator \
+                   take it out there";
+        let errors: FieldErrors = newly_named(None, &spec)
+            .filter(|cluster| !self.clusters.allows(cluster, &spec.tenant_id))
+            .map(|cluster| FieldError::invalid(&path.key(cluster), &json!(cluster), why))
+            .collect();
+        if errors.is_empty() { Ok(()) } else { Err(Status::invalid(&gvk(), object.name(), &errors)) }
     }
 
     fn prepare_main(&self, cx: &WriteContext<'_>, old: &Object, object: &mut Object) -> Result<(), Status> {
@@ -222,7 +243,7 @@ impl Strategy for ProjectStrategy {
     fn validate_create(&self, cx: &mut WriteContext<'_>, object: &Object) -> FieldErrors {
         let Ok(spec) = ProjectSpec::of(object) else { return FieldErrors::new() };
         let mut errors = validation::project(object.name(), &spec);
-        errors.extend(self.check_clusters(None, &spec));
+        errors.extend(self.check_clusters(cx, None, &spec));
         if !cx.sees_everything() {
             errors.extend(self.finalizers.check_new(object, names::PROJECT_FINALIZER));
         }
@@ -272,7 +293,9 @@ impl Strategy for ProjectStrategy {
             if let Some(taken) = take_tenant(view, self.parent(object), object) {
                 taken.await?;
             }
-            tenant_terms::admit(view, old, object).await?;
+            if tenant_terms::admit(view, old, object).await? {
+                self.check_defaults(object)?;
+            }
             self.check_growth(old, object)?;
             self.check_people(old, object, dry_run)
         }))
@@ -298,7 +321,7 @@ impl Strategy for ProjectStrategy {
                 }
                 let mut errors = validation::project_update(&before, &spec);
                 errors.extend(validation::project(object.name(), &spec));
-                errors.extend(self.check_clusters(Some(&before), &spec));
+                errors.extend(self.check_clusters(cx, Some(&before), &spec));
                 errors
             }
         }
@@ -348,11 +371,10 @@ impl Strategy for ProjectStrategy {
         if !cx.dry_run {
             self.coming.leave(object.text(TENANT), object.name());
         }
-        refusal::status(
-            RefusedObject { name: object.name(), kind: &REFUSED, holds: None },
-            violations,
-            &self.levels,
-        )
+        let own = Scope::new(account::PROJECT, object.name());
+        let holds = (!cx.sees_everything()).then_some(&own);
+        let subject = RefusedObject { name: object.name(), kind: &REFUSED, holds };
+        refusal::status(subject, violations, &self.levels)
     }
 
     fn name_rule(&self) -> NameRule {

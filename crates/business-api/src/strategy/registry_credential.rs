@@ -166,17 +166,20 @@ impl Strategy for RegistryCredentialStrategy {
 
     fn admit<'a>(
         &'a self,
-        _cx: &'a mut WriteContext<'_>,
+        cx: &'a mut WriteContext<'_>,
         view: View<'a>,
         old: Option<&'a Object>,
         object: &'a mut Object,
     ) -> Option<BoxFuture<'a, Result<(), Status>>> {
         let project = self.parent(object)?;
-        if old.is_some() {
+        if old.is_some_and(|old| cx.part != Part::Main || old.is_deleting()) {
             return take_tenant(view, Some(project), object);
         }
         Some(Box::pin(async move {
-            check_number(view, object).await?;
+            if old.is_none() {
+                check_number(view, object).await?;
+            }
+            // Updates, too: what is applied or put from a file does not name the owner.
             own_by(view, &project, object).await?;
             match take_tenant(view, Some(project), object) {
                 Some(taken) => taken.await,

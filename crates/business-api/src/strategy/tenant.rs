@@ -9,11 +9,12 @@ use crate::roles::Roles;
 use apiserver::resource::Column;
 use apiserver::strategy::{Strategy, WriteContext};
 use apiserver::{Part, View};
+use business_types::registry::REGISTRY_DOMAIN;
 use business_types::tenant::{self, ChargedTenant, TenantSpec, TenantStatus, group_resource, gvk};
 use business_types::{SubjectKind, account, names};
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use meta::field::{FieldErrors, Path};
+use meta::field::{FieldError, FieldErrors, Path};
 use meta::object::Object;
 use meta::status::Status;
 use meta::validation::NameRule;
@@ -64,6 +65,26 @@ impl TenantStrategy {
         let after = Account { tenant: String::new(), ..self.account(object)? };
         let (resource, name) = (&group_resource(), object.name());
         self.clusters.check_growth(ClusterGrowth { before: before.as_ref(), after: &after, resource, name })
+    }
+
+    /// Refuses clusters that the defaults name for the first time and that are not registered: every new root project
+    /// would be refused for them.
+    fn check_defaults(&self, old: Option<&Object>, object: &Object) -> Result<(), Status> {
+        let defaults =
+            |object: &Object| TenantSpec::of(object).map(|spec| spec.defaults.clusters).map_err(unreadable);
+        let before = old.map(defaults).transpose()?.unwrap_or_default();
+        let after = defaults(object)?;
+        let named = after.keys().filter(|name| *name != REGISTRY_DOMAIN && !before.contains_key(*name));
+        let named: Vec<&String> = named.collect();
+        if named.is_empty() {
+            return Ok(());
+        }
+        self.clusters.check_loaded()?;
+        let path = Path::new("spec").child("defaults").child("clusters");
+        let unknown = named.into_iter().filter(|name| !self.clusters.knows(name));
+        let errors: FieldErrors =
+            unknown.map(|name| FieldError::not_found(&path.key(name), &json!(name))).collect();
+        if errors.is_empty() { Ok(()) } else { Err(Status::invalid(&gvk(), object.name(), &errors)) }
     }
 
     /// A ceiling promises a part of a cluster. Nothing can be promised where others take as much as they like.
@@ -123,6 +144,7 @@ fn has_ceiling(body: &[u8], cluster: &str) -> bool {
 impl Strategy for TenantStrategy {
     fn prepare_create(&self, cx: &mut WriteContext<'_>, object: &mut Object) -> Result<(), Status> {
         object.remove(&["status"]);
+        object.set(super::OBSERVED, json!(0));
         by_operators(cx, object, &group_resource())?;
         self.check_growth(None, object)
     }
@@ -140,6 +162,7 @@ impl Strategy for TenantStrategy {
         let named = newly_named_template(old, object);
         let looked_up = async move {
             check_template(view, &gvk(), object, named).await?;
+            self.check_defaults(old, object)?;
             listed::check(&self.roles, &group_resource(), object.name(), old, object)?;
             self.check_bounds(view, old, object).await
         };

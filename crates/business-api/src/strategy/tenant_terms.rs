@@ -17,17 +17,18 @@ const ACCESS: &[&str] = &["spec", "access"];
 const CLUSTERS: &[&str] = &["spec", "clusters"];
 
 /// Gives a new root project the defaults for what it does not say itself, and refuses newly named people whose names
-/// are not the tenant's.
-pub(super) async fn admit(view: View<'_>, old: Option<&Object>, object: &mut Object) -> Result<(), Status> {
+/// are not the tenant's. Says whether its clusters come from the defaults.
+pub(super) async fn admit(view: View<'_>, old: Option<&Object>, object: &mut Object) -> Result<bool, Status> {
     let mut spec = ProjectSpec::of(object).map_err(unreadable)?;
     let before = old.map(ProjectSpec::of).transpose().map_err(unreadable)?;
     let is_new_root = before.is_none() && spec.parent_project_name.is_empty();
     let lacks = is_new_root && (spec.clusters.is_empty() || spec.access.is_empty());
     if !lacks && newly_named(before.as_ref(), &spec).next().is_none() {
-        return Ok(());
+        return Ok(false);
     }
-    let Some(terms) = terms(view, object.text(TENANT)).await? else { return Ok(()) };
-    if is_new_root && spec.clusters.is_empty() && !terms.defaults.clusters.is_empty() {
+    let Some(terms) = terms(view, object.text(TENANT)).await? else { return Ok(false) };
+    let lacks_clusters = is_new_root && spec.clusters.is_empty() && !terms.defaults.clusters.is_empty();
+    if lacks_clusters {
         object.set(CLUSTERS, json!(terms.defaults.clusters));
     }
     if is_new_root && spec.access.is_empty() && !terms.defaults.access.is_empty() {
@@ -38,7 +39,7 @@ pub(super) async fn admit(view: View<'_>, old: Option<&Object>, object: &mut Obj
     let errors: FieldErrors = newly_named(before.as_ref(), &spec)
         .filter_map(|(index, entry)| foreign_identity(&terms, &entry.subject, &path.index(index)))
         .collect();
-    if errors.is_empty() { Ok(()) } else { Err(Status::invalid(&gvk(), object.name(), &errors)) }
+    if errors.is_empty() { Ok(lacks_clusters) } else { Err(Status::invalid(&gvk(), object.name(), &errors)) }
 }
 
 /// The spec of a tenant; `None` without its object.

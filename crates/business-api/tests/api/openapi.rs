@@ -41,3 +41,14 @@ async fn kinds_with_a_budget_for_each_cluster_offer_no_strategic_merge() {
         assert!(types.contains_key("application/merge-patch+json"), "{path}");
     }
 }
+
+/// Clients with types made from the document refuse an answer that it does not allow, and ask for what it requires.
+#[tokio::test]
+async fn what_is_left_out_and_what_is_null_is_said() {
+    let world = World::new().await;
+    let document = world.operator().get("/openapi/v3/apis/business.tkestack.io/v1").await.expect(200);
+    let shape = |name: &str| &document["components"]["schemas"][format!("io.tkestack.business.v1.{name}")];
+    assert_eq!(shape("NsEmigrationSpec")["required"], json!(["destination", "namespace"]));
+    assert!(world.operator().get("/portal").await.expect(200)["extension"].is_null());
+    assert_eq!(shape("Portal")["properties"]["extension"]["nullable"], true);
+}

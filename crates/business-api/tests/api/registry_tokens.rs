@@ -1,6 +1,7 @@
 //! The token server of the registry, and the names and passwords that it takes.
 
 use crate::support::{Answer, Client, World, child, namespace, namespaces, project, until};
+use http::Method;
 use jsonwebtoken::jwk::JwkSet;
 use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode, decode_header};
 use rcgen::KeyPair;
@@ -310,6 +311,37 @@ async fn a_person_acts_by_his_credential_with_the_rights_that_he_has_then() {
     until("alice is back", async || !registry.granted(&again, &[PULL]).await.is_empty()).await;
     alice.delete(&format!("{CREDENTIALS}/laptop")).await.expect(200);
     until("it is gone", async || token(&again, &[PULL]).await.code == 401).await;
+}
+
+/// What is put or applied from a file does not name the owner, with which the credential goes.
+#[tokio::test]
+async fn a_credential_stays_its_projects_whatever_is_written() {
+    let registry = Registry::start().await;
+    let (admin, path) = (registry.admin(), format!("{CREDENTIALS}/ci"));
+    let body = |access: &str| credential("ci", json!({"access": access}));
+    let owners = |object: Value| object["metadata"]["ownerReferences"].clone();
+    let apply = async |body: Value| {
+        let path = format!("{path}?fieldManager=kubectl&force=true");
+        admin.send(Method::PATCH, &path, "application/apply-patch+yaml", Some(body)).await
+    };
+    let made = owners(apply(body("Pull")).await.expect(201));
+    assert_eq!(made[0]["name"], "web");
+    let put = admin
+        .replace(&path, "", |object| {
+            object["metadata"]["ownerReferences"].take();
+            object["spec"]["access"] = json!("Push");
+        })
+        .await;
+    assert_eq!(owners(put.expect(200)), made);
+    let none = json!({"metadata": {"ownerReferences": null}});
+    assert_eq!(owners(admin.patch(&path, none).await.expect(200)), made);
+    // After client-side apply, kubectl has the reference among the fields that it takes over.
+    let mut named = body("Push");
+    named["metadata"]["ownerReferences"] = made.clone();
+    assert_eq!(owners(apply(named).await.expect(200)), made);
+    for _ in 0..2 {
+        assert_eq!(owners(apply(body("Pull")).await.expect(200)), made);
+    }
 }
 
 #[tokio::test]

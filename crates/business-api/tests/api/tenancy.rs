@@ -251,6 +251,11 @@ async fn a_cluster_for_one_tenant_is_unknown_to_the_other() {
     let refused = world.admin("t").post("/projects", with("p")).await;
     assert_eq!(refused.code, 422);
     assert_eq!(refused.causes(), [("FieldValueNotFound".to_owned(), "spec.clusters[private]".to_owned())]);
+    let mut of_operator = with("p");
+    of_operator["spec"]["tenantID"] = json!("t");
+    let told = world.operator().post("/projects", of_operator).await;
+    assert_eq!(told.causes(), refused.causes());
+    assert!(told.message().contains("spec.tenants of the membercluster does not list it"), "{told:?}");
     world.admin("u").post("/projects", with("p")).await.expect(201);
     let add = json!({"spec": {"clusters": {"private": {"hard": {"pods": "1"}}}}});
     assert_eq!(world.admin("t").patch("/projects/t-web", add).await.code, 422, "on update as well");

@@ -47,6 +47,17 @@ fn refused(answer: &Answer, cause: &str, field: &str, text: &str) {
 
 const ROOT_PODS: &str = "spec.clusters[c1].hard[pods]";
 
+/// Tools that wait until an object is ready would otherwise take a new one for it.
+#[tokio::test]
+async fn a_new_cluster_or_tenant_says_that_nobody_has_looked_at_it() {
+    let world = World::with_settings(&[]).await;
+    for (path, mut body) in [(CLUSTERS, member_cluster("c1", json!({}))), (TENANTS, tenant("acme", json!({})))] {
+        body["status"] = json!({"observedGeneration": 1});
+        let made = world.operator().post(path, body).await.expect(201);
+        assert_eq!(made["status"], json!({"observedGeneration": 0}));
+    }
+}
+
 #[tokio::test]
 async fn below_its_ceiling_a_tenant_makes_and_raises_roots_by_itself() {
     let world = world().await;
@@ -278,6 +289,26 @@ async fn the_clusters_that_a_tenant_may_use_are_offered_with_what_is_left_of_its
     assert_eq!(table["rows"][0]["cells"][5], "pods: 6/10", "{table:#}");
     assert_eq!(operator.get(OFFERS).await.names(), ["c1", "c2", "theirs"]);
     assert_eq!(world.stranger().get(OFFERS).await.code, 403);
+}
+
+#[tokio::test]
+async fn defaults_name_clusters_that_are_there_and_a_refusal_says_that_it_is_they() {
+    let world = world().await;
+    let (admin, operator) = (world.admin("acme"), world.operator());
+    let defaults = |cluster: &str| json!({"spec": {"defaults": {"clusters": {cluster: {"hard": {}}}}}});
+    let unknown = operator.patch(ACME, defaults("nosuch")).await;
+    assert_eq!((unknown.code, unknown.causes()[0].1.as_str()), (422, "spec.defaults.clusters[nosuch]"));
+    operator.patch(ACME, defaults("c2")).await.expect(200);
+    operator.patch("/memberclusters/c2", json!({"spec": {"tenants": ["globex"]}})).await.expect(200);
+    until("c2 is for others", async || admin.get("/clusteroffers/c2").await.code == 404).await;
+    let new = || json!({"metadata": {"name": "plain"}, "spec": {"displayName": "plain"}});
+    let refused = admin.post("/projects", new()).await;
+    assert_eq!((refused.code, refused.causes()[0].1.as_str()), (422, "spec.clusters[c2]"), "{refused:?}");
+    assert!(refused.message().contains("spec.defaults of the tenant"), "{refused:?}");
+    // What was named before blocks nothing else.
+    operator.patch(ACME, json!({"spec": {"displayName": "Acme"}})).await.expect(200);
+    operator.patch(ACME, json!({"spec": {"defaults": null}})).await.expect(200);
+    admin.post("/projects", new()).await.expect(201);
 }
 
 #[tokio::test]

@@ -142,7 +142,7 @@ async fn who_may_not_or_does_not_see_moves_nothing() {
     let operator = transfer(&world.operator(), "", json!({"project": "theirs"})).await;
     assert_eq!(
         (operator.code, operator.message()),
-        (404, "projects.business.tkestack.io \"theirs\" not found")
+        (404, "projects.business.tkestack.io \"theirs\" not found in this tenant: it is another one's")
     );
     transfer(&world.operator(), "", json!({"project": "dst"})).await.expect(201);
     world.assert_books_agree().await;

@@ -116,6 +116,12 @@ impl Access {
                 .await?;
                 let who = shown(&entry);
                 print(format_args!("project/{is}: {who} has the role {}\n", word(entry.role)))?;
+                if !entry.cluster.is_empty() && is_unseen(api, &entry.cluster).await {
+                    note(format_args!(
+                        "you see no cluster {}: the role counts once there is one; `kubectl get clusteroffers` shows which there are",
+                        entry.cluster
+                    ));
+                }
                 still(&line, project, &entry, Some(entry.role)).iter().for_each(note);
             }
             AccessAct::Remove { project, who, dry_run } => {
@@ -190,6 +196,17 @@ impl Lists {
         }
         if self.access.len() + self.members.len() == before {
             let who = shown(entry);
+            let same = |known: &&AccessEntry| known.subject == entry.subject;
+            if let Some(other) = self.access.iter().find(same) {
+                let at = match other.cluster.as_str() {
+                    "" => "leave --cluster out".to_owned(),
+                    cluster => format!("say --cluster {cluster}"),
+                };
+                let other = shown(other);
+                return Err(Failure::Stopped(format!(
+                    "project {project} gives {who} no role, but {other}: {at}"
+                )));
+            }
             return Err(Failure::Stopped(format!(
                 "project {project} gives {who} no role itself; `kubectl business access list {project}` shows what comes \
                  from above"
@@ -197,6 +214,11 @@ impl Lists {
         }
         Ok(())
     }
+}
+
+/// Whether no cluster of this name is there for the caller, as far as that can be known.
+async fn is_unseen(api: &Api, cluster: &str) -> bool {
+    matches!(api.find::<Value>(&paths::named(names::CLUSTER_OFFERS, cluster)).await, Ok(None))
 }
 
 /// Reads the lists, changes them, and writes them with the version that was read. The project's name.
@@ -380,6 +402,20 @@ mod tests {
     fn entry(kind: SubjectKind, name: &str, role: AccessRole) -> AccessEntry {
         let subject = Subject { kind, name: name.to_owned(), namespace: String::new() };
         AccessEntry { subject, cluster: String::new(), role }
+    }
+
+    #[test]
+    fn an_account_of_another_cluster_is_told_with_how_it_is_named() {
+        let account = |cluster: &str| AccessEntry {
+            cluster: cluster.to_owned(),
+            ..entry(SubjectKind::ServiceAccount, "dep", AccessRole::Edit)
+        };
+        let mut lists = Lists { access: vec![account("east")], members: Vec::new(), touches_members: false };
+        let why = lists.take(&account(""), "web").unwrap_err().to_string();
+        assert!(why.ends_with("of east: say --cluster east"), "{why}");
+        lists.take(&account("east"), "web").unwrap();
+        let why = lists.take(&account("east"), "web").unwrap_err().to_string();
+        assert!(why.contains("no role itself"), "{why}");
     }
 
     #[test]

@@ -21,7 +21,7 @@ Examples:
   kubectl business audit --compared-within 15m
 
 It shows what the audits of the server and the controller have last found, as far as you see it, and ends with 3 when
-something is wrong, or when nobody has compared a cluster for long. What is held is no fault: it is told, and an operator ends it with `business-api audit --write-off UID`.";
+something is wrong, when nobody has compared a cluster for long, or when you see nothing. What is held is no fault: it is told, and an operator ends it with `business-api audit --write-off UID`.";
 
 /// Show what the audits have found: differences, strangers, and amounts that are held without an object
 #[derive(Debug, Args)]
@@ -80,7 +80,8 @@ impl Audit {
             objects::all_by_role::<Namespace>(api, names::NAMESPACES),
             objects::seen::<MemberCluster>(api, names::MEMBER_CLUSTERS),
         )?;
-        if tenants.is_empty() && projects.is_empty() && clusters.is_empty() {
+        let saw = !(tenants.is_empty() && projects.is_empty() && clusters.is_empty());
+        if !saw {
             note("you see no tenant, no project and no cluster: nothing was looked at");
         }
         let mut report = Report::default();
@@ -111,7 +112,7 @@ impl Audit {
             report.take_cluster(cluster);
             report.take_age(cluster, oldest);
         }
-        report.consistent = report.findings.is_empty();
+        report.consistent = saw && report.findings.is_empty();
         match self.output {
             View::Json | View::Yaml => output::data(self.output, &report)?,
             View::Text | View::Wide => print(report.shown(screen))?,
@@ -143,7 +144,7 @@ impl Report {
         if status.ledger.differences.is_empty() {
             self.take_false(names::PROJECT_KIND, name, &status.conditions, &[QUOTA_CONSISTENT]);
         }
-        for orphan in &status.orphans {
+        for orphan in status.orphans.iter().filter(|orphan| !status.ledger.is_done_with(orphan)) {
             let place = format!("{}/{}", orphan.cluster_name, orphan.namespace);
             self.find(
                 names::PROJECT_KIND,
@@ -205,12 +206,12 @@ impl Report {
 
     fn shown(&self, screen: Screen) -> String {
         let mut text = String::new();
-        if self.findings.is_empty() {
+        if self.consistent {
             text.push_str(
                 &screen.paint(Tone::Good, "ledger, objects and clusters agree, as far as you see them"),
             );
             text.push('\n');
-        } else {
+        } else if !self.findings.is_empty() {
             let mut table = Table::new(&[left("WHAT"), left("NAME"), left("FOUND")]);
             for Finding { kind, project, name, why } in &self.findings {
                 let name = if project.is_empty() { name.clone() } else { format!("{project}/{name}") };

@@ -84,8 +84,8 @@ impl HowToCreate {
         self.dry_run.before_waiting(self.wait)?;
         if self.dry_run.who() == DryRun::Client {
             return match self.output {
-                Told::Json => output::json(wanted.body()),
-                Told::Yaml => output::yaml(wanted.body()),
+                Told::Json => output::json(&wanted.named_body()),
+                Told::Yaml => output::yaml(&wanted.named_body()),
                 Told::Name => print(format_args!("{full}/{}\n", wanted.name)),
                 Told::Text => print(format_args!("{word}/{} created (dry run)\n", wanted.name)),
             };

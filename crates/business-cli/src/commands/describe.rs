@@ -121,6 +121,8 @@ struct LimitLine {
     resource: String,
     hard: Option<Quantity>,
     allocated: Quantity,
+    /// What counts beside that without an object.
+    held: Quantity,
     used: Option<Quantity>,
 }
 
@@ -215,6 +217,7 @@ impl Description {
             resource: resource.clone(),
             hard: hard.get(resource).copied(),
             allocated: amount::of(given, resource),
+            held: Quantity::ZERO,
             used: used.map(|used| amount::of(used, resource)),
         }));
     }
@@ -260,7 +263,7 @@ impl Description {
         ]);
         let shown = |amount: Quantity| if wide { amount.to_string() } else { amount::brief(amount) };
         for share in &self.shares {
-            let taken = share.used.unwrap_or(share.allocated);
+            let taken = share.used.unwrap_or_else(|| amount::plus(share.allocated, share.held));
             let percent = share.hard.and_then(|hard| amount::percent(taken, hard));
             let bar = share.hard.map_or_else(String::new, |hard| {
                 let used = share.used.unwrap_or(Quantity::ZERO);
@@ -273,7 +276,7 @@ impl Description {
                 bar.into(),
                 Cell::toned(amount::tone(percent), percent_text),
                 share.used.map_or_else(|| "-".to_owned(), shown).into(),
-                shown(share.allocated).into(),
+                amount::with_held(share.allocated, share.held, shown).into(),
                 share.hard.map_or_else(|| "-".to_owned(), shown).into(),
             ]);
         }
@@ -339,6 +342,11 @@ async fn of_project(api: &Api, project: Project) -> Result<Description, Failure>
     about.fact("Projects below", status.calculated_child_projects.join(", "));
     about.fact("Namespaces", status.calculated_namespaces.join(", "));
     about.limits(&spec.clusters, &status.clusters);
+    let held = objects::held_by_cluster(&status.ledger.held);
+    for share in &mut about.shares {
+        share.held =
+            held.get(&share.cluster).map_or(Quantity::ZERO, |held| amount::of(held, &share.resource));
+    }
     about.access = access::by(&line);
     about.conditions = status.conditions;
     about.held = status.ledger.held;
@@ -387,6 +395,7 @@ fn of_tenant(tenant: Tenant) -> Description {
 fn of_cluster(cluster: MemberCluster) -> Description {
     let deleting = cluster.is_deleting();
     let MemberCluster { metadata, spec, status } = cluster;
+    let hard = spec.grantable(&status.capacity);
     let mut about = Description { uid: metadata.uid, ..Description::default() };
     about.fact("Cluster", metadata.name.clone());
     about.fact("For people", spec.display_name);
@@ -402,8 +411,6 @@ fn of_cluster(cluster: MemberCluster) -> Description {
     );
     about.fact("People reach it", spec.endpoint.map(|endpoint| endpoint.server).unwrap_or_default());
     about.fact("Namespaces", status.namespaces.to_string());
-    let mut hard = spec.hard;
-    hard.extend(status.capacity);
     about.shares_of(&metadata.name, &hard, &status.granted, None);
     for share in &mut about.shares {
         share.used = status.consumed.get(&share.resource).copied();

@@ -2,7 +2,7 @@ use super::member::{self, Both, BothClusters, text};
 use crate::api::Api;
 use crate::connection::{ConnectionFlags, duration};
 use crate::dry_run::DryRunFlag;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, Obstacle, Outcome};
 use crate::objects::MemberCluster;
 use crate::paths::{self, segment};
 use crate::screen::{note, print};
@@ -113,6 +113,7 @@ impl Join {
         }
         let dry_run = self.dry_run.asks_server()?;
         let Both { host, member } = self.both.open(connection).await?;
+        check_host(&host).await?;
         let before = Before::read(&host, &member, self).await?;
         let mut terms = Terms::of(self, self.dialling()?, &before, &member.server())?;
         terms.tell(&member.server());
@@ -224,6 +225,21 @@ impl Join {
             })
         })
         .await
+    }
+}
+
+/// Fails where the context leads to business-api itself, which has no Secrets: all of them would seem to be gone.
+pub(crate) async fn check_host(host: &Api) -> Result<(), Failure> {
+    match host.get::<Value>("/api/v1").await {
+        Err(failure) if failure.is_not_found() => {
+            let what = format!(
+                "{} is no kube-apiserver: the credentials of member clusters are kept in the host cluster",
+                host.server()
+            );
+            Err(Obstacle::new(what, "name the host cluster's context: --context").into())
+        }
+        Err(failure) if failure.is_forbidden() => Ok(()),
+        answered => answered.map(drop),
     }
 }
 

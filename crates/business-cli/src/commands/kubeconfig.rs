@@ -5,6 +5,7 @@ use crate::paths;
 use crate::screen::{note, print};
 use clap::Args;
 use kube::config::Kubeconfig;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 const EXAMPLES: &str = "\
@@ -16,6 +17,9 @@ Examples:
 /// What to do if a cluster issues no certificates.
 const NO_CERTIFICATE: &str = "an operator makes it ready for people: people.enabled of the chart, once, and for the cluster \
                               `kubectl business join` with --people and --endpoint";
+/// What to do where no more certificates are signed for now.
+const LATER: &str = "the server signs so many certificates for each person in a while: one that you have is good until it ends; \
+                     else try again in some minutes";
 /// What to do about a number of days that the server does not take.
 const OTHER_DAYS: &str = "give other --days, or leave them out: then the server chooses";
 
@@ -29,7 +33,7 @@ pub(crate) struct NamespaceKubeconfig {
     /// For how many days it is to be good; the server bounds it
     #[arg(long)]
     days: Option<u32>,
-    /// Write it to a file that you alone read
+    /// Write it to a file that you alone read; one that is there is replaced only if it is an earlier one of the same namespace
     #[arg(long, short, value_name = "FILE", conflicts_with = "merge")]
     file: Option<PathBuf>,
     /// Add it to your own kubeconfig, and make it the current context
@@ -43,8 +47,9 @@ impl NamespaceKubeconfig {
         let path =
             format!("{}/certificate?format=kubeconfig{days}", paths::namespace(&api.project, &self.name));
         let text = api.text(&path).await.map_err(advised)?;
+        let issued = || Kubeconfig::from_yaml(&text).map_err(|error| Failure::Stopped(error.to_string()));
         if self.merge {
-            let issued = Kubeconfig::from_yaml(&text).map_err(|error| Failure::Stopped(error.to_string()))?;
+            let issued = issued()?;
             let context = issued.current_context.clone().unwrap_or_default();
             let file = files::kubeconfig(own)?;
             let before = files::read(&file)?.current_context;
@@ -54,6 +59,7 @@ impl NamespaceKubeconfig {
                 .map_or_else(String::new, |name| format!("; `kubectl config use-context {name}` leads back"));
             note(format_args!("{}: the current context is {context}{back}", file.display()));
         } else if let Some(file) = &self.file {
+            check_replaceable(file, &issued()?.current_context.unwrap_or_default())?;
             files::write_secret(file, &text)?;
             note(format_args!("written: kubectl --kubeconfig {} get pods", file.display()));
         } else {
@@ -63,12 +69,40 @@ impl NamespaceKubeconfig {
     }
 }
 
+/// Fails where a file is there that is no earlier one of the same context: whatever else is in it would be lost.
+fn check_replaceable(path: &Path, context: &str) -> Result<(), Failure> {
+    let found = match std::fs::metadata(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(Failure::File { path: path.to_owned(), why: error.to_string() }),
+        Ok(found) => found,
+    };
+    let is_empty = || found.len() == 0;
+    let is_earlier = || {
+        files::read(path).is_ok_and(|config| {
+            let names = config.contexts.iter().map(|one| one.name.as_str());
+            names.eq([context]) && config.clusters.len() <= 1 && config.auth_infos.len() <= 1
+        })
+    };
+    if found.is_file() && (is_empty() || is_earlier()) {
+        return Ok(());
+    }
+    let why = format!(
+        "it is there, and is more than an earlier kubeconfig of {context}: name another file, or add to your own kubeconfig \
+         by --merge"
+    );
+    Err(Failure::File { path: path.to_owned(), why })
+}
+
 /// The server tells of the cluster, and of the parameters, by the same code.
 fn advised(failure: Failure) -> Failure {
     if failure.names_field("spec.clusterName") {
         return failure.advised(422, NO_CERTIFICATE);
     }
-    if failure.names_field("validDays") { failure.advised(422, OTHER_DAYS) } else { failure }
+    if failure.names_field("validDays") {
+        failure.advised(422, OTHER_DAYS)
+    } else {
+        failure.advised(429, LATER)
+    }
 }
 
 #[cfg(test)]
@@ -77,6 +111,27 @@ mod tests {
     use crate::refusal::told;
     use crate::screen::Screen;
     use meta::status::{Status, StatusCause};
+
+    #[test]
+    fn a_file_is_replaced_only_by_a_later_one_of_the_same_context() {
+        let path = std::env::temp_dir().join(format!("business-cli-replaced-{}", std::process::id()));
+        let with = |text: &str| {
+            std::fs::write(&path, text).unwrap();
+            check_replaceable(&path, "east/web").is_ok()
+        };
+        let of = |names: &[&str]| {
+            let contexts =
+                names.iter().map(|name| format!("- name: {name}\n  context: {{cluster: c, user: u}}\n"));
+            format!("apiVersion: v1\nkind: Config\ncontexts:\n{}", contexts.collect::<String>())
+        };
+        assert!(with("") && with(&of(&["east/web"])));
+        for other in [of(&["east/other"]), of(&["east/web", "mine"]), "a: letter\n".into(), "text".into()] {
+            assert!(!with(&other), "{other}");
+        }
+        std::fs::remove_file(&path).unwrap();
+        assert!(check_replaceable(&path, "east/web").is_ok());
+        assert!(check_replaceable(&std::env::temp_dir(), "east/web").is_err());
+    }
 
     #[test]
     fn what_to_do_is_said_of_what_was_refused() {

@@ -1,9 +1,9 @@
 use super::cordon;
-use super::join::{MEMBERS_ROLE, secret_path_of, terms, tunnel};
+use super::join::{self, MEMBERS_ROLE, secret_path_of, terms, tunnel};
 use crate::amount;
 use crate::api::Api;
 use crate::connection::duration;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, Obstacle, Outcome};
 use crate::objects::{self, MemberCluster, Namespace, Project, Tenant};
 use crate::output::{self, View};
 use crate::paths;
@@ -86,6 +86,7 @@ enum TieKind {
     Held,
     Budget,
     Ceiling,
+    Default,
 }
 
 /// Everything that ties a cluster; what has to go first comes first.
@@ -112,6 +113,10 @@ struct KeptSecret {
 
 impl Leave {
     pub(crate) async fn run(&self, api: &Api, screen: Screen) -> Result<Outcome, Failure> {
+        // A wrong name stops before anything is changed.
+        for project in &self.drain {
+            objects::project(api, project).await?;
+        }
         if !self.plan {
             cordon::set(api, &self.cluster, true, false).await?;
             note(format_args!("cluster {} is cordoned", self.cluster));
@@ -120,7 +125,7 @@ impl Leave {
             self.drain(api, project).await?;
         }
         let plan = self.look(api).await?;
-        if self.forget && plan.is_empty_but_for_ceilings() {
+        if self.forget && plan.is_empty_but_for_terms() {
             self.forget(api, &plan).await?;
             return self.tell_forgotten(plan);
         }
@@ -136,7 +141,7 @@ impl Leave {
         }
         // A call that drains has done what was asked, whatever other projects have there.
         let was_asked = self.forget || self.drain.is_empty();
-        Ok(if was_asked && !plan.is_empty_but_for_ceilings() { Outcome::No } else { Outcome::Done })
+        Ok(if was_asked && !plan.is_empty_but_for_terms() { Outcome::No } else { Outcome::Done })
     }
 
     fn tell_forgotten(&self, plan: Plan) -> Result<Outcome, Failure> {
@@ -183,13 +188,25 @@ impl Leave {
         })
         .await
         .map_err(|failure| failure.advised_late(NOT_DRAINED))?;
+        if !objects::project(api, project).await?.spec.clusters.contains_key(&self.cluster) {
+            note(format_args!("project {project}: it has no budget on {}", self.cluster));
+            return Ok(());
+        }
         let body = json!({"spec": {"clusters": {&self.cluster: null}}});
-        api.merge_patch(&paths::named(names::PROJECTS, project), &body).await?;
+        match api.merge_patch(&paths::named(names::PROJECTS, project), &body).await {
+            // Something there still counts.
+            Err(failure) if failure.names_field("spec.clusters") => {
+                let held = held_there(&self.cluster, &objects::project(api, project).await?);
+                return Err(if held.is_empty() { failure } else { Failure::Blocked(held) });
+            }
+            given => given?,
+        };
         note(format_args!("project {project}: its budget on {} is given back", self.cluster));
         Ok(())
     }
 
     async fn forget(&self, api: &Api, plan: &Plan) -> Result<(), Failure> {
+        join::check_host(api).await?;
         let secret = secret_path_of(&self.members_namespace, &plan.secret.name);
         let kept: Option<Value> =
             api.find(&secret).await.map_err(|failure| failure.advised(403, MEMBERS_ROLE))?;
@@ -197,9 +214,13 @@ impl Leave {
             note(plan.secret.missing(&self.cluster, &self.members_namespace)?);
         }
         for tie in &plan.ties {
-            let body = json!({"spec": {"clusters": {&self.cluster: null}}});
-            api.merge_patch(&paths::named(names::TENANTS, &tie.owner.name), &body).await?;
-            note(format_args!("tenant {}: its ceiling on {} is gone", tie.owner.name, self.cluster));
+            let clusters = json!({"clusters": {&self.cluster: null}});
+            let (spec, what) = match tie.what {
+                TieKind::Default => (json!({ "defaults": clusters }), "default"),
+                _ => (clusters, "ceiling"),
+            };
+            api.merge_patch(&paths::named(names::TENANTS, &tie.owner.name), &json!({ "spec": spec })).await?;
+            note(format_args!("tenant {}: its {what} on {} is gone", tie.owner.name, self.cluster));
         }
         if !tunnel::tokens(api, &self.members_namespace, &self.cluster).revoke_all().await?.is_empty() {
             note("its agents' tokens for the tunnel are good no more");
@@ -263,9 +284,9 @@ impl Owner {
 }
 
 impl Plan {
-    /// Ceilings go with the record.
-    fn is_empty_but_for_ceilings(&self) -> bool {
-        self.ties.iter().all(|tie| tie.what == TieKind::Ceiling)
+    /// Ceilings, and defaults of new projects, go with the record.
+    fn is_empty_but_for_terms(&self) -> bool {
+        self.ties.iter().all(|tie| matches!(tie.what, TieKind::Ceiling | TieKind::Default))
     }
 
     fn shown(&self, screen: Screen) -> String {
@@ -283,8 +304,8 @@ impl Plan {
                 TieKind::Namespace | TieKind::Budget => {
                     format!("leave {} --drain {owner} --yes", self.cluster)
                 }
-                TieKind::Held => format!("an audit, or business-api audit --write-off {name}"),
-                TieKind::Ceiling => format!("leave {} --forget", self.cluster),
+                TieKind::Held => written_off(name),
+                TieKind::Ceiling | TieKind::Default => format!("leave {} --forget", self.cluster),
             };
             let word = format!("{what:?}").to_lowercase();
             table.row([
@@ -299,7 +320,27 @@ impl Plan {
     }
 }
 
-/// What has to go first comes first: namespaces, then budgets from below, then ceilings.
+/// How an amount goes that is held without an object.
+fn written_off(uid: &str) -> String {
+    format!("an audit, or business-api audit --write-off {uid}")
+}
+
+/// What a project holds in a cluster without an object. Its budget there stays as long.
+fn held_there(cluster: &str, project: &Project) -> Vec<Obstacle> {
+    let here = project.status.ledger.held.iter().filter(|held| held.cluster_name == cluster);
+    let told = here.map(|held| {
+        let what = format!(
+            "project {} keeps its budget on {cluster}: {} is held there for namespace {}, without an object",
+            project.name(),
+            amount::list_text(&held.hard),
+            held.namespace
+        );
+        Obstacle::new(what, format!("it goes by {}", written_off(&held.uid)))
+    });
+    told.collect()
+}
+
+/// What has to go first comes first: namespaces, then budgets from below, then ceilings and defaults.
 fn ties(cluster: &str, tenants: &[Tenant], projects: &[Project], namespaces: &[Namespace]) -> Vec<Tie> {
     let mut ties = Vec::new();
     for namespace in namespaces.iter().filter(|namespace| namespace.spec.cluster_name == cluster) {
@@ -327,14 +368,12 @@ fn ties(cluster: &str, tenants: &[Tenant], projects: &[Project], namespaces: &[N
         ties.push(Tie { what: TieKind::Budget, name: owner.name.clone(), owner, amount });
     }
     for tenant in tenants {
-        if let Some(ceiling) = tenant.spec.clusters.get(cluster) {
+        let terms =
+            [(TieKind::Ceiling, &tenant.spec.clusters), (TieKind::Default, &tenant.spec.defaults.clusters)];
+        for (what, clusters) in terms {
+            let Some(quota) = clusters.get(cluster) else { continue };
             let owner = Owner { kind: names::TENANT_KIND, name: tenant.metadata.name.clone() };
-            ties.push(Tie {
-                what: TieKind::Ceiling,
-                name: owner.name.clone(),
-                owner,
-                amount: ceiling.hard.clone(),
-            });
+            ties.push(Tie { what, name: owner.name.clone(), owner, amount: quota.hard.clone() });
         }
     }
     ties
@@ -346,6 +385,37 @@ mod tests {
 
     fn kept(record: &Value) -> KeptSecret {
         KeptSecret::of("east", &serde_json::from_value(record.clone()).unwrap())
+    }
+
+    #[test]
+    fn a_default_of_new_projects_ties_a_cluster_and_goes_with_its_record() {
+        let hard = json!({"east": {"hard": {"pods": "2"}}});
+        let tenant = json!({"metadata": {"name": "acme"}, "spec": {"defaults": {"clusters": hard}}});
+        let tenants = [serde_json::from_value(tenant).unwrap()];
+        let ties = ties("east", &tenants, &[], &[]);
+        assert_eq!(ties.len(), 1);
+        assert_eq!((ties[0].what, ties[0].owner.name.as_str()), (TieKind::Default, "acme"));
+        let plan = Plan {
+            cluster: "east".into(),
+            uid: String::new(),
+            secret: kept(&json!({})),
+            cordoned: true,
+            forgotten: false,
+            ties,
+        };
+        assert!(plan.is_empty_but_for_terms());
+    }
+
+    #[test]
+    fn what_is_held_is_named_with_how_it_goes() {
+        let held = json!([
+            {"uid": "u1", "clusterName": "east", "namespace": "lost", "hard": {"pods": "2"}},
+            {"uid": "u2", "clusterName": "west", "namespace": "lost", "hard": {"pods": "2"}},
+        ]);
+        let project = json!({"metadata": {"name": "shop"}, "status": {"ledger": {"held": held}}});
+        let told = held_there("east", &serde_json::from_value(project).unwrap());
+        assert_eq!(told.len(), 1);
+        assert!(told[0].next.ends_with("business-api audit --write-off u1"), "{}", told[0].next);
     }
 
     #[test]

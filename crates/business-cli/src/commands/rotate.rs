@@ -1,6 +1,6 @@
 use super::join::credentials::{Account, Credential, bound_to};
 use super::join::kubeconfig::{in_secret, is_tunnelled, token_of, with_token};
-use super::join::{MEMBERS_ROLE, TOKEN_DAYS, secret_path_of, terms, tunnel};
+use super::join::{self, MEMBERS_ROLE, TOKEN_DAYS, secret_path_of, terms, tunnel};
 use super::member::{self, Both, BothClusters, text};
 use crate::api::Api;
 use crate::connection::{ConnectionFlags, duration};
@@ -81,6 +81,7 @@ struct Renewed {
 impl Rotate {
     pub(crate) async fn run(&self, connection: &ConnectionFlags) -> Result<Outcome, Failure> {
         let Both { host, member } = self.both.open(connection).await?;
+        join::check_host(&host).await?;
         note(format_args!("1/5 checking {} at {}", self.cluster, member.server()));
         let path = self.check(&host, &member).await?;
         let secret = kept(&host, &path).await?;

@@ -103,6 +103,7 @@ impl Tree {
     }
 }
 
-fn nothing() {
+/// Says that the caller has no role anywhere.
+pub(super) fn nothing() {
     note("no project is there for you: an administrator gives roles with `kubectl business access add`");
 }

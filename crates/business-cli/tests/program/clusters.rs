@@ -172,6 +172,9 @@ fn whoever_drains_has_done_what_was_asked_whatever_others_have_there() {
     let kube = StandIn::start(|call, _| {
         let web =
             json!({"metadata": {"name": "web"}, "spec": {"clusters": {"east": {"hard": {"pods": "1"}}}}});
+        if call == get("projects/shop") {
+            return Some((200, web));
+        }
         (call == get("projects")).then(|| (200, json!({"metadata": {}, "items": [web]})))
     });
     let drained = kube.run(&["leave", "east", "--drain", "shop", "--yes"]);
@@ -180,6 +183,70 @@ fn whoever_drains_has_done_what_was_asked_whatever_others_have_there() {
     for args in [&["leave", "east"][..], &["leave", "east", "--plan"], &LEAVE] {
         assert_eq!(kube.run(args).code, 3, "{args:?}");
     }
+}
+
+#[test]
+fn who_sees_nothing_is_not_told_that_all_is_well() {
+    let nothing = StandIn::start(|_, _| None);
+    let audited = nothing.run(&["audit"]);
+    assert_eq!((audited.code, audited.out.as_str()), (3, ""), "{}", audited.err);
+    assert!(audited.err.contains("nothing was looked at"), "{}", audited.err);
+    assert_eq!(nothing.run(&["audit", "-o", "json"]).json(3)["consistent"], false);
+    for looks in ["tree", "top"] {
+        let ended = nothing.run(&[looks]);
+        assert!(ended.code == 0 && ended.err.contains("no project is there for you"), "{}", ended.err);
+    }
+}
+
+#[test]
+fn a_project_that_is_not_there_stops_a_drain_before_anything_is_changed() {
+    let kube =
+        StandIn::start(|call, _| (call == get("projects/shop")).then(|| refused(404, "no such project")));
+    let drained = kube.run(&["leave", "east", "--drain", "shop", "--yes"]);
+    assert_eq!((drained.code, kube.asked("PATCH")), (1, Vec::new()), "{}", drained.err);
+    let nothing = StandIn::start(|_, _| None).run(&["leave", "east", "--drain", "shop", "--yes"]);
+    assert!(nothing.err.contains("project shop: it has no budget on east"), "{}", nothing.err);
+}
+
+#[test]
+fn a_hold_keeps_a_budget_and_says_how_it_goes() {
+    let kube = StandIn::start(|call, _| {
+        let hold = json!({"uid": "u1", "clusterName": "east", "namespace": "lost", "hard": {"pods": "2"}});
+        let shop = json!({
+            "metadata": {"name": "shop"}, "spec": {"clusters": {"east": {"hard": {"pods": "4"}}}},
+            "status": {"ledger": {"held": [hold]}},
+        });
+        match call {
+            call if call == get("projects/shop") => Some((200, shop)),
+            call if call == get("projects/shop").replace("GET", "PATCH") => {
+                let (code, mut why) = refused(422, "can NOT remove cluster \"east\": 1 children use it");
+                why["details"] = json!({"causes": [{"field": "spec.clusters"}]});
+                Some((code, why))
+            }
+            _ => None,
+        }
+    });
+    let drained = kube.run(&["leave", "east", "--drain", "shop", "--yes"]);
+    assert_eq!(drained.code, 3, "{}", drained.err);
+    assert!(drained.err.contains("next: it goes by an audit, or business-api audit --write-off u1"));
+}
+
+#[test]
+fn a_cluster_is_forgotten_in_the_host_cluster_alone() {
+    let direct = StandIn::start(|call, _| {
+        let ceiling = json!({"spec": {"clusters": {"east": {"hard": {"pods": "1"}}}}});
+        match call {
+            "GET /api/v1" => Some((404, json!({"paths": ["/apis", "/healthz"]}))),
+            call => (call == get("tenants")).then(|| (200, json!({"metadata": {}, "items": [ceiling]}))),
+        }
+    });
+    let left = direct.run(&LEAVE);
+    assert_eq!(left.code, 3, "{}", left.err);
+    assert!(left.err.contains("next: name the host cluster's context: --context"), "{}", left.err);
+    let cordoned = get("memberclusters/east").replace("GET", "PATCH");
+    assert_eq!((direct.asked("PATCH"), direct.asked("DELETE")), (vec![cordoned], Vec::new()));
+    let joined = direct.run_for_member(&["join", "east", "--dry-run"]);
+    assert!(joined.err.contains("is no kube-apiserver"), "{}", joined.err);
 }
 
 #[test]

@@ -98,6 +98,13 @@ async fn explain_goes_up_to_whoever_may_give_and_says_who_may_not() {
     let told = world.run("alice", &args).json(3);
     assert_eq!(told["raises"][0]["level"], json!({"kind": "Tenant", "name": "acme"}));
     assert_eq!(told["raises"][0]["answer"], "Refused", "a ceiling is not alice's to raise");
+    let new = world
+        .run("operator", &["explain", "project", "shoop", "--set", "east:pods=1,requests.cpu=1"])
+        .expect(0);
+    assert!(new.starts_with("new project shoop, a root without a tenant: fits\n"), "{new}");
+    let changed = ["explain", "ns", "east-front", "-n", "web", "--set", "pods=15,requests.cpu=6500m"];
+    let changed = world.run("alice", &changed).expect(0);
+    assert!(changed.contains("15 (+3)"), "12 are its own: {changed}");
     let told = world.run("operator", &args).json(3);
     assert_eq!(told["raises"][0]["answer"], "Accepted");
     assert_eq!(
@@ -139,7 +146,7 @@ async fn objects_of_a_file_are_decided_one_by_one() {
     let one = world.feed("alice", &["explain", "-f", "-", "-o", "json"], Some(&namespace("one", 1))).json(0);
     assert_eq!(one.as_array().unwrap().len(), 1, "a file gives a list, however many objects it has");
     let piped = world.feed("alice", &["explain", "-f", "-"], Some(&namespace("one", 1)));
-    assert!(piped.expect(0).starts_with("namespace east-one in project web: fits\n"));
+    assert!(piped.expect(0).starts_with("new namespace east-one in project web: fits\n"));
     assert_eq!(world.feed("alice", &["explain", "-f", "-"], Some("kind: Pod\napiVersion: v1\n")).code, 2);
     let absent = namespace("one", 1).replace("namespace: web", "namespace: absent");
     let told = world.feed("alice", &["explain", "-f", "-", "-o", "json"], Some(&absent)).json(3);

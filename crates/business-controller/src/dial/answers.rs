@@ -229,11 +229,20 @@ impl Drop for Meter {
     }
 }
 
+/// Where the next byte stands.
+#[derive(Clone, Copy, Debug, Default)]
+enum Within {
+    #[default]
+    Structure,
+    Text,
+    /// In a text, behind a backslash.
+    Escape,
+}
+
 /// Weighs JSON as it comes, by what it may become in memory. What stands in its strings is no object, whatever somebody writes there.
 #[derive(Clone, Copy, Debug, Default)]
 struct Scale {
-    in_string: bool,
-    escaped: bool,
+    within: Within,
     /// The last byte that is neither of a string nor a blank.
     last: u8,
     /// It has begun an object that is a member of another one: if that is empty, it takes nothing.
@@ -253,18 +262,17 @@ impl Scale {
     }
 
     fn beside(&mut self, byte: u8) -> usize {
-        if self.in_string {
-            match byte {
-                _ if self.escaped => self.escaped = false,
-                b'\\' => self.escaped = true,
-                b'"' => self.in_string = false,
-                _ => {}
-            }
-            return 0;
-        }
-        if byte.is_ascii_whitespace() {
-            return 0;
-        }
+        self.within = match (self.within, byte) {
+            (Within::Text, b'\\') => Within::Escape,
+            (Within::Text, b'"') => Within::Structure,
+            (Within::Text | Within::Escape, _) => Within::Text,
+            (Within::Structure, byte) if byte.is_ascii_whitespace() => Within::Structure,
+            (Within::Structure, byte) => return self.of_structure(byte),
+        };
+        0
+    }
+
+    fn of_structure(&mut self, byte: u8) -> usize {
         let is_filled = std::mem::take(&mut self.opened) && byte != b'}';
         let before = if is_filled { OBJECT_WEIGHT } else { 0 };
         let own = match byte {
@@ -277,7 +285,9 @@ impl Scale {
             b',' => NEXT_WEIGHT,
             _ => 0,
         };
-        self.in_string = byte == b'"';
+        if byte == b'"' {
+            self.within = Within::Text;
+        }
         self.last = byte;
         before.saturating_add(own)
     }
@@ -404,7 +414,7 @@ mod tests {
         let beside = |text: &str| weigh(&[text]) - TEXT_WEIGHT * text.len();
         for (text, weight) in [
             (r#"{"a{{":"{\"{\\\\","b":{}}"#, OBJECT_WEIGHT + NEXT_WEIGHT),
-            (r#"[[],[{}]]"#, 3 * LIST_WEIGHT + NEXT_WEIGHT + OBJECT_WEIGHT),
+            ("[[],[{}]]", 3 * LIST_WEIGHT + NEXT_WEIGHT + OBJECT_WEIGHT),
             (r#"{"a" : { } , "b" : { "c" : 0 } }"#, 2 * OBJECT_WEIGHT + NEXT_WEIGHT),
             (r#"{"a":{"b":{"c":{}}}}"#, 3 * OBJECT_WEIGHT),
             (r#""[,{:\"[,{""#, 0),

@@ -127,11 +127,15 @@ async fn look_at(cx: &Context, object: Arc<MemberClusterView>) {
         None
     } else {
         let seen = timeout(DEADLINE, derive(cx, &object)).await;
-        let seen = seen.unwrap_or_else(|_elapsed| Err(CallFailure::deadline(DEADLINE).into()));
+        let seen = seen.unwrap_or_else(|_elapsed| Err(Error::Member(CallFailure::deadline(DEADLINE))));
         if let Err(error) = &seen {
-            tracing::warn!(cluster = name, %error, "what may be granted of the cluster cannot be derived");
+            tracing::warn!(
+                cluster = name,
+                error = error.text(),
+                "what may be granted of the cluster cannot be derived"
+            );
         }
-        Some(seen.map_err(|error| error.to_string()))
+        Some(seen.map_err(|error| error.text()))
     };
     if memory.set_nodes(name, seen.as_ref()) {
         wake_cluster(cx, name, Lane::Later);
@@ -142,10 +146,10 @@ async fn look_at(cx: &Context, object: Arc<MemberClusterView>) {
 async fn derive(cx: &Context, object: &MemberClusterView) -> Result<ResourceList, Error> {
     let member = match cx.member(object.key.name()) {
         Lookup::Found(member) if member.reach() == Reach::Reachable => member,
-        _ => return Err(CallFailure::Unavailable("the cluster does not answer".to_owned()).into()),
+        _ => return Err(Error::Member(CallFailure::Unavailable("the cluster does not answer".to_owned()))),
     };
     let ours = namespaces(cx, &member);
-    let nodes = nodes::read(&member.api, &ours).await?;
+    let nodes = nodes::read(&member.api, &ours).await.map_err(Error::Member)?;
     // The status may have been written meanwhile.
     let Some(newest) = cx.objects.member_clusters.get(&object.key) else { return Ok(nodes.allocatable) };
     let capacity = newest.spec.derived.of(&nodes.available);

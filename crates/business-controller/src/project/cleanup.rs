@@ -73,10 +73,13 @@ pub async fn run(cx: &Context, object: &ProjectView, children: &Children) -> Res
 pub fn remnants(status: &ProjectStatus) -> Option<String> {
     if let Some(held) = status.ledger.held.first() {
         let HeldAmount { uid, state, cluster_name, namespace, .. } = held;
+        let more = match status.ledger.held.len().saturating_sub(1) {
+            0 => String::new(),
+            more => format!(", with {more} more"),
+        };
         return Some(format!(
-            "{namespace} of cluster {cluster_name} still counts ({state}), with {} more: it goes when it is unused there, \
-             or by business-api audit --write-off {uid}",
-            status.ledger.held.len().saturating_sub(1)
+            "{namespace} of cluster {cluster_name} still counts ({state}){more}: it goes when it is unused there, or by \
+             business-api audit --write-off {uid}"
         ));
     }
     let orphan = status.orphans.first()?;

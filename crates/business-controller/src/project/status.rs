@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::status::write_status;
 use business_types::condition::{self, FALSE, QUOTA_CONSISTENT, READY, TERMINATING, TRUE, reason};
 use business_types::registry::REGISTRY_DOMAIN;
-use business_types::{Condition, ProjectPhase, ProjectStatus};
+use business_types::{Condition, Orphan, ProjectPhase, ProjectStatus};
 
 /// Writes the status; the object as it is then.
 pub async fn write(
@@ -92,10 +92,13 @@ fn consistent(object: &ProjectView, account: &ProjectAccounting) -> Condition {
         let message = format!("business-api audit --repair sets right what differs: {first}");
         return differs(reason::LEDGER_DIFFERS, message);
     }
-    if let Some(first) = object.status.orphans.first() {
+    let ledger = &object.status.ledger;
+    let orphans: Vec<&Orphan> =
+        object.status.orphans.iter().filter(|orphan| !ledger.is_done_with(orphan)).collect();
+    if let Some(first) = orphans.first() {
         let message = format!(
             "{} namespaces of member clusters belong to no object and are held against the project: {} of cluster {}",
-            object.status.orphans.len(),
+            orphans.len(),
             first.namespace,
             first.cluster_name
         );
@@ -132,6 +135,7 @@ pub fn differs_in_figures_only(old: &ProjectStatus, new: &ProjectStatus) -> bool
 #[cfg(test)]
 mod tests {
     use super::*;
+    use business_types::OrphanState;
 
     #[test]
     fn a_new_project_becomes_active_and_ready() {
@@ -165,7 +169,13 @@ mod tests {
             condition::find(&status.conditions, QUOTA_CONSISTENT).unwrap().reason.clone()
         };
         assert_eq!(reason(&object), reason::CONSISTENT);
-        object.status.orphans.push(business_types::Orphan::default());
+        let orphan = |uid: &str, state| Orphan { uid: uid.into(), state, ..Orphan::default() };
+        object.status.orphans.push(orphan("w", OrphanState::Unused));
+        assert_eq!(reason(&object), reason::ORPHANED);
+        object.status.ledger.written_off.push("w".into());
+        assert_eq!(reason(&object), reason::CONSISTENT, "an ordinary release is no finding");
+        object.status.orphans.push(orphan("l", OrphanState::Lost));
+        object.status.ledger.written_off.push("l".into());
         assert_eq!(reason(&object), reason::ORPHANED);
         object.status.ledger.differences.push("ledger p/c1/pods".into());
         assert_eq!(reason(&object), reason::LEDGER_DIFFERS);

@@ -215,6 +215,7 @@ async fn what_is_derived_follows_the_nodes_and_stays_while_they_cannot_be_read()
     let (status, message) = condition(&world, "CapacityDerived");
     assert_eq!(status, "False");
     assert!(message.contains("stays as it was"), "{message}");
+    assert!(message.contains("call the member cluster: refused with 403"), "{message}");
 }
 
 /// Whoever may make pods in a namespace of his makes them as large as he likes.

@@ -20,14 +20,14 @@ fn spec() -> Schema {
             (
                 "tenantID",
                 Schema::string("The tenant that owns both projects. Forced to the tenant of the caller.")
-                    .required_always(),
+                    .always(),
             ),
             (
                 "namespace",
                 Schema::string("Name of the Namespace that shall go. It names the emigration, too.")
                     .required_always(),
             ),
-            ("nsShowName", Schema::string("Its name for people.").required_always()),
+            ("nsShowName", Schema::string("Its name for people.").always()),
             ("destination", Schema::string("Name of the project that it goes to.").required_always()),
         ],
     )

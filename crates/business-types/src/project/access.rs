@@ -73,6 +73,20 @@ mod tests {
     }
 
     #[test]
+    fn nobody_is_named_with_white_space_around() {
+        let named = |kind: &str, name: &str| fields(json!([{"kind": kind, "name": name, "role": "view"}]));
+        assert_eq!(named("User", "Carol of Acme"), [""; 0]);
+        for kind in ["User", "Group"] {
+            for name in [" carol", "carol ", "\u{a0}carol", " "] {
+                assert_eq!(named(kind, name), ["spec.access[0].name"], "{kind} {name:?}");
+            }
+        }
+        let account =
+            json!([{"kind": "ServiceAccount", "name": " argocd", "namespace": "gitops ", "role": "view"}]);
+        assert_eq!(fields(account), ["spec.access[0].name", "spec.access[0].namespace"]);
+    }
+
+    #[test]
     fn a_member_of_old_goes_through_json_and_back() {
         let text = r#"{"kind":"User","name":"ann","role":"admin"}"#;
         let entry: AccessEntry = serde_json::from_str(text).unwrap();

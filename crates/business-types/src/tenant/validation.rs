@@ -131,6 +131,10 @@ mod tests {
         assert_eq!(administrators(json!([{"kind": "User", "name": ""}])), ["spec.administrators[0].name"]);
         let everybody = json!([{"kind": "Group", "name": "system:authenticated"}]);
         assert_eq!(administrators(everybody), ["spec.administrators[0].name"]);
+        assert_eq!(
+            administrators(json!([{"kind": "User", "name": "ann "}])),
+            ["spec.administrators[0].name"]
+        );
         let nowhere = json!([{"kind": "ServiceAccount", "name": "a"}]);
         assert_eq!(administrators(nowhere), ["spec.administrators[0].namespace"]);
         let twice = json!([{"kind": "User", "name": "a"}, {"kind": "User", "name": "a"}]);

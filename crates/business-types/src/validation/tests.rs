@@ -73,8 +73,15 @@ fn project_refusals_name_the_fields_that_clients_know() {
             vec![("FieldValueInvalid", "spec.clusters[..a]")],
         ),
         (
-            spec(json!({"displayName": "x", "members": ["a\u{0}", "Åsa <asa@example.com>", "b\n"]})),
-            vec![("FieldValueInvalid", "spec.members[0]"), ("FieldValueInvalid", "spec.members[2]")],
+            spec(
+                json!({"displayName": "x", "members": ["a\u{0}", "Åsa <asa@example.com>", "b\n", " carol", "carol\u{3000}"]}),
+            ),
+            vec![
+                ("FieldValueInvalid", "spec.members[0]"),
+                ("FieldValueInvalid", "spec.members[2]"),
+                ("FieldValueInvalid", "spec.members[3]"),
+                ("FieldValueInvalid", "spec.members[4]"),
+            ],
         ),
         (
             spec(json!({"displayName": "x", "parentProjectName": "-p"})),

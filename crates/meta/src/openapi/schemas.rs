@@ -141,6 +141,17 @@ impl Definitions {
         }
     }
 
+    fn field(&mut self, field: &Field) -> Value {
+        let mut shape = self.shape(&field.schema);
+        match self.dialect {
+            _ if !field.nullable => {}
+            Dialect::V3 => set(&mut shape, "nullable", json!(true)),
+            // It has no word for null: as with custom resources, nothing is said of the type.
+            Dialect::V2 => shape = described(json!({}), field.schema.description),
+        }
+        shape
+    }
+
     /// A reference, with the description and default of the field.
     fn referring(&self, name: &str, description: &str, default: Option<&Value>) -> Value {
         let reference = self.dialect.reference(name);
@@ -186,7 +197,7 @@ impl Definitions {
 
     fn object(&mut self, fields: &BTreeMap<&'static str, Field>, atomic: bool) -> Value {
         let properties: Map<String, Value> =
-            fields.iter().map(|(name, field)| ((*name).to_owned(), self.shape(&field.schema))).collect();
+            fields.iter().map(|(name, field)| ((*name).to_owned(), self.field(field))).collect();
         let required: Vec<&str> =
             fields.iter().filter(|(_, field)| field.required).map(|(name, _)| *name).collect();
         let mut shape = json!({"type": "object"});

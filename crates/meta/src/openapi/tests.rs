@@ -20,6 +20,7 @@ fn schema() -> Schema {
             ("speed", Schema::quantity("Speed in metres a second.").optional()),
             ("tags", Schema::strings("Tags.", ListType::Set).optional()),
             ("free", Schema::any("Anything.").optional()),
+            ("parts", Schema::map("Its parts, where they are known.", Schema::string("")).always().or_null()),
         ],
     );
     Schema::kind(
@@ -154,7 +155,11 @@ fn definitions_say_what_the_schema_says() {
         schemas["io.example.v1.WidgetList"]["x-kubernetes-group-version-kind"][0]["kind"],
         "WidgetList"
     );
-    assert_eq!(v2["definitions"]["io.example.v1.WidgetSpec"]["properties"]["size"]["type"], "integer");
+    let older = &v2["definitions"]["io.example.v1.WidgetSpec"]["properties"];
+    assert_eq!(older["size"]["type"], "integer");
+    let parts = &spec["properties"]["parts"];
+    assert_eq!((&parts["type"], &parts["nullable"]), (&json!("object"), &json!(true)));
+    assert_eq!(older["parts"], json!({"description": "Its parts, where they are known."}));
 }
 
 #[test]

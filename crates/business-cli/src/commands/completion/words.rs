@@ -39,6 +39,8 @@ impl Named {
 /// Where a line has got to.
 struct Place<'a> {
     command: &'a Command,
+    /// The command above it.
+    above: &'a str,
     /// A flag that waits for its value.
     open: Option<&'a Arg>,
     /// Arguments that are no flags, behind the last command.
@@ -50,7 +52,7 @@ struct Place<'a> {
 /// `words` are those behind the program's name, the one that is being typed last. `command` is built.
 pub(super) fn choices(command: &Command, words: &[String]) -> Choices {
     let Some((typed, before)) = words.split_last() else { return Choices::Nothing };
-    let mut place = Place { command, open: None, plain: Vec::new(), closed: false };
+    let mut place = Place { command, above: "", open: None, plain: Vec::new(), closed: false };
     for word in before {
         place.pass(word);
     }
@@ -70,6 +72,7 @@ impl<'a> Place<'a> {
                 .filter(|(flag, value)| value.is_none() && takes_value(flag) && !flag.is_require_equals_set())
                 .map(|(flag, _)| flag);
         } else if let Some(command) = self.command.find_subcommand(word).filter(|_| self.plain.is_empty()) {
+            self.above = self.command.get_name();
             self.command = command;
         } else {
             self.plain.push(word);
@@ -131,6 +134,13 @@ impl<'a> Place<'a> {
     /// The values that an argument can have.
     fn values(&self, arg: &Arg, typed: &str, behind: &str) -> Choices {
         let possible = arg.get_possible_values();
+        // KIND/NAME
+        if let Some((kind, _)) = typed.split_once('/')
+            && let Some(named) = Named::of(kind)
+            && possible.iter().any(|value| value.matches(kind, true))
+        {
+            return Choices::Names(named, format!("{behind}{kind}/"));
+        }
         if !possible.is_empty() {
             let shown =
                 possible.iter().filter(|value| !value.is_hide_set() && value.get_name().starts_with(typed));
@@ -140,7 +150,9 @@ impl<'a> Place<'a> {
         }
         let called = arg.get_value_names().and_then(<[_]>::first).map_or("", |name| name.as_str());
         let kind = || self.plain.first().copied().and_then(Named::of).filter(|_| called == "NAME");
-        match Named::of(called).or_else(kind) {
+        // What is there can be explained as a change. What is created is not there.
+        let explained = || (self.above == "explain" && arg.is_positional()).then(|| self.command.get_name());
+        match Named::of(called).or_else(kind).or_else(|| Named::of(explained()?)) {
             Some(named) => Choices::Names(named, behind.to_owned()),
             None if called == "FILE" => Choices::Files,
             None => Choices::Nothing,
@@ -206,6 +218,13 @@ mod tests {
         assert_eq!(at("lock --dry-run "), Choices::Names(Named::Projects, String::new()));
         assert_eq!(at("describe tenant a"), Choices::Names(Named::Tenants, String::new()));
         assert_eq!(at("describe clusters "), Choices::Names(Named::Clusters, String::new()));
+        assert_eq!(at("describe project/op-"), Choices::Names(Named::Projects, "project/".to_owned()));
+        assert_eq!(at("describe ns/"), Choices::Names(Named::Namespaces, "ns/".to_owned()));
+        assert_eq!(at("describe pod/"), Choices::Words(Vec::new()));
+        assert_eq!(at("explain project op-"), Choices::Names(Named::Projects, String::new()));
+        assert_eq!(at("explain ns -n shop "), Choices::Names(Named::Namespaces, String::new()));
+        assert_eq!(at("explain project shop --display-name "), Choices::Nothing);
+        assert_eq!(at("create project "), Choices::Nothing);
         assert_eq!(at("kubeconfig -n shop "), Choices::Names(Named::Namespaces, String::new()));
         assert_eq!(at("move -nshop east-front --to "), Choices::Names(Named::Projects, String::new()));
     }

@@ -110,7 +110,8 @@ impl Regarded<'_> {
 fn hidden(failure: &Failure) -> String {
     if failure.is_forbidden() {
         return format!(
-            "they lie in the namespace {} of the host cluster, which you may not look into: operators may",
+            "they lie in the namespace {} of the host cluster: it takes the right to list events there, which no role of the \
+             platform gives",
             names::EVENTS_NAMESPACE
         );
     }

@@ -2,9 +2,10 @@ use crate::amount;
 use crate::api::Api;
 use crate::failure::Failure;
 use crate::level::Level;
-use crate::objects::{self, MemberCluster, Tenant};
+use crate::objects::{self, MemberCluster, Project, Tenant};
 use crate::paths;
 use crate::wanted::{Asked, Wanted};
+use business_types::registry::REGISTRY_DOMAIN;
 use business_types::{HardQuantity, UsedQuantity, names};
 use meta::quantity::{Quantity, ResourceList};
 use serde_json::{Value, json};
@@ -19,23 +20,27 @@ pub(super) struct LevelShare {
     /// `None` where nothing limits it.
     pub(super) hard: Option<Quantity>,
     pub(super) allocated: Quantity,
+    /// What counts beside that without an object.
+    pub(super) held: Quantity,
 }
 
 /// Limits by cluster.
 type Limits = BTreeMap<String, HardQuantity>;
 /// What is given away, by cluster.
 type Given = BTreeMap<String, UsedQuantity>;
+/// What is held without an object, by cluster.
+type Held = BTreeMap<String, ResourceList>;
 
 impl LevelShare {
     pub(super) fn left(&self) -> Option<Quantity> {
-        Some(amount::less(self.hard?, self.allocated))
+        Some(amount::less(self.hard?, amount::plus(self.allocated, self.held)))
     }
 
     pub(super) fn told(&self) -> Value {
-        let Self { level, domain, resource, hard, allocated } = self;
+        let Self { level, domain, resource, hard, allocated, held } = self;
         json!({
             "level": level.told(), "cluster": domain, "resource": resource, "hard": hard, "allocated": allocated,
-            "left": self.left(),
+            "held": held, "left": self.left(),
         })
     }
 }
@@ -53,13 +58,26 @@ pub(super) async fn above(api: &Api, wanted: &Wanted) -> Result<Vec<LevelShare>,
     }
     if let Some(Tenant { spec, status, .. }) = quietly(api, names::TENANTS, tenant).await? {
         let level = Level::Tenant(tenant.clone());
-        shares.extend(of_level(&level, &spec.clusters, &status.clusters, &wanted.asked));
+        let held = Held::new();
+        shares.extend(of_level(&level, &spec.clusters, &status.clusters, &held, &wanted.asked));
     }
     for project in line.iter().rev() {
-        let level = Level::Project(project.name().to_owned());
-        shares.extend(of_level(&level, &project.spec.clusters, &project.status.clusters, &wanted.asked));
+        shares.extend(of_project(project, &wanted.asked));
     }
     Ok(shares)
+}
+
+/// A project has nothing in a cluster that it does not list.
+fn of_project(project: &Project, asked: &Asked) -> Vec<LevelShare> {
+    let level = Level::Project(project.name().to_owned());
+    let (limits, held) = (&project.spec.clusters, objects::held_by_cluster(&project.status.ledger.held));
+    let mut shares = of_level(&level, limits, &project.status.clusters, &held, asked);
+    for share in &mut shares {
+        if share.domain != REGISTRY_DOMAIN && !limits.contains_key(&share.domain) {
+            share.hard = Some(Quantity::ZERO);
+        }
+    }
+    shares
 }
 
 async fn quietly<T: serde::de::DeserializeOwned>(
@@ -77,16 +95,15 @@ async fn quietly<T: serde::de::DeserializeOwned>(
 }
 
 fn of_cluster(cluster: &MemberCluster, domain: &str, asked: &Asked) -> Vec<LevelShare> {
-    let mut hard = cluster.spec.hard.clone();
-    hard.extend(cluster.status.capacity.clone());
+    let hard = cluster.spec.grantable(&cluster.status.capacity);
     let limits: Limits = [(domain.to_owned(), HardQuantity { hard })].into();
     let given: Given = [(domain.to_owned(), UsedQuantity { used: cluster.status.granted.clone() })].into();
     let here: Asked =
         asked.iter().filter(|(name, _)| *name == domain).map(|(k, v)| (k.clone(), v.clone())).collect();
-    of_level(&Level::Cluster(domain.to_owned()), &limits, &given, &here)
+    of_level(&Level::Cluster(domain.to_owned()), &limits, &given, &Held::new(), &here)
 }
 
-fn of_level(level: &Level, limits: &Limits, given: &Given, asked: &Asked) -> Vec<LevelShare> {
+fn of_level(level: &Level, limits: &Limits, given: &Given, held: &Held, asked: &Asked) -> Vec<LevelShare> {
     let empty = ResourceList::new();
     let of = |domain: &str, resource: &str| {
         let hard = limits.get(domain).and_then(|limit| limit.hard.get(resource)).copied();
@@ -97,10 +114,45 @@ fn of_level(level: &Level, limits: &Limits, given: &Given, asked: &Asked) -> Vec
             resource: resource.to_owned(),
             hard,
             allocated: amount::of(used, resource),
+            held: amount::of(held.get(domain).unwrap_or(&empty), resource),
         }
     };
     asked
         .iter()
         .flat_map(|(domain, list)| list.keys().map(|resource| of(domain, resource)).collect::<Vec<_>>())
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked() -> Asked {
+        [("east".to_owned(), [("pods".to_owned(), "8".parse().unwrap())].into())].into()
+    }
+
+    #[test]
+    fn what_is_held_is_not_left() {
+        let held = json!([{"uid": "u", "clusterName": "east", "hard": {"pods": "2"}}]);
+        let project = json!({
+            "spec": {"clusters": {"east": {"hard": {"pods": "19"}}}},
+            "status": {"clusters": {"east": {"used": {"pods": "10"}}}, "ledger": {"held": held}},
+        });
+        let share = &of_project(&serde_json::from_value(project).unwrap(), &asked())[0];
+        assert_eq!((share.held.to_string(), share.left().unwrap().to_string()), ("2".into(), "7".into()));
+    }
+
+    #[test]
+    fn a_project_has_nothing_where_it_does_not_list_the_cluster() {
+        let share = &of_project(&Project::default(), &asked())[0];
+        assert_eq!(share.left(), Some(Quantity::ZERO));
+    }
+
+    #[test]
+    fn what_is_to_be_derived_and_is_not_known_yet_is_no_limitless_amount() {
+        let cluster =
+            json!({"spec": {"derived": {"resources": {"pods": {"resource": "pods", "factor": "1"}}}}});
+        let share = &of_cluster(&serde_json::from_value(cluster).unwrap(), "east", &asked())[0];
+        assert_eq!(share.hard, Some(Quantity::ZERO));
+    }
 }

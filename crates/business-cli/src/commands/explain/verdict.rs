@@ -6,8 +6,9 @@ use crate::failure::Failure;
 use crate::level::{Level, LevelRow, LevelTable};
 use crate::refusal::{self, Shortage};
 use crate::screen::{Cell, Screen, Tone, harmless, left};
-use crate::wanted::{Wanted, WantedKind};
+use crate::wanted::{Asked, Wanted, WantedKind};
 use business_types::refusal::{BELOW_ALLOCATED, QUOTA_EXCEEDED};
+use meta::quantity::Quantity;
 use meta::status::Status;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -25,16 +26,21 @@ pub(super) struct Verdict {
 impl Verdict {
     /// Asks the server. A missing project is a failure if flags name it; the objects of a file each get a verdict.
     pub(super) async fn of(api: &Api, wanted: &Wanted, by_flags: bool) -> Result<Self, Failure> {
+        let mut wanted = wanted.clone();
         let refused = match wanted.write(api, true).await {
-            Ok(_) => None,
+            Ok(made) => {
+                let tenant = made.pointer("/spec/tenantID").and_then(Value::as_str);
+                wanted.tenant = tenant.map_or(wanted.tenant, str::to_owned);
+                None
+            }
             Err(Failure::Refused(status)) if matches!(status.code, 403 | 409 | 422) => Some(status),
             Err(Failure::Refused(status)) if status.code == 404 && !by_flags => Some(status),
             Err(failure) => return Err(failure),
         };
         let shortages = refused.as_deref().map(refusal::shortages).unwrap_or_default();
-        let levels = levels::above(api, wanted).await?;
+        let levels = levels::above(api, &wanted).await?;
         let raises = raises::needed(api, &shortages).await?;
-        Ok(Self { wanted: wanted.clone(), levels, refused, shortages, raises })
+        Ok(Self { wanted, levels, refused, shortages, raises })
     }
 
     pub(super) fn fits(&self) -> bool {
@@ -42,10 +48,13 @@ impl Verdict {
     }
 
     fn title(&self) -> String {
-        let Wanted { kind, name, payer, .. } = &self.wanted;
-        let change = if self.wanted.is_there() { "changed " } else { "" };
+        let Wanted { kind, name, payer, tenant, .. } = &self.wanted;
+        let change = if self.wanted.is_there() { "changed " } else { "new " };
         let place = match (kind, payer.as_str()) {
-            (_, "") => String::new(),
+            (_, "") if self.wanted.is_there() => String::new(),
+            (_, "") if !tenant.is_empty() => format!(", a root of tenant {tenant}"),
+            (_, "") if self.fits() => ", a root without a tenant".to_owned(),
+            (_, "") => ", a root".to_owned(),
             (WantedKind::Project, parent) => format!(" below project {parent}"),
             (WantedKind::Namespace, project) => format!(" in project {project}"),
         };
@@ -86,7 +95,7 @@ impl Verdict {
         let mut table = LevelTable::new(left(""));
         for share in &self.levels {
             let asks = self.pays(&share.level);
-            let asked = self.wanted.asked.get(&share.domain).map(|list| amount::of(list, &share.resource));
+            let of = |all: &Asked| all.get(&share.domain).map(|list| amount::of(list, &share.resource));
             let missing = self.shortages.iter().find(|one| {
                 one.level == share.level && one.domain == share.domain && one.resource == share.resource
             });
@@ -96,8 +105,10 @@ impl Verdict {
                 resource: &share.resource,
                 hard: share.hard,
                 allocated: share.allocated,
+                held: share.held,
                 left: share.left(),
-                asked: asked.filter(|_| asks),
+                asked: of(&self.wanted.asked).filter(|_| asks),
+                had: of(&self.wanted.had).unwrap_or(Quantity::ZERO),
                 refuses: missing.is_some(),
             };
             let said = match (missing, asks) {

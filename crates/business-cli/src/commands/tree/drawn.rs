@@ -163,7 +163,7 @@ impl<'a> Figures<'a> {
             percent: percent
                 .map_or_else(String::new, |percent| format!("{percent}{:2}", amount::mark(Some(percent)))),
             used: shown(share.used.0),
-            allocated: shown(share.allocated.0),
+            allocated: amount::with_held(share.allocated.0, share.held.0, shown),
             hard: share.hard.map_or_else(|| "-".to_owned(), shown),
             entry,
         }

@@ -1,5 +1,5 @@
 use crate::amount;
-use crate::objects::{Namespace, Project, Tenant};
+use crate::objects::{self, Namespace, Project, Tenant};
 use business_types::{HardQuantity, UsedQuantity};
 use meta::quantity::{Quantity, ResourceList};
 use serde::Serialize;
@@ -13,6 +13,9 @@ pub(crate) struct Share {
     pub(crate) hard: Option<Quantity>,
     /// Given to those below; of a namespace, what it is charged.
     pub(crate) allocated: Zeroed,
+    /// What counts beside that without an object.
+    #[serde(skip_serializing_if = "Zeroed::is_zero")]
+    pub(crate) held: Zeroed,
     /// Consumed by the namespaces below.
     pub(crate) used: Zeroed,
 }
@@ -111,10 +114,16 @@ impl Default for Zeroed {
     }
 }
 
+impl Zeroed {
+    fn is_zero(&self) -> bool {
+        self.0.is_zero()
+    }
+}
+
 impl Share {
-    /// What is taken of the limit: by those below, and in a namespace by what runs there.
+    /// What is taken of the limit: by those below and what is held, and in a namespace by what runs there.
     pub(crate) fn taken(&self, kind: NodeKind) -> Quantity {
-        if kind == NodeKind::Namespace { self.used.0 } else { self.allocated.0 }
+        if kind == NodeKind::Namespace { self.used.0 } else { amount::plus(self.allocated.0, self.held.0) }
     }
 
     /// Percent of the limit that is taken.
@@ -336,7 +345,13 @@ fn of_project(project: Project) -> Node {
         (false, true) => "Locked",
         (false, false) => project.status.phase.as_str(),
     };
-    let shares = limited(project.spec.clusters, project.status.clusters);
+    let mut shares = limited(project.spec.clusters, project.status.clusters);
+    for (cluster, held) in objects::held_by_cluster(&project.status.ledger.held) {
+        let of_cluster = shares.entry(cluster).or_default();
+        for (resource, amount) in held {
+            of_cluster.entry(resource).or_default().held = Zeroed(amount);
+        }
+    }
     let node = Node::new(NodeKind::Project, project.metadata.name, shares);
     Node { display_name: project.spec.display_name, phase: phase.to_owned(), ..node }
 }
@@ -447,6 +462,18 @@ pub(crate) mod tests {
             (share.hard.unwrap().to_string().as_str(), share.percent(NodeKind::Project)),
             ("8", Some(81))
         );
+    }
+
+    #[test]
+    fn what_is_held_is_taken() {
+        let mut shop = project("shop", "", "10", "5");
+        let held = json!({"uid": "u", "clusterName": "east", "hard": {"requests.cpu": "4"}});
+        shop.status.ledger.held.push(read(held));
+        let forest = Forest::grown(Vec::new(), vec![shop], Vec::new());
+        let share = forest.nodes[0].shares["east"]["requests.cpu"];
+        assert_eq!(share.percent(NodeKind::Project), Some(90));
+        let told = serde_json::to_value(share).unwrap();
+        assert_eq!(told, json!({"hard": "10", "allocated": "5", "held": "4", "used": "0"}));
     }
 
     #[test]
