@@ -26,7 +26,7 @@ interface Draft {
 
 /** Of an object's name, of which a namespace's has its cluster in front. */
 const NAME_MAX = 63;
-const longestName = (what: What, cluster: string) => (what === "namespace" && cluster ? NAME_MAX - `${cluster}-`.length : NAME_MAX);
+const longestName = (what: What, cluster: string) => (what === "namespace" && cluster ? Math.max(0, NAME_MAX - `${cluster}-`.length) : NAME_MAX);
 
 function outgoing(what: What, draft: Draft, limits: readonly ClusterLimits[]): Outgoing | undefined {
   const [first] = limits;
