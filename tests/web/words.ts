@@ -12,5 +12,6 @@ const texts = Object.fromEntries(
 export function words(key: string, values: Record<string, string> = {}, language: Language = "en"): string {
   const text = texts[language][key];
   if (text === undefined) throw new Error(`no message ${key} in ${language}`);
-  return text.replace(/\{(\w+)\}/g, (_, name: string) => values[name] ?? `{${name}}`);
+  return text.replace(/\{(\w+)(?:\|([^|}]*)\|([^|}]*))?\}/g, (_, name: string, one?: string, others?: string) =>
+    (one === undefined || others === undefined ? (values[name] ?? `{${name}}`) : values[name] === "1" ? one : others));
 }

@@ -32,6 +32,7 @@ test("what would fit is exact, and following it is not refused again", { tag: "@
   platform.change("projects", undefined, "shop", { status: { clusters: { local: { used: { "requests.cpu": "8766m" } } } } });
   try {
     const page = await console.as("bob", PAGES.newNamespace);
+    await expect(page.getByText(words("form.left", { amount: "1234m", project: "shop" }))).toBeVisible();
     await ask(page, "exact", "1235m");
     await expect(page.getByText(/^requests\.cpu: asked 1235m, .*; at most 1234m would fit$/)).toBeVisible();
     await ask(page, "exact", "1234m");
@@ -39,6 +40,15 @@ test("what would fit is exact, and following it is not refused again", { tag: "@
   } finally {
     platform.change("projects", undefined, "shop", before);
   }
+});
+
+test("a namespace's name leaves room for its cluster's, which stands in front of it", async ({ console, platform }) => {
+  const page = await console.as("bob", PAGES.newNamespace);
+  const name = page.getByRole("textbox", { name: new RegExp(`^${words("form.name")}`) }).first();
+  await expect(page.getByText(words("form.name.help", { count: "57" }))).toBeVisible();
+  await expect(name).toHaveAttribute("maxlength", "57");
+  await page.goto(platform.origin + PAGES.newProject);
+  await expect(name).toHaveAttribute("maxlength", "63");
 });
 
 test("what fits is said to fit, is made, and is there to be used", async ({ console }) => {

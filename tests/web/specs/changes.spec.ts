@@ -77,7 +77,7 @@ test("a project goes only after its name is typed, and one knows what goes with 
   const page = await console.as("alice", PAGES.project);
   await page.getByRole("button", { name: words("act.delete"), exact: true }).click();
   const dialog = page.getByRole("dialog");
-  await expect(dialog.getByText(/^With it go [1-9]\d* projects below it and [1-9]\d* namespaces/)).toBeVisible();
+  await expect(dialog.getByText(/^With it go [1-9]\d* projects? below it and [1-9]\d* namespaces?,/)).toBeVisible();
   const sure = dialog.getByRole("button", { name: words("act.delete"), exact: true });
   await expect(sure).toBeDisabled();
   await dialog.getByLabel(words("act.typed", { name: "shop" })).fill("shop");

@@ -117,6 +117,16 @@ test("conditions are said in plain words, and the API's own words are English", 
   await expect(conditions.getByText("amounts are held")).toHaveAttribute("lang", "en");
 });
 
+test("a page of nothing has a heading of its own, and a list and its table are one region", async ({ console, platform }) => {
+  const page = await console.as("alice", PAGES.nowhere);
+  await expect(page.getByRole("heading", { level: 1, name: words("state.notfound") })).toBeVisible();
+  await page.goto(`${platform.origin}/console/projects/nothing-is-called-so`);
+  await expect(page.getByRole("heading", { level: 1, name: words("state.notfound") })).toBeVisible();
+  await page.goto(platform.origin + PAGES.project);
+  await expect(page.getByRole("region", { name: words("project.members"), exact: true })).toHaveCount(1);
+  await expect(page.getByRole("heading", { level: 1 })).toHaveCount(1);
+});
+
 test("the title is that of the page, in its language", async ({ console, page, platform }) => {
   const title = (text: string) => `${text} · ${words("app.title")}`;
   await console.as("oscar");

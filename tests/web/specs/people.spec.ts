@@ -40,6 +40,13 @@ test("an administrator gives a role, changes it, and takes it away again", async
   await expect(page.getByRole("cell", { name: who })).toHaveCount(0);
 });
 
+test("somebody without a name is no change yet", async ({ console }) => {
+  const page = await console.as("alice", PAGES.people);
+  await page.getByRole("button", { name: words("people.add") }).click();
+  await expect(page.getByText(words("people.incomplete"))).toBeVisible();
+  await expect(page.getByRole("region", { name: words("people.changes") })).toHaveCount(0);
+});
+
 test("who may not change people is refused before anything is sent, in the API's own words", async ({ console }) => {
   const page = await console.as("bob", PAGES.people);
   await add(page, "mallory", "admin");

@@ -126,3 +126,14 @@ test("a part of the page that an upgrade has taken away is had by loading the pa
   await page.getByRole("button", { name: words("state.again") }).click();
   await expect(page.getByRole("heading", { name: words("clusters.title") })).toBeVisible();
 });
+
+test("a page that could not be loaded comes by itself when it can be", async ({ console, page }) => {
+  const part = /\/assets\/clusters-[^/]*\.js$/;
+  await page.route(part, (route) => route.abort());
+  await console.as("oscar");
+  await page.getByRole("link", { name: words("nav.clusters"), exact: true }).click();
+  await expect(page.getByRole("alert")).toContainText(words("state.notloaded"));
+  await page.unroute(part);
+  await page.evaluate(() => dispatchEvent(new Event("online")));
+  await expect(page.getByRole("heading", { name: words("clusters.title") })).toBeVisible();
+});

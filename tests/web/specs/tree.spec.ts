@@ -19,6 +19,19 @@ test("a project's row opens to each limit of each cluster, the fullest first", a
   await expect(console.row(page, "shop-eu").getByText("97 %!!")).toBeVisible();
 });
 
+test("a row says that its project is locked", { tag: "@simulated" }, async ({ console }) => {
+  const page = await console.as("alice");
+  await expect(console.row(page, "frozen").getByText(words("phase.Locked"), { exact: true })).toBeVisible();
+  await expect(console.row(page, "shop").getByText(words("phase.Locked"), { exact: true })).toHaveCount(0);
+});
+
+test("a row is called by its project and how full it is, and not by its buttons", async ({ console }) => {
+  const page = await console.as("alice");
+  const row = console.row(page, "shop-eu");
+  await expect(row).toHaveAccessibleName(new RegExp(`shop-eu.* 97 %!! ${words("share.urgent")}$`));
+  await expect(row).not.toHaveAccessibleName(new RegExp(words("projects.limits.of", { count: "3", name: "shop-eu" })));
+});
+
 test("the tree is walked by arrows, which open and close it, too", async ({ console }) => {
   const page = await console.as("alice");
   const row = (name: string) => console.row(page, name);

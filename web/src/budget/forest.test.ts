@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { UNIT } from "../amounts/quantity";
 import type { Namespace, Project } from "../api/types";
-import { asBefore, forest, liesIn, rows } from "./forest";
+import { asBefore, forest, liesIn, namespacesFound, rows } from "./forest";
 import { fullness } from "./shares";
 
 const meta = (name: string, namespace?: string) => ({ name, uid: name, resourceVersion: "1", ...(namespace && { namespace }) });
@@ -22,6 +22,12 @@ const world = () => forest(
   [project("calm", "", "10", "1"), project("top", "", "100", "50"), project("full", "top", "20", "20"), project("lost", "unseen", "5", "0")],
   [namespace("a", "full", "3"), namespace("b", "top", "4"), namespace("c", "elsewhere", "1")],
 );
+
+it("finds namespaces by either of their names, and none without a search", () => {
+  const inside = [namespace("c-web", "top", "1"), { ...namespace("c-data", "top", "1"), spec: { namespace: "old-web" } } as Namespace, namespace("c-batch", "full", "1")];
+  expect(namespacesFound(inside, " WEB ").map(({ metadata }) => metadata.name)).toEqual(["c-data", "c-web"]);
+  expect(namespacesFound(inside, " ")).toEqual([]);
+});
 
 it("puts the fullest first and sums up what is used below", () => {
   const roots = world();

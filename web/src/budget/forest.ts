@@ -131,6 +131,13 @@ export function rows(roots: readonly TreeNode[], closed: ReadonlySet<string>, se
   return shown;
 }
 
+/** Namespaces that a search finds, by our name or that in their cluster. */
+export function namespacesFound(namespaces: Iterable<Namespace>, search: string): Namespace[] {
+  const wanted = search.trim().toLowerCase();
+  const isFound = ({ metadata, spec }: Namespace) => [metadata.name, spec?.namespace].some((text) => text?.toLowerCase().includes(wanted));
+  return wanted === "" ? [] : [...namespaces].filter(isFound).sort((a, b) => inOrder(a.metadata.name, b.metadata.name));
+}
+
 /** In the order that they had: what somebody points at does not go away under him. Who is new comes last among his. */
 export function asBefore(nodes: TreeNode[], before: readonly TreeNode[]): TreeNode[] {
   const places = new Map<string, number>();

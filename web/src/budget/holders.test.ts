@@ -23,6 +23,16 @@ it("tells who holds how much of each limit, the largest first", () => {
   expect(holders(top()).map(({ name, resource, share, idle }) => [name, resource, share, idle])).toEqual([["busy", "pods", 500, 800], ["child", "pods", 400, 1000]]);
 });
 
+it("orders parts exactly that are equal in thousandths", () => {
+  const [node] = forest(
+    [project("top", "", { pods: "100000", cpu: "1000" })],
+    [namespace("a", "top", { pods: "3" }), namespace("b", "top", { pods: "40" }), namespace("c", "top", { cpu: "500m" }), namespace("d", "top", {})],
+  );
+  if (!node) throw new Error("no tree");
+  expect(holders(node).map(({ name, share }) => [name, share])).toEqual([["c", 0], ["b", 0], ["a", 0]]);
+  expect(membersOf(node).map(({ name }) => name)).toEqual(["c", "b", "a", "d"]);
+});
+
 it("names all that lies in it, also what holds nothing of what is limited", () => {
   expect(membersOf(top()).map(({ name, is, share, link }) => [name, is, share, link])).toEqual([
     ["busy", "namespace", 500, "/projects/top/namespaces/busy"], ["child", "project", 400, "/projects/child"],

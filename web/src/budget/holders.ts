@@ -17,6 +17,7 @@ export interface Holder extends Part {
   cluster: string;
   resource: string;
   hard: Amount;
+  limit: Amount;
   /** Of the limit, and of its own part what is not used; in thousandths. */
   share: number;
   idle: number;
@@ -27,6 +28,12 @@ export interface Member extends Part {
   clusters: string[];
   /** Its largest part of any limit, in thousandths. */
   share: number;
+}
+
+/** The larger part of its limit first, exactly: thousandths make equal what is not. */
+function largerFirst(a: Holder | undefined, b: Holder | undefined): number {
+  const [mine, other] = [(a?.hard ?? 0n) * (b?.limit ?? 1n), (b?.hard ?? 0n) * (a?.limit ?? 1n)];
+  return mine > other ? -1 : mine < other ? 1 : 0;
 }
 
 interface Given extends Part {
@@ -59,21 +66,22 @@ export function holders(node: TreeNode): Holder[] {
   return given(node).flatMap(({ used, ...part }): Holder[] => {
     const limit = limits.get(useKey(part.cluster, part.resource));
     if (limit === undefined || part.hard === 0n) return [];
-    return [{ ...part, share: permille(part.hard, limit), idle: 1000 - Math.min(1000, permille(used, part.hard)) }];
-  }).sort((a, b) => b.share - a.share || inOrder(a.name, b.name));
+    return [{ ...part, limit, share: permille(part.hard, limit), idle: 1000 - Math.min(1000, permille(used, part.hard)) }];
+  }).sort((a, b) => largerFirst(a, b) || inOrder(a.name, b.name));
 }
 
 /** All that lies directly in it, whoever holds the most first. */
 export function membersOf(node: TreeNode): Member[] {
-  const most = new Map<string, number>();
-  for (const { link, share } of holders(node)) most.set(link, Math.max(share, most.get(link) ?? 0));
-  const member = (part: Part, clusters: string[]): Member => ({ ...part, clusters, share: most.get(part.link) ?? 0 });
+  const largest = new Map<string, Holder>();
+  // The largest part of each comes first.
+  for (const holder of holders(node)) if (!largest.has(holder.link)) largest.set(holder.link, holder);
+  const member = (part: Part, clusters: string[]): Member => ({ ...part, clusters, share: largest.get(part.link)?.share ?? 0 });
   return [
     ...node.children.map(({ name, project }) => member(
       { name, link: linkOf(name), is: "project", phase: project.status?.phase ?? "" }, Object.keys(project.spec?.clusters ?? {}).sort(inOrder))),
     ...node.namespaces.map((namespace) => member(
       { name: namespace.metadata.name, link: linkOf(namespace.metadata.name, namespace.metadata.namespace), is: "namespace", phase: namespace.status?.phase ?? "" }, [namespace.spec?.clusterName ?? ""])),
-  ].sort((a, b) => b.share - a.share || inOrder(a.name, b.name));
+  ].sort((a, b) => largerFirst(largest.get(a.link), largest.get(b.link)) || inOrder(a.name, b.name));
 }
 
 /** What goes with a project: the projects below it, and all their namespaces and its own. */

@@ -2,6 +2,7 @@ import { readFileSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
 import en from "./en.json";
+import { t } from "./messages";
 import zh from "./zh.json";
 
 const SOURCE = new URL("..", import.meta.url).pathname;
@@ -14,6 +15,11 @@ it("says everything in both languages, with the same places", () => {
   for (const [key, message] of Object.entries(en)) {
     expect(places(zh[key as keyof typeof en]), key).toEqual(places(message));
   }
+});
+
+it("has the word for one", () => {
+  expect([0, 1, 2].map((count) => t("projects.count", { count }))).toEqual(["0 projects", "1 project", "2 projects"]);
+  expect(t("act.delete.project", { projects: 1, namespaces: 1 })).toMatch(/^With it go 1 project below it and 1 namespace,/);
 });
 
 it("has no message that nobody says", () => {

@@ -20,9 +20,13 @@ export function speak(wanted: Language): void {
   setLanguage(wanted);
 }
 
+/** `{count}`, or `{count|project|projects}`: the word for one, and for any other number. */
+const PLACE = /\{(\w+)(?:\|([^|}]*)\|([^|}]*))?\}/g;
+
 /** A text with its places filled. */
 export function t(key: MessageKey, places: Readonly<Record<string, string | number>> = {}): string {
-  return MESSAGES[language()][key].replace(/\{(\w+)\}/g, (_, name: string) => String(places[name] ?? ""));
+  return MESSAGES[language()][key].replace(PLACE, (_, name: string, one?: string, others?: string) =>
+    (one === undefined || others === undefined ? String(places[name] ?? "") : places[name] === 1 ? one : others));
 }
 
 /** The message of that key, or the text where there is none: what the API may name one day. */

@@ -24,6 +24,10 @@ interface Draft {
   tenant: string;
 }
 
+/** Of an object's name, of which a namespace's has its cluster in front. */
+const NAME_MAX = 63;
+const longestName = (what: What, cluster: string) => (what === "namespace" && cluster ? Math.max(0, NAME_MAX - `${cluster}-`.length) : NAME_MAX);
+
 function outgoing(what: What, draft: Draft, limits: readonly ClusterLimits[]): Outgoing | undefined {
   const [first] = limits;
   if (!draft.name || !first?.cluster) return undefined;
@@ -60,6 +64,7 @@ export function Create() {
   const isLacking = createMemo(() => isRoot() && tenant() === "" && !isOperator() && known().length > 1);
   const giver = () => (isRoot() ? ruled.objects().get(tenant()) : all.objects().get(draft.parent));
   const left = (cluster: string, resource: string) => leftText("form.left", giver(), cluster, resource);
+  const longest = () => longestName(params.what, limits()[0]?.cluster ?? "");
   const navigate = useNavigate();
   offerLimited(giver, choices, limits, setLimits);
   const sent = createMemo(() => (isLacking() ? undefined : outgoing(params.what, { ...draft, tenant: isRoot() ? tenant() : "" }, limits())));
@@ -74,9 +79,9 @@ export function Create() {
         cancel={draft.parent ? `/projects/${draft.parent}` : "/"}>
         <label class="field">
           <span>{t("form.name")}</span>
-          <input required maxlength="63" pattern="[a-z0-9]([\-a-z0-9]*[a-z0-9])?" value={draft.name} autocomplete="off"
+          <input required maxlength={longest()} pattern="[a-z0-9]([\-a-z0-9]*[a-z0-9])?" value={draft.name} autocomplete="off"
             onInput={(event) => change("name", event.currentTarget.value)} />
-          <small>{t("form.name.help")}</small>
+          <small>{t("form.name.help", { count: longest() })}</small>
         </label>
         <Show when={params.what === "project"}>
           <label class="field">

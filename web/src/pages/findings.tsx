@@ -1,5 +1,5 @@
 import { A } from "@solidjs/router";
-import { For, Show, createMemo, createSignal } from "solid-js";
+import { For, Show, createMemo } from "solid-js";
 import { amountOf } from "../amounts/quantity";
 import { clusters, namespaces, pathOf, projects, tenants } from "../api/collections";
 import { wrongOf } from "../api/conditions";
@@ -11,7 +11,7 @@ import { ReasonedAct } from "../ui/acts";
 import { Runnable } from "../ui/copy";
 import { AmountText, ConditionWords, Head, Living } from "../ui/parts";
 import { createKept } from "../ui/rows";
-import { Listing, More, SHOWN } from "../ui/table";
+import { Listing, More, createPart } from "../ui/table";
 
 /** Acts at the database are run in a pod of the server, as the runbooks say. */
 const AUDIT = "kubectl -n tke-business exec deployment/business-api -- /business-api audit";
@@ -124,7 +124,7 @@ interface Trouble {
 
 /** A cluster that is away makes one of each namespace there. */
 function Conditions(props: { troubled: readonly Trouble[] }) {
-  const [most, setMost] = createSignal(SHOWN);
+  const [most, more] = createPart(t("findings.conditions"));
   const shown = createKept(() => props.troubled.slice(0, most()));
   return (
     <section class="card" aria-label={t("findings.conditions")}>
@@ -134,14 +134,14 @@ function Conditions(props: { troubled: readonly Trouble[] }) {
           {({ name, link, wrong }) => <li><A href={link}>{name}</A>{" "}<ConditionWords one={wrong} /></li>}
         </For>
       </ul>
-      <More shown={most()} of={props.troubled.length} show={() => setMost(most() + SHOWN)} />
+      <More shown={most()} of={props.troubled.length} show={more} />
     </section>
   );
 }
 
 function Held(props: { found: readonly Found[] }) {
   return (
-    <Listing label={t("findings.orphans")} none={t("findings.none")} rows={props.found}
+    <Listing label={t("findings.orphans")} none={t("findings.none")} rows={props.found} called={({ place, project = "" }) => `${place} ${project}`}
       columns={["column.name", "column.phase", "column.project", "column.amounts", "column.reason"]}>
       {({ place, state, uid, project, hard, reason }) => (
         <tr>

@@ -81,7 +81,8 @@ function PeopleForm(props: { object: Held; of: PeopleOf; path: string }) {
   const before = createMemo(() => props.of.read(base()));
   const [people, setPeople] = createSignal<readonly Person[]>(before());
   const named = createMemo(() => meant(people(), before()));
-  const changes = createMemo(() => changesOf(before(), named()));
+  const isUnfinished = () => !named().every(isWhole);
+  const changes = createMemo(() => changesOf(before(), named().filter(isWhole)));
   const say = ({ is, who, role }: PeopleChange) => t(`people.${is}`, { who, role: props.of.hasRoles ? role : "admin" });
   const meanwhile: Meanwhile = {
     told: (fresh) => changesOf(before(), props.of.read(fresh as Held)).map(say),
@@ -93,7 +94,7 @@ function PeopleForm(props: { object: Held; of: PeopleOf; path: string }) {
   const navigate = useNavigate();
   const back = () => props.of.back(props.object);
   const sent = createMemo((): Outgoing | undefined => {
-    if (changes().length === 0 || !named().every(isWhole)) return undefined;
+    if (changes().length === 0 || isUnfinished()) return undefined;
     const { resourceVersion } = base().metadata;
     return { method: "PATCH", path: props.path, body: { metadata: { resourceVersion }, spec: props.of.write(named(), before()) }, base: base() };
   });
@@ -103,7 +104,7 @@ function PeopleForm(props: { object: Held; of: PeopleOf; path: string }) {
   return (
     <>
       <Head title={props.of.title(props.object.metadata.name)} />
-      <AskingForm sent={sent()} verdict={verdict()} label={t("form.save")} incomplete={t(changes().length === 0 ? "people.unchanged" : "people.incomplete")}
+      <AskingForm sent={sent()} verdict={verdict()} label={t("form.save")} incomplete={t(isUnfinished() ? "people.incomplete" : "people.unchanged")}
         fits={t("people.fits")} done={() => navigate(back())} cancel={back()} meanwhile={meanwhile}>
         <div class="people">
           <For each={people().map((_, index) => index)} fallback={<p class="quiet">{t("people.nobody")}</p>}>
@@ -131,7 +132,7 @@ function PeopleForm(props: { object: Held; of: PeopleOf; path: string }) {
 function PersonFields(props: { person: Person; of: PeopleOf; put: (change: Partial<Person>) => void; remove: () => void }) {
   const isAccount = () => props.person.kind === "ServiceAccount";
   return (
-    <div class="person" role="group" aria-label={nameOf(props.person)}>
+    <div class="person" classList={{ alike: !props.of.hasRoles }} role="group" aria-label={nameOf(props.person)}>
       <label class="field">
         <span>{t("column.kind")}</span>
         <Show when={!props.person.member} fallback={<input disabled value={t("people.member")} />}>
@@ -155,12 +156,12 @@ function PersonFields(props: { person: Person; of: PeopleOf; put: (change: Parti
       </Show>
       <button class="button" type="button" aria-label={t("people.remove", { who: nameOf(props.person) })} onClick={props.remove}>−</button>
       <Show when={isAccount()}>
-        <label class="field">
+        <label class="field place">
           <span>{t("people.namespace")}</span>
           <input required autocomplete="off" value={props.person.namespace} onInput={(event) => props.put({ namespace: event.currentTarget.value })} />
         </label>
         <Show when={props.of.hasRoles}>
-          <label class="field">
+          <label class="field place">
             <span>{t("people.cluster")}</span>
             <input autocomplete="off" placeholder={t("people.cluster.host")} value={props.person.cluster} onInput={(event) => props.put({ cluster: event.currentTarget.value })} />
           </label>

@@ -19,12 +19,17 @@ import { Listing } from "../ui/table";
 /** One budget: what it is, and who holds it. */
 export function Project() {
   const params = useParams<{ name: string }>();
+  // Keyed: from one place to another Back and Forward keep the page, and what is searched in a list is of one project.
+  return <Show keyed when={params.name}>{(name) => <ProjectOf name={name} />}</Show>;
+}
+
+function ProjectOf(props: { name: string }) {
   const all = projects();
   const inside = namespaces();
-  const node = createMemo(() => find(forest(all.objects().values(), inside.objects().values()), params.name));
+  const node = createMemo(() => find(forest(all.objects().values(), inside.objects().values()), props.name));
   return (
     <Living states={[all.state(), inside.state()]}>
-      <Show when={node()} fallback={<Missing name={params.name} />}>
+      <Show when={node()} fallback={<Missing name={props.name} />}>
         {(found) => <Shown node={found()} all={all.objects()} />}
       </Show>
     </Living>
@@ -101,7 +106,7 @@ function Shown(props: { node: TreeNode; all: ReadonlyMap<string, ProjectObject> 
 function Members(props: { node: TreeNode }) {
   const all = createMemo(() => membersOf(props.node));
   return (
-    <Listing label={t("project.members")} none={t("project.nomembers")} rows={all()}
+    <Listing label={t("project.members")} none={t("project.nomembers")} rows={all()} called={({ name }) => name}
       columns={["column.name", "column.kind", "column.phase", "form.cluster", "column.most"]}>
       {(member) => (
         <tr>
@@ -119,7 +124,7 @@ function Members(props: { node: TreeNode }) {
 function Holders(props: { node: TreeNode }) {
   const all = createMemo(() => holders(props.node));
   return (
-    <Listing label={t("project.holders")} none={t("project.noholders")} rows={all()}
+    <Listing label={t("project.holders")} none={t("project.noholders")} rows={all()} called={({ name, cluster, resource }) => `${name} ${cluster} ${resource}`}
       columns={["column.name", "column.phase", "column.resource", "column.allocated", "column.share", "column.idle"]}>
       {(holder) => (
         <tr>

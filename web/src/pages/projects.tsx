@@ -1,12 +1,16 @@
 import { A, useNavigate, useSearchParams } from "@solidjs/router";
 import { type Range, createVirtualizer, defaultRangeExtractor } from "@tanstack/solid-virtual";
-import { For, Show, createEffect, createMemo, createSignal, on, onCleanup, onMount, untrack } from "solid-js";
+import { For, Show, createEffect, createMemo, createSignal, createUniqueId, on, onCleanup, onMount, untrack } from "solid-js";
 import { namespaces, projects } from "../api/collections";
-import { type TreeNode, type TreeRow, asBefore, forest, rows } from "../budget/forest";
+import { linkOf } from "../api/links";
+import type { Namespace } from "../api/types";
+import { type TreeNode, type TreeRow, asBefore, forest, namespacesFound, rows } from "../budget/forest";
 import { type Share, fullestFirst, fullness } from "../budget/shares";
-import { t } from "../i18n/messages";
+import { type MessageKey, t } from "../i18n/messages";
 import { isRead } from "../live/states";
-import { AmountsText, Bar, Fullness, Head, Legend, Living } from "../ui/parts";
+import { keep, kept } from "../ui/back";
+import { AmountsText, Bar, Fullness, Head, Legend, Living, phaseText } from "../ui/parts";
+import { Listing } from "../ui/table";
 
 /** A row, a limit of a row that is open, and a step inwards; where it is narrow, amounts stand below the name. */
 const WIDE = { row: 52, limit: 30, step: 20 };
@@ -23,7 +27,7 @@ const [closed, setClosed] = createSignal(NONE);
 const [others, setOthers] = createSignal({ of: false, names: NONE });
 /** The row that Tab comes to. */
 const [current, setCurrent] = createSignal("");
-let scrolled = 0;
+const SCROLLED = "tree";
 
 const narrow = window.matchMedia("(max-width: 960px)");
 const [isNarrow, setNarrow] = createSignal(narrow.matches);
@@ -50,6 +54,7 @@ export function Projects() {
     return isHeld ? asBefore(fresh, before) : fresh;
   }, []);
   const shown = createMemo(() => rows(roots(), closed(), search()));
+  const found = createMemo(() => namespacesFound(inside.objects().values(), search()));
   /** What is found is shown with all that is above it: nothing of that closes. */
   const isFixed = () => search().trim() !== "";
   const turn = (name: string) => {
@@ -69,10 +74,13 @@ export function Projects() {
       </Head>
       <Living states={[all.state(), inside.state()]}>
         <Show when={all.objects().size > 0} fallback={<Nothing title={t("projects.none")} text={t("projects.none.text")} />}>
-          <Show when={shown().length > 0} fallback={<Nothing title={t("projects.nomatch")} text="" />}>
-            <Legend />
-            <Tree rows={shown()} hold={hold} isFixed={isFixed()} showsLimits={showsLimits} turn={turn}
-              turnLimits={(name) => setOthers({ of: whole(), names: turned(unlike(), name) })} />
+          <Show when={shown().length + found().length > 0} fallback={<Nothing title={t("projects.nomatch")} text="" />}>
+            <Show when={shown().length > 0}>
+              <Legend />
+              <Tree rows={shown()} hold={hold} isFixed={isFixed()} showsLimits={showsLimits} turn={turn}
+                turnLimits={(name) => setOthers({ of: whole(), names: turned(unlike(), name) })} />
+            </Show>
+            <Show when={found().length > 0}><Found namespaces={found()} /></Show>
           </Show>
         </Show>
       </Living>
@@ -92,6 +100,25 @@ function searched(told: () => string, tell: (text: string) => void): [() => stri
     setSearch(text);
     tell(text);
   }];
+}
+
+/** Namespaces that are searched for: the tree has projects alone. */
+function Found(props: { namespaces: readonly Namespace[] }) {
+  const all = () => props.namespaces.map(({ metadata: { name, namespace = "" }, spec, status }) =>
+    ({ name, project: namespace, cluster: spec?.clusterName ?? "", phase: status?.phase }));
+  return (
+    <Listing label={t("cluster.namespaces")} none={t("projects.nomatch")} rows={all()}
+      columns={["column.name", "column.project", "form.cluster", "column.phase"]}>
+      {({ name, project, cluster, phase }) => (
+        <tr>
+          <td><A href={linkOf(name, project)}>{name}</A></td>
+          <td><A href={linkOf(project)}>{project}</A></td>
+          <td>{cluster}</td>
+          <td>{phaseText(phase)}</td>
+        </tr>
+      )}
+    </Listing>
+  );
 }
 
 function Nothing(props: { title: string; text: string }) {
@@ -141,7 +168,7 @@ function Tree(props: TreeProps & { rows: TreeRow[]; hold: (isHeld: boolean) => v
     },
   });
   createEffect(on(heights, () => virtual.measure(), { defer: true }));
-  const before = scrolled;
+  const before = kept<number>(SCROLLED) ?? 0;
   // Its height is there with the next frame.
   onMount(() => requestAnimationFrame(() => place?.scrollTo({ top: before })));
   let isPointedAt = false;
@@ -205,7 +232,7 @@ function Tree(props: TreeProps & { rows: TreeRow[]; hold: (isHeld: boolean) => v
     <>
       <div class="tree" ref={place} role="tree" aria-label={t("projects.title")} aria-describedby="tree-keys" onKeyDown={walk}
         onFocusIn={enter} onFocusOut={leave} onPointerEnter={() => point(true)} onPointerLeave={() => point(false)}
-        onScroll={(event) => (scrolled = event.currentTarget.scrollTop)}>
+        onScroll={(event) => keep(SCROLLED, event.currentTarget.scrollTop)}>
         <div class="tree-inner" role="presentation" ref={(inner) => createEffect(() => (inner.style.height = `${virtual.getTotalSize()}px`))}>
           <For each={virtual.getVirtualItems()}>
             {(item) => (
@@ -239,8 +266,14 @@ function Row(props: TreeProps & { row: TreeRow; index: number; isCurrent: boolea
   const indent = (element: HTMLSpanElement) => createEffect(() => (element.style.width = `${props.row.depth * sizes().step}px`));
   const limitsOf = () => t("projects.limits.of", { count: node().shares.length, name: node().name });
   const isOpen = () => props.showsLimits(node().name);
+  // What buttons and bars in it are called is no part of its name.
+  const [called, full] = [createUniqueId(), createUniqueId()];
+  const state = (): MessageKey | undefined => {
+    const { metadata, status } = node().project;
+    return metadata.deletionTimestamp ? "release.leaving" : status?.locked ? "phase.Locked" : undefined;
+  };
   return (
-    <div class="tree-row" ref={place} role="treeitem" data-row={props.index} tabindex={props.isCurrent ? 0 : -1}
+    <div class="tree-row" ref={place} role="treeitem" aria-labelledby={`${called} ${full}`} data-row={props.index} tabindex={props.isCurrent ? 0 : -1}
       aria-level={props.row.depth + 1} aria-posinset={props.row.position} aria-setsize={props.row.siblings}
       {...(node().children.length > 0 ? { "aria-expanded": props.row.open } : {})}>
       <div class="tree-line">
@@ -250,10 +283,10 @@ function Row(props: TreeProps & { row: TreeRow; index: number; isCurrent: boolea
             onClick={() => props.turn(node().name)}>
             {props.row.open ? "▾" : "▸"}
           </button>
-          <span class="text">
+          <span class="text" id={called}>
             <A href={`/projects/${node().name}`} tabindex="-1" title={node().project.spec?.displayName || node().name}>{node().project.spec?.displayName || node().name}</A>
             <span class="quiet">
-              <Show when={node().project.metadata.deletionTimestamp}><strong>{t("release.leaving")}</strong>{" · "}</Show>
+              <Show when={state()}>{(is) => <><strong>{t(is())}</strong>{" · "}</>}</Show>
               {node().name} · {node().project.spec?.tenantID}
             </span>
           </span>
@@ -261,7 +294,7 @@ function Row(props: TreeProps & { row: TreeRow; index: number; isCurrent: boolea
         <Show when={fullest()} fallback={<span class="quiet">{t("projects.nolimits")}</span>}>
           {(share) => <><Bar share={share()} /><Given share={share()} isTold={!isOpen()} /></>}
         </Show>
-        <Fullness thousandths={node().own} unlimited={node().shares.every((share) => share.hard === undefined)} />
+        <Fullness id={full} thousandths={node().own} unlimited={node().shares.every((share) => share.hard === undefined)} />
         <button class={`twist more ${node().shares.length > 0 ? "" : "none"}`} type="button" tabindex={props.isCurrent ? 0 : -1} aria-expanded={isOpen()}
           aria-label={limitsOf()} title={limitsOf()}
           onClick={() => props.turnLimits(node().name)}>

@@ -8,6 +8,7 @@ import type { ManagedFields, Resource } from "../live/feed";
 import { partsOf } from "../live/recent";
 import { CopyButton } from "../ui/copy";
 import { AgainButton, Conditions, ErrorText, Head, Problem } from "../ui/parts";
+import { yamlOf } from "../ui/yaml";
 
 type Reviewed = Resource & Conditioned;
 
@@ -80,9 +81,9 @@ function Parts(props: { fields: ManagedFields }) {
 }
 
 function Shown(props: { object: Reviewed; read: number; again: () => void }) {
-  const [yaml] = createResource(() => props.object, async (object) => {
+  const [yaml] = createResource(() => props.object, (object) => {
     const { managedFields: _, ...metadata } = object.metadata;
-    return (await import("yaml")).stringify({ ...object, metadata });
+    return yamlOf({ ...object, metadata });
   });
   return (
     <>

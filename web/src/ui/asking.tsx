@@ -12,6 +12,7 @@ import { ChangedNotice, type Meanwhile } from "./meanwhile";
 import { ApiWords, ErrorText, RefusedBar, RefusedLegend, Warnings } from "./parts";
 import { said } from "./precision";
 import { createStaying } from "./staying";
+import { yamlOf } from "./yaml";
 
 /** So long nobody types before the server is asked. */
 const PAUSE_MS = 350;
@@ -71,7 +72,7 @@ interface AskingFormProps {
 export function AskingForm(props: ParentProps<AskingFormProps>) {
   const [busy, setBusy] = createSignal(false);
   const [error, setError] = createSignal<unknown>();
-  const [yaml] = createResource(() => props.sent?.body ?? {}, async (body) => (await import("yaml")).stringify(body));
+  const [yaml] = createResource(() => props.sent?.body ?? {}, yamlOf);
   createEffect(on(() => props.sent, () => setError(undefined)));
   const stays = createStaying();
   const submit = async (event: SubmitEvent) => {

@@ -1,6 +1,7 @@
 /** What is asked for of each cluster. */
 
 import { For, Show, createResource, createUniqueId } from "solid-js";
+import { exact } from "../amounts/people";
 import { parseAmount } from "../amounts/quantity";
 import { GROUP, request } from "../api/client";
 import { projects } from "../api/collections";
@@ -9,7 +10,6 @@ import { type Giver, leftIn } from "../budget/left";
 import { type AmountRow, type ClusterLimits, emptyLimits, isNamedBefore } from "../budget/offering";
 import { inOrder } from "../budget/shares";
 import { t } from "../i18n/messages";
-import { said } from "./precision";
 
 const COMMON = ["requests.cpu", "requests.memory", "limits.cpu", "limits.memory", "requests.storage", "pods"];
 
@@ -24,10 +24,10 @@ export function clusterChoices(parent: () => string, withRegistry: () => boolean
   };
 }
 
-/** What a project or a tenant has left, in words. */
+/** What a project or a tenant has left, in words: exact, as rounded it would be less than what fits. */
 export function leftText(key: "form.left" | "form.most", giver: Giver | undefined, cluster: string, resource: string, own?: Limits): string | undefined {
   const left = leftIn(giver, cluster, resource, own);
-  return left === undefined ? undefined : t(key, { amount: said(left, resource), project: giver?.metadata.name ?? "" });
+  return left === undefined ? undefined : t(key, { amount: exact(left, resource), project: giver?.metadata.name ?? "" });
 }
 
 interface LimitsFieldsProps {

@@ -1,7 +1,8 @@
 /** Small parts that all pages are made of. */
 
 import { A } from "@solidjs/router";
-import { For, type JSX, Match, type ParentProps, type Resource, Show, Switch, batch, createEffect } from "solid-js";
+import { For, type JSX, Match, type ParentProps, type Resource, Show, Switch, batch, createEffect, createSignal, onCleanup, onMount } from "solid-js";
+import { Dynamic } from "solid-js/web";
 import { exact } from "../amounts/people";
 import type { Amount } from "../amounts/quantity";
 import { permille } from "../amounts/quantity";
@@ -125,11 +126,11 @@ export function AmountsText(props: { share: Share }) {
 }
 
 /** How full, marked by words as well as by colour. */
-export function Fullness(props: { thousandths: number; unlimited?: boolean }) {
+export function Fullness(props: { thousandths: number; unlimited?: boolean; id?: string }) {
   const grade = () => (props.unlimited ? "" : props.thousandths >= URGENT ? "urgent" : props.thousandths >= NOTED ? "noted" : "");
   const text = () => `${percent(props.thousandths)}${grade() === "urgent" ? "!!" : grade() === "noted" ? "!" : ""}`;
   return (
-    <span class={`mark number ${grade()}`}>
+    <span class={`mark number ${grade()}`} id={props.id}>
       <span>{props.unlimited ? "–" : text()}</span>
       <Show when={grade()}>{(is) => <span class="hidden">{" "}{t(is() === "urgent" ? "share.urgent" : "share.noted")}</span>}</Show>
     </span>
@@ -197,7 +198,7 @@ export function Problem(props: ParentProps<{ error: unknown }>) {
   entitle(title);
   return (
     <div class="card empty" role="alert">
-      <h2>{title()}</h2>
+      <Dynamic component={heads() > 0 ? "h2" : "h1"}>{title()}</Dynamic>
       <p><ErrorText error={props.error} /></p>
       {props.children}
       <A href="/">{t("state.back")}</A>
@@ -283,7 +284,7 @@ export function Conditions(props: { all: readonly Condition[] }) {
             <ConditionWords one={one} />{" "}
             <span class="quiet">
               <code lang="en">{one.type}={one.status}{one.reason && one.reason !== one.type ? ` (${one.reason})` : ""}</code>
-              <Show when={one.lastTransitionTime}>{(time) => <span class="number">{" · "}{moment(time())}</span>}</Show>
+              <Show when={one.lastTransitionTime}>{(time) => <>{" "}<span class="number">· {moment(time())}</span></>}</Show>
             </span>
           </li>
         )}
@@ -292,9 +293,14 @@ export function Conditions(props: { all: readonly Condition[] }) {
   );
 }
 
+/** Heads that are shown: without one, whatever stands in a page's place is its heading. */
+const [heads, setHeads] = createSignal(0);
+
 /** The head of a page. */
 export function Head(props: ParentProps<{ title: string; under?: string }>) {
   entitle(() => props.title);
+  onMount(() => setHeads((count) => count + 1));
+  onCleanup(() => setHeads((count) => count - 1));
   return (
     <header class="head">
       <div>
