@@ -1,4 +1,6 @@
-use super::{add_finalizer, by_operators, cannot_be_read, drops_finalizer, ready, unreadable, waiting};
+use super::{
+    add_finalizer, by_operators, cannot_be_read, drops_finalizer, only_lets_go, ready, unreadable, waiting,
+};
 use crate::numbers;
 use apiserver::resource::Column;
 use apiserver::strategy::{Strategy, WriteContext};

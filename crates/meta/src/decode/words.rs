@@ -33,9 +33,9 @@ fn set_of(schema: &Schema) -> Option<&'static [&'static str]> {
 #[derive(Clone, Copy)]
 enum Place<'a> {
     Part(&'a str),
-    Field(&'a Place<'a>, &'a str),
-    Key(&'a Place<'a>, &'a str),
-    Item(&'a Place<'a>, usize),
+    Field(&'a Self, &'a str),
+    Key(&'a Self, &'a str),
+    Item(&'a Self, usize),
 }
 
 impl Place<'_> {
