@@ -1,6 +1,7 @@
 //! The member clusters, kept from the store's own watch: who may use them, and what their objects say.
 
 use crate::follow::{FollowedIndex, Kept};
+use crate::host_cluster::HostCluster;
 use business_types::refusal::CLUSTER_CLOSED;
 use business_types::{
     ClosedCluster, Cluster, ClusterComparison, Comparison, MemberClusterSpec, MemberClusterStatus, names,
@@ -23,6 +24,7 @@ pub struct Clusters {
     compared: watch::Receiver<Arc<Comparison>>,
     /// Nobody registers clusters: while there is none, every name is good.
     open: bool,
+    host: HostCluster,
 }
 
 #[derive(Debug, Default)]
@@ -80,7 +82,13 @@ impl Clusters {
     fn new(open: bool) -> Self {
         let index = ClusterIndex::default();
         let compared = index.compared.subscribe();
-        Self { kept: Kept::new(index), compared, open }
+        Self { kept: Kept::new(index), compared, open, host: HostCluster::default() }
+    }
+
+    /// The same, where it may be found out which of them is the host cluster.
+    #[must_use]
+    pub fn beside(self, host: HostCluster) -> Self {
+        Self { host, ..self }
     }
 
     /// How far the controller has compared the member clusters with the objects.
@@ -127,10 +135,19 @@ impl Clusters {
         self.kept.read().clusters.clone()
     }
 
+    /// Whether a member is the host cluster itself.
+    pub fn is_host(&self, name: &str) -> bool {
+        self.get(name).is_some_and(|cluster| self.is_it(&cluster))
+    }
+
     /// The name by which the host cluster itself is a member.
     pub fn host(&self) -> Option<Arc<str>> {
         let index = self.kept.read();
-        index.clusters.iter().find(|(_, cluster)| cluster.is_host).map(|(name, _)| Arc::clone(name))
+        index.clusters.iter().find(|(_, cluster)| self.is_it(cluster)).map(|(name, _)| Arc::clone(name))
+    }
+
+    fn is_it(&self, cluster: &Cluster) -> bool {
+        cluster.is_host || self.host.is(&cluster.uid)
     }
 
     /// Refuses what grows in a cluster that takes nothing. For a cluster that the tenant may not use, this is not told,
@@ -283,6 +300,19 @@ mod tests {
         clusters.take("c1", &json!({"spec": {"tenants": ["t"]}}));
         assert!(clusters.allows("c1", "t"));
         assert!(!clusters.allows("c2", "t") && !clusters.allows("c1", "u"));
+    }
+
+    #[test]
+    fn the_host_cluster_is_known_by_its_uid_or_by_what_an_operator_says() {
+        let own = [("c1", json!({"status": {"uid": "a"}})), ("c2", json!({"status": {"uid": "b"}}))];
+        let clusters = Clusters::of(own);
+        assert_eq!(clusters.host(), None);
+        clusters.take("c3", &json!({}));
+        let clusters = clusters.beside(HostCluster::of("b"));
+        assert_eq!(["c1", "c2", "c3"].map(|name| clusters.is_host(name)), [false, true, false]);
+        assert_eq!(clusters.host().as_deref(), Some("c2"));
+        clusters.take("c1", &json!({"metadata": {"annotations": {names::HOST_CLUSTER_ANNOTATION: "true"}}}));
+        assert!(clusters.is_host("c1"));
     }
 
     #[test]

@@ -31,6 +31,8 @@ pub mod freshness;
 pub mod policy;
 /// The member clusters that the controller makes known.
 pub mod clusters;
+/// Which of them the API is aggregated in.
+pub mod host_cluster;
 /// Certificates for member clusters.
 pub mod certificates;
 /// What differs by kind.

@@ -7,6 +7,7 @@ use crate::config::{Jwt, Serve};
 use crate::console::Console;
 use crate::finalizers::TenantFinalizers;
 use crate::freshness;
+use crate::host_cluster::HostCluster;
 use crate::initial::InitialPlatform;
 use crate::kinds::{Directories, Gives, KINDS, KindTable};
 use crate::levels::Levels;
@@ -126,7 +127,7 @@ pub async fn serve_counted(
     check_roles(&ready, &roles);
     let levels = Levels::new(kinds.charged());
     below.spawn("levels", levels.clone().follow_all(store.clone()));
-    let clusters = follow_clusters(settings, &store, &below);
+    let clusters = follow_clusters(settings, &store, kube.as_ref(), &below);
     check_clusters(&ready, &clusters);
     let books = Books::new(kinds);
     below.spawn("audit", Auditor::new(store.clone(), books, &clusters, &metrics).run());
@@ -244,10 +245,18 @@ pub(crate) async fn kubernetes(kubeconfig: Option<&Path>) -> Result<Client> {
     Client::try_from(config).context("connect to Kubernetes")
 }
 
-fn follow_clusters(settings: &Serve, store: &Store, tasks: &Tasks) -> Clusters {
+fn follow_clusters(settings: &Serve, store: &Store, kube: Option<&Client>, tasks: &Tasks) -> Clusters {
     // Without Kubernetes there may be no controller, which registers them.
     let clusters = if settings.no_kubernetes { Clusters::open() } else { Clusters::registered() };
+    let host = HostCluster::default();
+    let clusters = clusters.beside(host.clone());
     tasks.spawn("member clusters", clusters.clone().follow(store.clone(), numbers::MEMBER_CLUSTER));
+    if let Some(client) = kube.cloned() {
+        tasks.spawn("host cluster", async {
+            host.find(client).await;
+            std::future::pending::<()>().await;
+        });
+    }
     clusters
 }
 

@@ -21,7 +21,9 @@ pub struct Cluster {
     pub reachable: bool,
     /// Why nothing new comes to it.
     pub closed: Option<ClosedCluster>,
-    /// Whether it is the host cluster itself.
+    /// What it is, by the uid of its `kube-system`; empty until that is known.
+    pub uid: String,
+    /// Whether an operator says that it is the host cluster itself.
     pub is_host: bool,
 }
 
@@ -45,6 +47,7 @@ impl Cluster {
         let answers = condition::find(&status.conditions, ANSWERS);
         Self {
             created: String::new(),
+            uid: status.uid,
             is_host: false,
             reachable: answers.is_some_and(Condition::is_true),
             tenants: spec.tenants,

@@ -131,7 +131,7 @@ impl NamespaceStrategy {
     /// roles. Operators are told; they may know who relies on it.
     fn check_accounts(&self, cx: &mut WriteContext<'_>, spec: &NamespaceSpec) -> Option<FieldError> {
         let NamespaceSpec { tenant_id, cluster_name, namespace, .. } = spec;
-        let is_host = self.clusters.get(cluster_name).is_some_and(|cluster| cluster.is_host);
+        let is_host = self.clusters.is_host(cluster_name);
         if !self.roles.others_list_accounts_in(tenant_id, cluster_name, is_host, namespace) {
             return None;
         }

@@ -237,8 +237,8 @@ async fn amounts_are_compared_by_value_in_every_suffix() {
         async move { admin.post(&namespaces("p"), body).await }
     };
     ask("a", "500m", "512", json!("0.5k")).await.expect(201);
-    ask("b", "0.4995", "0.25Ki", json!(499)).await.expect(201);
-    let full = ask("c", "0.6m", "257", json!("2")).await;
+    ask("b", "0.499", "0.25Ki", json!(499)).await.expect(201);
+    let full = ask("c", "0.002", "257", json!("2")).await;
     assert_eq!(full.code, 403, "{:#}", full.body);
     let facts: Vec<&str> = full.body["details"]["causes"]
         .as_array()
@@ -250,11 +250,11 @@ async fn amounts_are_compared_by_value_in_every_suffix() {
         facts,
         [
             "project=p cluster=c1 resource=pods requested=2 hard=1k allocated=999 remaining=1 fits=1",
-            "project=p cluster=c1 resource=requests.cpu requested=600u hard=1 allocated=999500u remaining=500u fits=500u",
+            "project=p cluster=c1 resource=requests.cpu requested=2m hard=1 allocated=999m remaining=1m fits=1m",
             "project=p cluster=c1 resource=requests.memory requested=257 hard=1024 allocated=768 remaining=256 fits=256",
         ]
     );
-    ask("d", "500u", "256", json!("1")).await.expect(201);
+    ask("d", "1m", "256", json!("1")).await.expect(201);
     world.assert_books_agree().await;
 }
 
