@@ -12,6 +12,8 @@ const UNREADABLE: &str = "Failed to parse error data";
 const UNREADABLE_MAX: usize = 200;
 /// Bytes that are told of any other failure. Whoever rules a member cluster chooses what it says, and we store and show it.
 const TEXT_MAX: usize = 1024;
+/// The category of calls without an answer.
+pub(crate) const UNAVAILABLE: &str = "unavailable";
 
 /// A call that failed, sorted by what it means for the caller.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -71,7 +73,7 @@ impl CallFailure {
             Self::Exists => "exists",
             Self::Conflict(_) => "conflict",
             Self::Refused { .. } => "refused",
-            Self::Unavailable(_) => "unavailable",
+            Self::Unavailable(_) => UNAVAILABLE,
         }
     }
 }

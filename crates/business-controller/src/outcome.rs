@@ -1,6 +1,6 @@
 //! How a pass over an object ended, and the metrics of it. Labels are closed sets, and the clusters that are followed.
 
-use crate::error::Error;
+use crate::error::{Error, UNAVAILABLE};
 use crate::queue::Next;
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue};
 use prometheus_client::metrics::counter::Counter;
@@ -221,6 +221,8 @@ impl ControllerMetrics {
 
     /// Counts a pass.
     pub fn count(&self, kind: &'static str, result: &Result<PassOutcome, Error>, took: Duration) {
+        // The rate of failures that alerts ask for is zero where there are none.
+        drop(self.errors.get_or_create(&ErrorLabels { kind, category: UNAVAILABLE }));
         let outcome = match result {
             Ok(outcome) => outcome.label(),
             Err(error) => {
