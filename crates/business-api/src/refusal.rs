@@ -191,9 +191,13 @@ fn place(domain: &str) -> String {
     format!("{} {}", if domain == REGISTRY_DOMAIN { "in" } else { "on" }, named(domain))
 }
 
-/// Said of what has the same name on clusters.
-fn of_registry(domain: &str) -> &'static str {
-    if domain == REGISTRY_DOMAIN { " of the registry" } else { "" }
+/// A key, and where it counts: `"pods" on cluster "c1"`, or `"requests.storage" of the registry`.
+fn key_in(key: &str, domain: &str) -> String {
+    if domain == REGISTRY_DOMAIN {
+        format!("{key:?} of the registry")
+    } else {
+        format!("{key:?} {}", place(domain))
+    }
 }
 
 /// A place that one object has for itself.
@@ -270,15 +274,12 @@ fn text(violation: &Violation) -> String {
             format!("must set a ceiling of {key:?}, for {} limits it", named(domain))
         }
         Violation::KeyMissing { scope, domain, key } => {
-            let which = of_registry(domain);
-            format!(
-                "must set quota {key:?}{which}, for the parent {} has set this kind of quota",
-                level(scope)
-            )
+            let (key, level) = (key_in(key, domain), level(scope));
+            format!("must set quota {key}, for the parent {level} has set this kind of quota")
         }
         Violation::ChildrenLackKey { domain, key, children, .. } => {
-            let which = of_registry(domain);
-            format!("please first set quota {key:?}{which} for all children: {children} of them lack it")
+            let key = key_in(key, domain);
+            format!("please first set quota {key} for all children: {children} of them lack it")
         }
         Violation::DomainNotListed { scope, domain } => unlisted(scope, domain),
         Violation::DomainInUse { domain, children, .. } => {
@@ -479,6 +480,35 @@ mod tests {
             causes(&refused),
             [(QUOTA_EXCEEDED, "spec.clusters[c1].hard[pods]"), ("FieldValueInvalid", "spec.hard[cpu]")]
         );
+    }
+
+    #[test]
+    fn a_key_that_is_missing_on_several_clusters_says_which() {
+        let missing = |domain: &str| Violation::KeyMissing {
+            scope: scope("ca"),
+            domain: domain.into(),
+            key: "pods".into(),
+        };
+        let refused = status(project("kid"), &[missing("c1"), missing("c2"), missing(REGISTRY_DOMAIN)]);
+        let texts = [
+            "must set quota \"pods\" on cluster \"c1\", for the parent project \"ca\"",
+            "must set quota \"pods\" on cluster \"c2\", for",
+            "must set quota \"pods\" of the registry, for",
+        ];
+        for text in texts {
+            assert!(refused.message.contains(text), "{}", refused.message);
+        }
+        // The field is the one that clients of the original know.
+        assert_eq!(causes(&refused), [("FieldValueInvalid", "spec.hard[pods]"); 3]);
+        let lacking = Violation::ChildrenLackKey {
+            scope: scope("ca"),
+            domain: "c2".into(),
+            key: "pods".into(),
+            children: 2,
+        };
+        let refused = status(project("ca"), &[lacking]);
+        let text = "please first set quota \"pods\" on cluster \"c2\" for all children: 2 of them lack it";
+        assert!(refused.message.contains(text), "{}", refused.message);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::rights::Role;
 use crate::roles::Roles;
 use apiserver::resource::Column;
 use apiserver::strategy::{Strategy, WriteContext};
-use apiserver::{Part, View};
+use apiserver::{Caller, Part, View};
 use business_types::account::{self, FreeOfTenant};
 use business_types::names::{API_VERSION, PROJECT_KIND};
 use business_types::registry_credential::{changed_spec, group_resource, new_spec};
@@ -95,6 +95,22 @@ fn is_he(cx: &WriteContext<'_>, spec: &RegistryCredentialSpec) -> bool {
         Some(tenant) => !spec.host_user && *tenant == spec.tenant_id,
     };
     in_same_tenant && spec.user == cx.caller.name
+}
+
+/// What the maker of a person's credential is told if the person's name has no role in the project. The registry's clients send
+/// a password and no groups, so the roles of groups are not known there.
+fn opens_nothing(roles: &Roles, project: &str, spec: &RegistryCredentialSpec) -> Option<String> {
+    let RegistryCredentialSpec { user, tenant_id, host_user, .. } = spec;
+    let tenant = (!host_user).then(|| tenant_id.clone());
+    let by_name = Caller { name: user.clone(), tenant, ..Caller::default() };
+    // Roles that are not known yet are nothing to warn of.
+    let standing = roles.standing(&by_name).ok()?;
+    roles.in_project(&by_name, &standing.visibility, project).is_none().then(|| {
+        format!(
+            "user {user:?} has no role in project {project:?} by name, and the registry does not know the roles of groups: \
+             there this credential opens nothing; use a token, a robot's credential, or have the name added to the project"
+        )
+    })
 }
 
 fn is_admin(cx: &WriteContext<'_>, roles: &Roles, project: &str) -> bool {
@@ -205,6 +221,10 @@ impl Strategy for RegistryCredentialStrategy {
         };
         let mut errors = new_spec(&spec, self.days_max);
         errors.extend(self.check_holder(cx, object.namespace(), &spec));
+        // An operator's rights do not come from roles in projects.
+        if !spec.user.is_empty() && !(spec.host_user && cx.sees_everything()) {
+            cx.warnings.extend(opens_nothing(&self.roles, object.namespace(), &spec));
+        }
         errors
     }
 

@@ -313,6 +313,33 @@ async fn a_person_acts_by_his_credential_with_the_rights_that_he_has_then() {
     until("it is gone", async || token(&again, &[PULL]).await.code == 401).await;
 }
 
+#[tokio::test]
+async fn who_has_his_role_from_a_group_is_told_that_a_password_opens_nothing() {
+    let registry = Registry::start().await;
+    let (world, admin) = (&registry.world, registry.admin());
+    let access = json!([{"kind": "Group", "name": "developers", "role": "edit"}]);
+    admin.patch("/projects/web", json!({"spec": {"access": access}})).await.expect(200);
+    let claims = json!({"sub": "gina", "groups": ["developers"], "tenantid": "acme"});
+    let (gina, alice) = (world.bearer(claims), world.member("alice", "acme"));
+    until("both belong to it", async || {
+        gina.get("/projects").await.names().len() == 1 && alice.get("/projects").await.names().len() == 1
+    })
+    .await;
+    let post = async |who: &Client, name: &str, spec: Value| {
+        let made = who.post(CREDENTIALS, credential(name, spec)).await;
+        assert_eq!(made.code, 201, "{made:?}");
+        made.warnings
+    };
+    let told = post(&gina, "ginas", json!({"user": "gina"})).await;
+    assert!(told.iter().any(|one| one.contains("no role in project") && one.contains("groups")), "{told:?}");
+    let password = registry.issued(&gina, "ginas").await;
+    assert_eq!(registry.granted(&password, &[PULL]).await, [""; 0], "as it was told");
+    assert_eq!(post(&alice, "alices", json!({"user": "alice"})).await, [""; 0]);
+    assert_eq!(post(&admin, "robot", json!({"access": "Pull"})).await, [""; 0]);
+    let told = post(&admin, "bobs", json!({"user": "bob"})).await;
+    assert_eq!(told.len(), 1, "whoever makes it for somebody else is told, too: {told:?}");
+}
+
 /// What is put or applied from a file does not name the owner, with which the credential goes.
 #[tokio::test]
 async fn a_credential_stays_its_projects_whatever_is_written() {

@@ -3,7 +3,7 @@
 use super::seen::Seen;
 use super::sights::Versioned;
 use super::weight;
-use crate::managers::{FIELD_MANAGER, TEMPLATE_MANAGER};
+use crate::managers::{BEFORE_FIRST_APPLY, FIELD_MANAGER, TEMPLATE_MANAGER};
 use business_types::names::{
     PULL_PASSWORD_ANNOTATION, PULL_REGISTRY_ANNOTATION, PULL_SECRET, TEMPLATE_LABEL, UID_ANNOTATION,
 };
@@ -40,10 +40,21 @@ pub struct PullAccount {
     pub resource_version: String,
     /// Its pods pull by our Secret. Of the others nothing is kept: there may be many.
     pub has_ours: bool,
-    /// Nobody else has written them since we did.
-    pub written_by_us: bool,
+    /// Who has written the list of them last.
+    pub written_by: Writer,
     /// It is being deleted.
     pub deleting: bool,
+}
+
+/// Who has written a field last, as far as that is recorded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Writer {
+    /// Kubernetes records no writers of an object that was made without any fields, such as the account `default`, until
+    /// somebody applies it.
+    #[default]
+    Unrecorded,
+    Us,
+    SomebodyElse,
 }
 
 impl Versioned for PullSecret {
@@ -105,11 +116,31 @@ fn is_held(managers: &[ManagedFieldsEntry], hold: Hold, field: &str) -> bool {
         Hold::Applied(manager) => (manager, "Apply"),
         Hold::Updated(manager) => (manager, "Update"),
     };
-    managers.iter().any(|entry| {
-        entry.manager.as_deref() == Some(manager)
-            && entry.operation.as_deref() == Some(operation)
-            && entry.fields_v1.as_ref().is_some_and(|fields| fields.0.pointer(field).is_some())
+    holders(managers, field).any(|entry| {
+        entry.manager.as_deref() == Some(manager) && entry.operation.as_deref() == Some(operation)
     })
+}
+
+fn holders<'a>(
+    managers: &'a [ManagedFieldsEntry],
+    field: &'a str,
+) -> impl Iterator<Item = &'a ManagedFieldsEntry> {
+    managers
+        .iter()
+        .filter(move |entry| entry.fields_v1.as_ref().is_some_and(|all| all.0.pointer(field).is_some()))
+}
+
+impl Writer {
+    fn of(managers: &[ManagedFieldsEntry], field: &str) -> Self {
+        let mut names = holders(managers, field).filter_map(|entry| entry.manager.as_deref());
+        if is_held(managers, Hold::Updated(FIELD_MANAGER), field) {
+            Self::Us
+        } else if names.any(|name| name != BEFORE_FIRST_APPLY) {
+            Self::SomebodyElse
+        } else {
+            Self::Unrecorded
+        }
+    }
 }
 
 impl From<ServiceAccount> for PullAccount {
@@ -117,7 +148,7 @@ impl From<ServiceAccount> for PullAccount {
         let ServiceAccount { metadata, image_pull_secrets, .. } = account;
         let managers = metadata.managed_fields.unwrap_or_default();
         Self {
-            written_by_us: is_held(&managers, Hold::Updated(FIELD_MANAGER), "/f:imagePullSecrets"),
+            written_by: Writer::of(&managers, "/f:imagePullSecrets"),
             has_ours: image_pull_secrets.unwrap_or_default().iter().any(|one| one.name == PULL_SECRET),
             deleting: metadata.deletion_timestamp.is_some(),
             name: metadata.name.unwrap_or_default(),
@@ -182,19 +213,26 @@ mod tests {
 
     #[test]
     fn a_list_of_pull_secrets_is_whose_it_was_written_by_last() {
-        let account = |manager: &str| {
+        let account = |metadata: Value| {
             let account: ServiceAccount = serde_json::from_value(json!({
-                "metadata": {"name": "default", "managedFields": [{
-                    "manager": manager, "operation": "Update", "fieldsType": "FieldsV1",
-                    "fieldsV1": {"f:imagePullSecrets": {}},
-                }]},
-                "imagePullSecrets": [{"name": "mine"}, {"name": PULL_SECRET}],
+                "metadata": metadata, "imagePullSecrets": [{"name": "mine"}, {"name": PULL_SECRET}],
             }))
             .unwrap();
             PullAccount::from(account)
         };
-        assert!(account(FIELD_MANAGER).has_ours && account(FIELD_MANAGER).written_by_us);
-        assert!(!account("kubectl").written_by_us);
+        let by = |manager: &str| {
+            account(json!({"name": "default", "managedFields": [{
+                "manager": manager, "operation": "Update", "fieldsType": "FieldsV1",
+                "fieldsV1": {"f:imagePullSecrets": {}},
+            }]}))
+        };
+        assert!(by(FIELD_MANAGER).has_ours);
+        assert_eq!(by(FIELD_MANAGER).written_by, Writer::Us);
+        assert_eq!(by("kubectl").written_by, Writer::SomebodyElse);
+        // Which stands for everybody who wrote an account before its writers were recorded.
+        assert_eq!(by("before-first-apply").written_by, Writer::Unrecorded);
+        let bare = account(json!({"name": "default"}));
+        assert_eq!((bare.has_ours, bare.written_by), (true, Writer::Unrecorded));
         let many: Vec<Value> =
             (0..1000).map(|number| json!({ "name": format!("secret-{number}") })).collect();
         let account: ServiceAccount =

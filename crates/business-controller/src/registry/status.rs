@@ -177,6 +177,8 @@ pub fn ending<K: RegistryKind>(
 ) -> RegistryStatus {
     let mut status = object.status.clone();
     status.observed_generation = Some(object.generation);
+    why.clone_into(&mut status.reason);
+    message.clone_into(&mut status.message);
     let at = |condition: Condition| condition.at(object.generation);
     condition::set(&mut status.conditions, at(Condition::new(TERMINATING, TRUE, why, message)), now);
     condition::set(&mut status.conditions, at(Condition::new(READY, FALSE, reason::DELETING, "")), now);

@@ -102,6 +102,14 @@ fn names_in(account: &Value) -> Vec<&str> {
     account["imagePullSecrets"].as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap()).collect()
 }
 
+/// As Kubernetes records who has written an account's list.
+fn written_by(world: &World, account: &str, manager: &str) {
+    let written = json!({ "metadata": { "managedFields": [{
+        "manager": manager, "operation": "Update", "fieldsV1": { "f:imagePullSecrets": {} },
+    }] } });
+    world.server.edit(account, &written);
+}
+
 fn passes(world: &World, seconds: i64) {
     world.server.clock.advance(seconds * 1_000_000);
     world.acquires(tokio::time::Instant::now(), true);
@@ -156,10 +164,7 @@ async fn service_accounts_get_it_when_they_come_and_keep_what_is_theirs() {
     assert_eq!(names_in(&world.stored(ACCOUNT)), ["mine", "more", "business-registry"], "as it is by then");
     settles(&world).await;
 
-    let ours = json!({ "metadata": { "managedFields": [{
-        "manager": "business-controller", "operation": "Update", "fieldsV1": { "f:imagePullSecrets": {} },
-    }] } });
-    world.server.edit(ACCOUNT, &ours);
+    written_by(&world, ACCOUNT, "business-controller");
     has_template(&world, json!({}));
     rolls_out(&world).await;
     settles(&world).await;
@@ -269,10 +274,7 @@ async fn what_was_issued_and_not_written_is_written_or_forgotten() {
 #[tokio::test]
 async fn what_the_template_names_no_more_opens_nothing_and_goes() {
     let world = in_use().await;
-    let ours = json!({ "metadata": { "managedFields": [{
-        "manager": "business-controller", "operation": "Update", "fieldsV1": { "f:imagePullSecrets": {} },
-    }] } });
-    world.server.edit(ACCOUNT, &ours);
+    written_by(&world, ACCOUNT, "business-controller");
     has_template(&world, Value::Null);
     rolls_out(&world).await;
     world.watches();
@@ -288,6 +290,34 @@ async fn what_the_template_names_no_more_opens_nothing_and_goes() {
     world.server.put(SECRET, &theirs);
     settles(&world).await;
     assert!(world.server.find(SECRET).is_some(), "what does not carry our mark is not ours");
+}
+
+/// Kubernetes records no writers of a bare account, which `default` is.
+#[tokio::test]
+async fn what_goes_is_named_by_no_account_but_those_that_somebody_else_has_written() {
+    let world = in_use().await;
+    let accounts = ["applied", "theirs"].map(|name| format!("/api/v1/namespaces/web/serviceaccounts/{name}"));
+    for account in &accounts {
+        let both = json!([{ "name": "mine" }, { "name": "business-registry" }]);
+        world.server.put(account, &json!({ "metadata": {}, "imagePullSecrets": both }));
+    }
+    let [applied, theirs] = accounts;
+    written_by(&world, &applied, "before-first-apply");
+    written_by(&world, &theirs, "kubectl");
+    settles(&world).await;
+    assert!(world.stored(ACCOUNT)["metadata"]["managedFields"].is_null());
+    for account in [ACCOUNT, &applied, &theirs] {
+        assert_eq!(names_in(&world.stored(account)), ["mine", "business-registry"], "{account}");
+    }
+    has_template(&world, Value::Null);
+    rolls_out(&world).await;
+    world.watches();
+    world.pass().await.unwrap();
+    assert!(world.server.find(SECRET).is_none());
+    for account in [ACCOUNT, &applied] {
+        assert_eq!(names_in(&world.stored(account)), ["mine"], "{account}");
+    }
+    assert_eq!(names_in(&world.stored(&theirs)), ["mine", "business-registry"]);
 }
 
 #[tokio::test]

@@ -636,6 +636,10 @@ async fn a_locked_one_keeps_its_content_until_it_is_unlocked() {
     assert_eq!(scene.registry.count("t/web/"), 1);
     scene.edits(&json!({"status": {"locked": null}}));
     scene.pass().await.unwrap();
+    let (reason, message) = (scene.status()["reason"].clone(), scene.status()["message"].clone());
+    assert_eq!(scene.condition("Terminating"), says("True", "ContentRemaining"));
+    assert_eq!(reason, "ContentRemaining", "it is not locked any more: {message}");
+    assert!(!message.as_str().unwrap_or_default().contains("locked"), "{message}");
     scene.pass().await.unwrap();
     assert!(scene.is_gone() && scene.registry.count("t/web/") == 0);
 }

@@ -194,6 +194,20 @@ impl Depot<'_> {
         let newest = issued.and_then(|all| all.first()).and_then(|one| one.get("hash"));
         ensure!(marked.is_some() && marked == newest, "another password is in the Secret");
 
+        // What the template has no more goes, and no account names it any more. `default` is a bare one.
+        let without = r#"[{"op":"remove","path":"/spec/pullSecret"}]"#;
+        operator.run(&["patch", "nst", "pulling", "--type=json", "-p", without])?;
+        until_gone(&owner, &["secret", PULL_SECRET, "-n", PODS])?;
+        let account = owner.json(&["get", "serviceaccount", "default", "-n", PODS])?;
+        ensure!(!has_it(&account), "the account still names it: {account}");
+        let is_revoked = |object: &Value| object.pointer("/status/pullCredential").is_none();
+        until(&self.tenant, &["bns", &name, "-n", PROJECT], is_revoked)?;
+        self.refused(&pods, &["pull", &self.image("app:1")])?;
+        apply(operator, &template)?;
+        until(&owner, &["serviceaccount", "default", "-n", PODS], has_it)?;
+        let pods = self.pull_account(&owner)?;
+        self.works(&pods, &["pull", &self.image("app:1")])?;
+
         self.tenant.run(&["delete", "bns", &name, "-n", PROJECT, "--wait=false"])?;
         until_gone(&self.tenant, &["bns", &name, "-n", PROJECT])?;
         self.refused(&pods, &["pull", &self.image("app:1")])?;
@@ -364,5 +378,7 @@ fn controller_sees_no_other(owner: &Kubectl) -> Result<()> {
     ] {
         contains(&owner.refused(&apply, Some(&account(changed)))?, &["changes nothing else"])?;
     }
-    owner.feed(&apply, &account(json!({"imagePullSecrets": [{"name": PULL_SECRET}]}))).map(drop)
+    // Rehearsed: an account that somebody else has written would keep the name.
+    let rehearsed = [&apply[..], &["--dry-run=server"]].concat();
+    owner.feed(&rehearsed, &account(json!({"imagePullSecrets": [{"name": PULL_SECRET}]}))).map(drop)
 }

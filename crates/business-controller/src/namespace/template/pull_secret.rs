@@ -9,7 +9,7 @@ use crate::context::Context;
 use crate::digest;
 use crate::error::{CallFailure, Error};
 use crate::kinds::Heard;
-use crate::member::pull_objects::{PullAccount, PullSecret};
+use crate::member::pull_objects::{PullAccount, PullSecret, Writer};
 use crate::member::seen::Unlisted;
 use crate::namespace::kind::{BusinessNamespace, NamespaceView};
 use crate::namespace::report;
@@ -160,7 +160,7 @@ pub async fn keep(
         pass = provide(cx, site, sight, &order).await?;
     }
     if let (PullAim::Newest(wanted), PullTrouble::None) = (aim, &pass.trouble) {
-        pass.trouble = give(site, namespace, &wanted.accounts).await?;
+        pass.trouble = give(site, namespace, Some(wanted.accounts.as_slice())).await?;
     }
     Ok(pass)
 }
@@ -285,9 +285,19 @@ fn body(object: &NamespaceView, order: &PullOrder, host: &str, password: &Issued
     })
 }
 
-/// Puts the Secret among the pull secrets of these service accounts, and takes it off those where nobody has written the list
-/// since we did. Accounts that are not there yet get it when they come.
-async fn give(site: &Site, namespace: &str, names: &[String]) -> Result<PullTrouble, Error> {
+/// Whether pods of an account are to pull by our Secret.
+#[derive(Clone, Copy, Debug)]
+enum AccountAim {
+    HasIt,
+    /// The template does not list the account. Its owner may have put the Secret there himself, as long as there is one.
+    NotOurs,
+    /// The Secret goes.
+    Withdrawn,
+}
+
+/// Puts the Secret among the pull secrets of these service accounts, and takes it off others, as far as it is we who put it
+/// there. `None`: the Secret goes. Accounts that are not there yet get it when they come.
+async fn give(site: &Site, namespace: &str, names: Option<&[String]>) -> Result<PullTrouble, Error> {
     let accounts = match site.member.observed.pulls.accounts.within(namespace) {
         Ok(accounts) => accounts,
         Err(Unlisted(None)) => return Ok(PullTrouble::None),
@@ -295,9 +305,13 @@ async fn give(site: &Site, namespace: &str, names: &[String]) -> Result<PullTrou
     };
     let mut trouble = PullTrouble::None;
     for account in &accounts {
-        let is_wanted = names.contains(&account.name);
-        if is_wrong(account, is_wanted)
-            && let Some(refused) = turn(site, namespace, &account.name, is_wanted).await?
+        let aim = match names {
+            Some(names) if names.contains(&account.name) => AccountAim::HasIt,
+            Some(_) => AccountAim::NotOurs,
+            None => AccountAim::Withdrawn,
+        };
+        if is_wrong(account, aim)
+            && let Some(refused) = turn(site, namespace, &account.name, aim).await?
         {
             trouble = trouble.and(PullTrouble::Undone(refused));
         }
@@ -306,14 +320,19 @@ async fn give(site: &Site, namespace: &str, names: &[String]) -> Result<PullTrou
 }
 
 /// Whether our Secret is to come to an account's, or to be taken off.
-fn is_wrong(account: &PullAccount, is_wanted: bool) -> bool {
-    let is_other = if is_wanted { !account.has_ours } else { account.has_ours && account.written_by_us };
+fn is_wrong(account: &PullAccount, aim: AccountAim) -> bool {
+    let is_other = match aim {
+        AccountAim::HasIt => !account.has_ours,
+        AccountAim::NotOurs => account.has_ours && account.written_by == Writer::Us,
+        // A name without its Secret is of no use, whoever has put it there.
+        AccountAim::Withdrawn => account.has_ours && account.written_by != Writer::SomebodyElse,
+    };
     is_other && !account.deleting
 }
 
 /// Adds our Secret to a service account's, or takes it off. The list is one to Kubernetes, whoever has put what into it, so it
 /// is written as it was read, which is now.
-async fn turn(site: &Site, namespace: &str, name: &str, is_wanted: bool) -> Result<Option<Undone>, Error> {
+async fn turn(site: &Site, namespace: &str, name: &str, aim: AccountAim) -> Result<Option<Undone>, Error> {
     let what = format!("ServiceAccount {name}");
     let read = site.member.api.service_account(namespace, name).await.map_err(Error::Member);
     let there = match told(site, &what, read)? {
@@ -326,10 +345,10 @@ async fn turn(site: &Site, namespace: &str, name: &str, is_wanted: bool) -> Resu
     let theirs: Vec<String> = listed.filter(|name| name != PULL_SECRET).collect();
     let account = PullAccount::from(there);
     // It is as it should be by now, or not ours to change: the watch tells.
-    if !is_wrong(&account, is_wanted) {
+    if !is_wrong(&account, aim) {
         return Ok(None);
     }
-    let ours = is_wanted.then_some(PULL_SECRET);
+    let ours = matches!(aim, AccountAim::HasIt).then_some(PULL_SECRET);
     let names: Vec<Value> =
         theirs.iter().map(String::as_str).chain(ours).map(|name| json!({ "name": name })).collect();
     let body = json!({
@@ -360,7 +379,7 @@ async fn remove(object: &NamespaceView, site: &Site, is_issued: bool) -> Result<
         Err(_unlisted) => return Ok(pass),
     };
     if is_issued || secret.is_some() {
-        pass.trouble = give(site, namespace, &[]).await?;
+        pass.trouble = give(site, namespace, None).await?;
     }
     // As long as it is there, what names it is looked for.
     let Some(secret) = secret.filter(|secret| !secret.deleting && pass.trouble == PullTrouble::None) else {
