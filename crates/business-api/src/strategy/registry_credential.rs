@@ -222,7 +222,8 @@ impl Strategy for RegistryCredentialStrategy {
         let mut errors = new_spec(&spec, self.days_max);
         errors.extend(self.check_holder(cx, object.namespace(), &spec));
         // An operator's rights do not come from roles in projects.
-        if !spec.user.is_empty() && !(spec.host_user && cx.sees_everything()) {
+        let is_known = spec.user.is_empty() || spec.host_user && cx.sees_everything();
+        if !is_known {
             cx.warnings.extend(opens_nothing(&self.roles, object.namespace(), &spec));
         }
         errors
