@@ -38,6 +38,10 @@ const ANSWER_BYTES_MAX: usize = 1 << 20;
 /// The scope for which a provider issues a refresh token.
 const OFFLINE: &str = "offline_access";
 
+/// What rustls says of a certificate for which no authority vouches that is trusted.
+pub(crate) const UNKNOWN_AUTHORITY: &str = "UnknownIssuer";
+const AUTHORITY_HINT: &str = "; --issuer-ca names the authorities of the provider";
+
 /// A provider, and this program as it is registered there.
 #[derive(Clone, Debug)]
 pub(crate) struct Provider {
@@ -335,7 +339,9 @@ impl Transport {
         };
         let response = response.map_err(|error| {
             let by = proxy.map_or_else(String::new, |proxy| format!("by the proxy {}: ", proxy.uri()));
-            TransportError(format!("{by}{}", whole(&error)))
+            let why = whole(&error);
+            let advice = if why.contains(UNKNOWN_AUTHORITY) { AUTHORITY_HINT } else { "" };
+            TransportError(format!("{by}{why}{advice}"))
         })?;
         let (head, body) = response.into_parts();
         let body = Limited::new(body, ANSWER_BYTES_MAX).collect().await;

@@ -271,7 +271,9 @@ fn a_login_writes_a_context_whose_tokens_are_fresh() {
     let (provider, home) = (StandIn::start(20), Home::new());
     let (code, told) = home.login(&provider.issuer, |back| back.replace("state=", "state=x"));
     assert_eq!(code, 0, "{told}");
-    assert!(told.contains("logged in as alice"), "{told}");
+    let unasked = "https://api.test:6443 could not be asked who that is there";
+    assert!(told.contains("logged in at http://127.0.0.1") && told.contains(unasked), "{told}");
+    assert!(!told.contains("logged in as"), "the provider's name is not the server's: {told}");
     let asked = provider.asked.lock().unwrap().clone();
     assert_eq!(
         (asked[0]["code_challenge_method"].as_str(), asked[0]["response_type"].as_str()),
@@ -371,6 +373,49 @@ fn a_provider_that_gives_no_new_token_ends_the_session_with_the_last_one() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.code() == Some(1) && said.contains("no new ID token"), "{said}");
     assert!(said.contains("log in again"), "{said}");
+}
+
+/// A server that answers all but reviews with this, and reviews with 404.
+fn server_that_says(head: &'static str, answer: Value) -> (String, Arc<Mutex<Vec<String>>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&asked);
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let Some(Asked { method, path, .. }) = Asked::read(&stream) else { continue };
+            seen.lock().unwrap().push(format!("{method} {path}"));
+            let is_review = path.ends_with("/selfsubjectreviews") && head.starts_with("200");
+            let (head, answer) =
+                if is_review { ("404 Not Found", "{}".to_owned()) } else { (head, answer.to_string()) };
+            let head = format!("HTTP/1.1 {head}\r\nContent-Type: application/json\r\nConnection: close\r\n");
+            write!(stream, "{head}Content-Length: {}\r\n\r\n{answer}", answer.len()).unwrap();
+        }
+    });
+    (address, asked)
+}
+
+#[test]
+fn a_login_says_whom_the_server_takes_somebody_for() {
+    let who = json!({"kind": "SelfSubjectReview", "status": {"userInfo": {"username": "id-a:alice"}}});
+    let refused = json!({"kind": "Status", "status": "Failure", "code": 401, "message": "Unauthorized"});
+    for (head, answer, code, says) in [
+        ("200 OK", who, 0, "logged in as id-a:alice for http://"),
+        ("401 Unauthorized", refused, 1, "does it accept the issuer http://"),
+        ("503 Service Unavailable", json!("a page of a proxy"), 0, "could not be asked who that is there"),
+    ] {
+        let (provider, home) = (StandIn::start(3600), Home::new());
+        let (server, asked) = server_that_says(head, answer);
+        let flags = ["--issuer", &provider.issuer, "--client-id", "kubernetes", "--server", &server];
+        let (ended, told) = home.login_by(&flags, str::to_owned);
+        assert!(ended == code && told.contains(says), "{told}");
+        assert!(!told.contains("refresh token"), "{told}");
+        assert_eq!(home.kubeconfig()["current-context"], "business", "it is written in any case");
+        let first = asked.lock().unwrap()[0].clone();
+        assert_eq!(first, "POST /apis/authentication.k8s.io/v1/selfsubjectreviews");
+        assert_eq!(asked.lock().unwrap().last().unwrap() == "GET /whoami", code == 0 && head == "200 OK");
+    }
 }
 
 #[test]
@@ -481,7 +526,7 @@ fn a_login_of_another_day_is_for_the_cluster_that_it_was_for() {
     home.write(&config);
     let flags = ["--issuer", &provider.issuer, "--client-id", "kubernetes", "-n", "shop"];
     let (code, told) = home.login_by(&flags, str::to_owned);
-    assert!(code == 0 && told.contains("logged in as alice for https://api.test:6443"), "{told}");
+    assert!(code == 0 && told.contains("for https://api.test:6443; the context business"), "{told}");
     let config = home.kubeconfig();
     assert_eq!(server(&config, "business"), "https://api.test:6443");
     assert_eq!(server(&config, "c1/a"), "https://c1.test");
