@@ -68,16 +68,17 @@ impl Policy for Sighted {
     }
 
     fn settle(&self) -> Option<BoxFuture<'_, ()>> {
-        self.coming.lock().unwrap().is_some().then(|| {
-            async {
-                tokio::task::yield_now().await;
-                let coming = self.coming.lock().unwrap().take();
-                if let Some(namespaces) = coming {
-                    self.show(&namespaces);
-                }
+        if self.coming.lock().unwrap().is_none() {
+            return None;
+        }
+        let told = async move {
+            tokio::task::yield_now().await;
+            let coming = self.coming.lock().unwrap().take();
+            if let Some(namespaces) = coming {
+                self.show(&namespaces);
             }
-            .boxed()
-        })
+        };
+        Some(told.boxed())
     }
 }
 
