@@ -69,7 +69,7 @@ pub(crate) struct Session {
 /// What a provider answers to a refresh token.
 pub(crate) enum Refreshed {
     Session(Session),
-    /// It gives no new ID token, which OpenID Connect Core 12.2 allows.
+    /// It gives no new ID token, which `OpenID` Connect Core 12.2 allows.
     WithoutToken,
     /// The provider does not accept the token any more: only another login helps.
     Refused(Failure),
