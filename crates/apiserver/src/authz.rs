@@ -52,6 +52,15 @@ pub trait Policy: Send + Sync + 'static {
     fn changes(&self, _caller: &Caller) -> Option<watch::Receiver<u64>> {
         None
     }
+
+    /// Something to wait for before a caller with [`Policy::changes`] is shown an event that the store has handed out;
+    /// `None` if the rules know already what it and the events before it mean for them. They may read something that
+    /// comes from the store as the event does, and the event may be the very one that takes the caller's sight away.
+    /// When the wait ends, [`Policy::changes`] has signalled. It ends by itself. This is asked at each event: it must
+    /// cost next to nothing.
+    fn settle(&self) -> Option<BoxFuture<'_, ()>> {
+        None
+    }
 }
 
 /// What the program's own rules say of a request.
@@ -200,6 +209,22 @@ impl Authorization {
     /// See [`Policy::changes`].
     pub(crate) fn changes(&self, caller: &Caller) -> Option<watch::Receiver<u64>> {
         self.policy.changes(caller)
+    }
+
+    /// See [`Policy::settle`].
+    pub(crate) fn settle(&self) -> Option<BoxFuture<'_, ()>> {
+        self.policy.settle()
+    }
+
+    /// Whether the program's own rules still let a caller, who is no operator, see what he saw. While they cannot tell,
+    /// they do.
+    pub(crate) fn still_shows(&self, Attributes { caller, info }: &Attributes, seen: &Visibility) -> bool {
+        let Ruling { verdict, sight } = self.policy.judge(caller, info, false);
+        match (verdict, sight) {
+            (AuthzVerdict::Deny(_), _) => false,
+            (_, Ok(sight)) => sight == *seen,
+            (_, Err(_later)) => true,
+        }
     }
 
     async fn check(&self, demand: &Demand, verdict: AuthzVerdict) -> Result<(), Status> {

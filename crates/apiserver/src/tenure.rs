@@ -48,7 +48,59 @@ pub enum Lost {
     Sight,
 }
 
+/// Stands between an open watch and each of its events: what the event itself changes may have taken the sight of it
+/// away. It judges by the program's own rules alone, for these can be asked at once; [`Tenure::lost`] asks the others.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    authorization: Arc<Authorization>,
+    grounds: Arc<Grounds>,
+    visibility: Visibility,
+    changes: watch::Receiver<u64>,
+    /// What the rules said after the last change.
+    open: bool,
+}
+
+impl Gate {
+    /// Whether the next event has to wait until the rules know what it means for them.
+    pub(crate) fn must_wait(&self) -> bool {
+        self.authorization.settle().is_some()
+    }
+
+    /// Waits for that.
+    pub(crate) async fn settle(&self) {
+        if let Some(settled) = self.authorization.settle() {
+            settled.await;
+        }
+    }
+
+    /// Whether the caller still sees, as far as the rules know, what he saw at the beginning.
+    pub(crate) fn is_open(&mut self) -> bool {
+        if matches!(self.changes.has_changed(), Ok(true)) {
+            // Before the rules are asked: a change after that is another one.
+            self.changes.mark_unchanged();
+            let asked = &self.grounds.demand.attributes;
+            self.open = self.authorization.still_shows(asked, &self.visibility);
+        }
+        self.open
+    }
+}
+
 impl Tenure {
+    /// The gate of this stream; `None` if nothing in the store can change what its caller sees.
+    pub(crate) fn gate(&self) -> Option<Gate> {
+        // An operator's sight rests on his right.
+        if self.visibility == Visibility::Everything {
+            return None;
+        }
+        Some(Gate {
+            authorization: Arc::clone(&self.authorization),
+            grounds: Arc::clone(&self.grounds),
+            visibility: self.visibility.clone(),
+            changes: self.changes.clone()?,
+            open: true,
+        })
+    }
+
     /// Waits until the stream may not go on. While nobody can tell, it may. A stream keeps polling this one future:
     /// one that is dropped and made anew for each event would never complete under load.
     pub async fn lost(mut self: Box<Self>) -> Lost {

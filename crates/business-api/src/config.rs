@@ -285,6 +285,9 @@ pub struct CheckAuthenticationConfig {
     /// Issuers whose tokens may name their user's tenant, as `serve` is told.
     #[arg(long, value_delimiter = ',')]
     pub tenant_issuers: Vec<String>,
+    /// Issuers that kube-apiserver believes, too, as `serve` is told.
+    #[arg(long, value_delimiter = ',')]
+    pub cluster_issuers: Vec<String>,
     /// Keys of a user's extra information that name his tenant, as `serve` is told.
     #[arg(long, value_delimiter = ',', default_value = TENANT_EXTRA_KEYS)]
     pub tenant_extra_keys: Vec<String>,

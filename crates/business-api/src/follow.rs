@@ -5,13 +5,15 @@
 
 use meta::selector::{FieldSelector, LabelSelector};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 use store::read::{At, Op, Selection, WatchEnd, WatchFrom, WatchItem, WatchQuery};
 use store::{Access, Entry, KindId, Revision, Store};
 use tokio::sync::{Notify, watch};
 
 const RETRY: Duration = Duration::from_millis(200);
+/// How long a change that the store has told others of may take until it comes here by itself.
+const UNASKED: Duration = Duration::from_millis(100);
 
 /// An index of the objects of one kind.
 pub trait FollowedIndex: Send + Sync + 'static {
@@ -48,6 +50,8 @@ pub struct Kept<I>(Arc<FollowedShared<I>>);
 struct FollowedShared<I> {
     index: RwLock<I>,
     complete: AtomicBool,
+    /// What is followed, once it is.
+    source: OnceLock<(Store, KindId)>,
     /// Up to where history is in the index.
     reached: watch::Sender<Revision>,
     /// Somebody wants to know how far it is.
@@ -65,7 +69,8 @@ impl<I: FollowedIndex> Kept<I> {
     pub fn new(index: I) -> Self {
         let (index, complete) = (RwLock::new(index), AtomicBool::new(false));
         let (reached, asked) = (watch::Sender::new(Revision::default()), Notify::new());
-        Self(Arc::new(FollowedShared { index, complete, reached, asked }))
+        let source = OnceLock::new();
+        Self(Arc::new(FollowedShared { index, complete, source, reached, asked }))
     }
 
     /// Waits until the index has reached this revision of the store. Without a follower it never does.
@@ -77,6 +82,29 @@ impl<I: FollowedIndex> Kept<I> {
                 return;
             }
         }
+    }
+
+    /// Whether the store may have told others of a change that the index does not have yet.
+    pub fn is_behind(&self) -> bool {
+        self.missing().is_some()
+    }
+
+    /// Waits until the index has all that the store has told others of by now. The follower is told of it, too: it is
+    /// asked only if that takes long, since each answer wakes all who wait.
+    pub async fn catch_up(&self) {
+        let Some(newest) = self.missing() else { return };
+        let mut reached = self.0.reached.subscribe();
+        let has_come =
+            tokio::time::timeout(UNASKED, reached.wait_for(|reached| *reached >= newest)).await.is_ok();
+        if !has_come {
+            self.reach(newest).await;
+        }
+    }
+
+    fn missing(&self) -> Option<Revision> {
+        let (store, kind) = self.0.source.get()?;
+        let newest = store.changed(*kind);
+        (*self.0.reached.borrow() < newest).then_some(newest)
     }
 
     /// The index as it is now. Changes wait as long as this is held.
@@ -102,6 +130,8 @@ impl<I: FollowedIndex> Kept<I> {
     /// Follows the objects of a kind for ever. `who` names the reader to the store.
     pub async fn follow(self, store: Store, kind: KindId, who: &'static str) {
         let access = Access::internal(who);
+        // One index follows one kind.
+        let _known = self.0.source.set((store.clone(), kind));
         let mut keeper = Keeper::new(self);
         loop {
             let query = WatchQuery { selection: all(kind), from: keeper.begin() };

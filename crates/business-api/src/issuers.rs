@@ -1,5 +1,5 @@
 use crate::config::CheckAuthenticationConfig;
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 use apiserver::authn::issuers::check_file;
 
 /// The issuers that a file trusts, or what is wrong with the file.
@@ -8,6 +8,15 @@ pub fn check(settings: &CheckAuthenticationConfig) -> Result<String> {
     let bytes = std::fs::read(&settings.file).with_context(|| format!("read {shown}"))?;
     let issuers = check_file(&bytes, &settings.tenant_extra_keys, &settings.tenant_issuers)
         .map_err(|why| anyhow!("{shown}: {why}"))?;
+    let flags =
+        [("--tenant-issuers", &settings.tenant_issuers), ("--cluster-issuers", &settings.cluster_issuers)];
+    for (flag, named) in flags {
+        let absent: Vec<&str> =
+            named.iter().filter(|one| !issuers.contains(one)).map(String::as_str).collect();
+        if !absent.is_empty() {
+            bail!("{shown}: {flag} names {}, which is no issuer of the file", absent.join(", "));
+        }
+    }
     let issuers = if issuers.is_empty() { "nobody".to_owned() } else { issuers.join(", ") };
     Ok(format!("{shown} is good; tokens are believed of {issuers}"))
 }
@@ -47,6 +56,7 @@ mod tests {
         let of = |path: &PathBuf, issuers: &[&str]| CheckAuthenticationConfig {
             file: path.clone(),
             tenant_issuers: issuers.iter().map(|&url| url.to_owned()).collect(),
+            cluster_issuers: Vec::new(),
             tenant_extra_keys: vec!["business.tkestack.io/tenantid".to_owned()],
         };
         std::fs::write(&file, examples().first().unwrap()).unwrap();
@@ -55,6 +65,16 @@ mod tests {
         );
         let error = check(&of(&file, &[])).unwrap_err().to_string();
         assert!(error.contains("jwt[0].claimMappings.extra[0].key: Forbidden"), "{error}");
+        let both = ["https://sso.example.org", "https://nope"];
+        let error = check(&of(&file, &both)).unwrap_err().to_string();
+        assert!(
+            error.ends_with("--tenant-issuers names https://nope, which is no issuer of the file"),
+            "{error}"
+        );
+        let settings =
+            CheckAuthenticationConfig { cluster_issuers: vec![both[1].to_owned()], ..of(&file, &both[..1]) };
+        let error = check(&settings).unwrap_err().to_string();
+        assert!(error.contains("--cluster-issuers names https://nope"), "{error}");
         std::fs::remove_file(&file).unwrap();
         assert!(check(&of(&file, &[])).is_err());
     }

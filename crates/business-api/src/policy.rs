@@ -20,7 +20,8 @@ use tokio::time::timeout;
 /// The cross-tenant right, a verb on projects.
 pub const OPERATE: &str = "operate";
 
-/// How long a request that is about to be refused waits for what was written before it came.
+/// How long a request that is about to be refused waits for what was written before it came, and an event of a watch for
+/// what was written before it.
 const CATCH_UP: Duration = Duration::from_secs(1);
 
 /// Delete the objects in a core namespace that is deleted. A project of the same name does not concern them.
@@ -221,6 +222,12 @@ impl Policy for BusinessPolicy {
             }
         };
         Some(timeout(CATCH_UP, caught_up).map(drop).boxed())
+    }
+
+    /// The roles are kept from the store's own watch, beside the watches of people. If they do not come in time, the event
+    /// is shown to whom it was for as far as is known.
+    fn settle(&self) -> Option<BoxFuture<'_, ()>> {
+        self.roles.are_behind().then(|| timeout(CATCH_UP, self.roles.catch_up()).map(drop).boxed())
     }
 
     fn operator_right(&self) -> Right {

@@ -172,6 +172,19 @@ impl Roles {
         }
     }
 
+    /// Whether the store may have told others of a change that is not in the roles yet.
+    pub fn are_behind(&self) -> bool {
+        self.projects.is_behind() || self.administrators.iter().any(Roster::is_behind)
+    }
+
+    /// Waits until what the store has told others of by now is in the roles.
+    pub async fn catch_up(&self) {
+        self.projects.catch_up().await;
+        for roster in &self.administrators {
+            roster.catch_up().await;
+        }
+    }
+
     /// Whether the roles are known.
     pub fn are_settled(&self) -> bool {
         self.projects.is_complete() && self.administrators.iter().all(Roster::is_complete)

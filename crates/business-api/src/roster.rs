@@ -105,6 +105,16 @@ impl Roster {
         self.0.reach(revision).await;
     }
 
+    /// Whether the store may have told others of a change that is not known here yet.
+    pub fn is_behind(&self) -> bool {
+        self.0.is_behind()
+    }
+
+    /// Waits until what the store has told others of by now is known here.
+    pub async fn catch_up(&self) {
+        self.0.catch_up().await;
+    }
+
     /// The roles that these names are given, by tenant: within one, or in all.
     pub fn given(&self, people: &[Box<str>], within: Option<&str>) -> Arc<GivenByTenant> {
         self.0.read().given(people, within)

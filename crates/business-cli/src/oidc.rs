@@ -11,8 +11,9 @@ use hyper_util::client::proxy::matcher::Intercept;
 use hyper_util::rt::TokioExecutor;
 use openidconnect::core::{
     CoreAuthDisplay, CoreAuthenticationFlow, CoreClaimName, CoreClaimType, CoreClient, CoreClientAuthMethod,
-    CoreGrantType, CoreJsonWebKey, CoreJweContentEncryptionAlgorithm, CoreJweKeyManagementAlgorithm,
-    CoreResponseMode, CoreResponseType, CoreSubjectIdentifierType, CoreTokenResponse,
+    CoreErrorResponseType, CoreGrantType, CoreJsonWebKey, CoreJweContentEncryptionAlgorithm,
+    CoreJweKeyManagementAlgorithm, CoreResponseMode, CoreResponseType, CoreSubjectIdentifierType,
+    CoreTokenResponse,
 };
 use openidconnect::url::Url;
 use openidconnect::url::form_urlencoded::Serializer;
@@ -20,7 +21,7 @@ use openidconnect::{
     AdditionalProviderMetadata, AuthorizationCode, ClientId, CsrfToken, EndpointMaybeSet, EndpointNotSet,
     EndpointSet, HttpRequest, HttpResponse, IssuerUrl, Nonce, OAuth2TokenResponse as _, PkceCodeChallenge,
     PkceCodeVerifier, ProviderMetadata, RedirectUrl, RefreshToken, RequestTokenError, Scope,
-    TokenResponse as _,
+    StandardErrorResponse, TokenResponse as _,
 };
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
@@ -37,6 +38,10 @@ const ANSWER_BYTES_MAX: usize = 1 << 20;
 /// The scope for which a provider issues a refresh token.
 const OFFLINE: &str = "offline_access";
 
+/// What rustls says of a certificate for which no authority vouches that is trusted.
+pub(crate) const UNKNOWN_AUTHORITY: &str = "UnknownIssuer";
+const AUTHORITY_HINT: &str = "; --issuer-ca names the authorities of the provider";
+
 /// A provider, and this program as it is registered there.
 #[derive(Clone, Debug)]
 pub(crate) struct Provider {
@@ -50,7 +55,7 @@ pub(crate) struct Provider {
 }
 
 /// The tokens of a login.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Session {
     pub(crate) id_token: String,
@@ -64,6 +69,8 @@ pub(crate) struct Session {
 /// What a provider answers to a refresh token.
 pub(crate) enum Refreshed {
     Session(Session),
+    /// It gives no new ID token, which `OpenID` Connect Core 12.2 allows.
+    WithoutToken,
     /// The provider does not accept the token any more: only another login helps.
     Refused(Failure),
 }
@@ -110,6 +117,8 @@ type Metadata = ProviderMetadata<
     CoreResponseType,
     CoreSubjectIdentifierType,
 >;
+
+type ErrorResponse = StandardErrorResponse<CoreErrorResponseType>;
 
 type KnownClient = CoreClient<
     EndpointSet,
@@ -188,16 +197,33 @@ impl KnownProvider {
         self.session(&answer, None, Some(&begun.nonce))
     }
 
-    /// Another token by a session's refresh token.
-    pub(crate) async fn refreshed(&self, refresh: &str) -> Result<Refreshed, Failure> {
+    /// Another token by a session's refresh token. `keep` stores a new refresh token before anything can go wrong with
+    /// the rest of the answer: the provider may take the old one no more.
+    pub(crate) async fn refreshed(
+        &self,
+        session: &Session,
+        refresh: &str,
+        keep: impl FnOnce(&Session) -> Result<(), Failure>,
+    ) -> Result<Refreshed, Failure> {
         let refresh = RefreshToken::new(refresh.to_owned());
         let request = self.client.exchange_refresh_token(&refresh).map_err(|error| stopped(&error))?;
-        let answered = request.request_async(&self.transport.caller()).await;
-        match answered {
-            Ok(answer) => self.session(&answer, Some(refresh), None).map(Refreshed::Session),
-            Err(error @ RequestTokenError::ServerResponse(_)) => Ok(Refreshed::Refused(stopped(&error))),
-            Err(error) => Err(stopped(&error)),
+        let answer = match request.request_async(&self.transport.caller()).await {
+            Ok(answer) => answer,
+            Err(error) if is_refusal(&error) => return Ok(Refreshed::Refused(stopped(&error))),
+            Err(error) => return Err(stopped(&error)),
+        };
+        if let Some(new) = answer.refresh_token() {
+            keep(&Session { refresh_token: Some(new.secret().clone()), ..session.clone() })?;
         }
+        if answer.id_token().is_none() {
+            return Ok(Refreshed::WithoutToken);
+        }
+        let fresh = self.session(&answer, Some(refresh), None)?;
+        if fresh.subject != session.subject {
+            let why = "the provider answered the ID token of somebody else".to_owned();
+            return Ok(Refreshed::Refused(Failure::Stopped(why)));
+        }
+        Ok(Refreshed::Session(fresh))
     }
 
     /// Has the provider revoke a session's refresh token. Returns whether it publishes where (RFC 7009).
@@ -247,6 +273,20 @@ impl KnownProvider {
             subject: claims.subject().to_string(),
         })
     }
+}
+
+/// Whether the provider has said that the refresh token is no good. Whatever else goes wrong there may pass.
+fn is_refusal<E: std::error::Error + 'static>(error: &RequestTokenError<E, ErrorResponse>) -> bool {
+    let RequestTokenError::ServerResponse(answer) = error else { return false };
+    matches!(
+        answer.error(),
+        CoreErrorResponseType::InvalidGrant
+            | CoreErrorResponseType::InvalidClient
+            | CoreErrorResponseType::UnauthorizedClient
+            | CoreErrorResponseType::UnsupportedGrantType
+            | CoreErrorResponseType::InvalidRequest
+            | CoreErrorResponseType::InvalidScope
+    )
 }
 
 /// Whether nobody on the way can read what is sent there.
@@ -299,7 +339,9 @@ impl Transport {
         };
         let response = response.map_err(|error| {
             let by = proxy.map_or_else(String::new, |proxy| format!("by the proxy {}: ", proxy.uri()));
-            TransportError(format!("{by}{}", whole(&error)))
+            let why = whole(&error);
+            let advice = if why.contains(UNKNOWN_AUTHORITY) { AUTHORITY_HINT } else { "" };
+            TransportError(format!("{by}{why}{advice}"))
         })?;
         let (head, body) = response.into_parts();
         let body = Limited::new(body, ANSWER_BYTES_MAX).collect().await;

@@ -3,6 +3,7 @@
 use crate::amount;
 use crate::failure::{Failure, Obstacle, is_about_nobody};
 use crate::level::{Level, LevelRow, LevelTable};
+use crate::oidc::UNKNOWN_AUTHORITY;
 use crate::screen::{Cell, Screen, Tone, harmless, right};
 use business_types::names;
 use business_types::refusal::{BELOW_ALLOCATED, CLUSTER_CLOSED, QUOTA_EXCEEDED, Reason};
@@ -12,6 +13,8 @@ use meta::status::{Status, StatusCause};
 use std::fmt::Write as _;
 
 const LOG_IN: &str = "log in again: `kubectl business login`";
+const AUTHORITY: &str = "the kubeconfig has to name the authorities of this server: `kubectl config set-cluster CLUSTER \
+                         --certificate-authority FILE`, or --certificate-authority of `kubectl business login`";
 /// The server's reason for a name that nothing has.
 const NOT_FOUND: &str = "FieldValueNotFound";
 
@@ -198,6 +201,7 @@ pub(crate) fn next_steps_of(status: &Status) -> Vec<String> {
 fn next_of(failure: &Failure) -> Option<&'static str> {
     Some(match failure {
         Failure::Kubeconfig(_) => "name one with --kubeconfig or $KUBECONFIG, or `kubectl business login`",
+        Failure::Unreachable { why, .. } if why.contains(UNKNOWN_AUTHORITY) => AUTHORITY,
         Failure::Unreachable { .. } => "look whether --context and --kubeconfig are those that you mean",
         Failure::NoAnswer { .. } => "it may be busy: try again, or give it longer with --request-timeout",
         Failure::TimedOut { .. } => "it goes on without you; give it longer with --timeout",

@@ -72,13 +72,22 @@ pub(crate) fn printable(name: &str, path: &Path) -> FieldErrors {
 }
 
 /// The name of somebody, as an identity provider gives it. One with white space around it is nobody's: who has typed it
-/// has meant another one.
+/// has meant another one. One that turns the direction of letters looks like another one.
 pub(crate) fn somebody(name: &str, path: &Path) -> FieldErrors {
     let mut errors = printable(name, path);
     if errors.is_empty() && name.trim() != name {
         errors.push(FieldError::invalid(path, &json!(name), "must not begin or end with white space"));
     }
+    if name.chars().any(turns) {
+        let wrong = "must not contain characters that change the direction of the letters after them";
+        errors.push(FieldError::invalid(path, &json!(name), wrong));
+    }
     errors
+}
+
+/// Whether a character changes the direction of the letters after it.
+fn turns(character: char) -> bool {
+    matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// The name of a template, if one is named. It is the value of a label.

@@ -94,6 +94,7 @@ impl Cache {
         let state = RwLock::new(CacheState::empty(config.ring_limits()));
         let metrics = CacheMetrics::default();
         let subscriptions = Subscriptions::new(config.watches, &metrics);
+        let changed = kinds.iter().map(|(kind, _)| (kind, AtomicU64::new(0))).collect();
         Ok(Self(Arc::new(CacheInner {
             reading,
             primary,
@@ -102,6 +103,7 @@ impl Cache {
             config,
             state,
             subscriptions,
+            changed,
             progress: watch::Sender::default(),
             confirmed: Mutex::default(),
             asked: AtomicU64::new(0),
@@ -177,6 +179,11 @@ impl Cache {
     pub fn seen(&self) -> Revision {
         let progress = self.0.progress.borrow();
         progress.seen.max(progress.revision)
+    }
+
+    /// The newest change of a kind that a watch may have told of.
+    pub fn changed(&self, kind: KindId) -> Revision {
+        self.0.changed(kind)
     }
 
     /// The newest revision, asked of the database; the cache has it when this returns.

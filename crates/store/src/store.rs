@@ -268,6 +268,12 @@ impl Store {
         self.cache.seen()
     }
 
+    /// The newest change of a kind that a list or a watch of this replica may have told of. Whoever follows the kind, and
+    /// has come so far, knows of it whatever others were told; no change is missing that is older than what they were told.
+    pub fn changed(&self, kind: KindId) -> Revision {
+        self.cache.changed(kind)
+    }
+
     /// Whether the cache has been filled since the start.
     pub fn synced(&self) -> bool {
         self.cache.synced()

@@ -314,6 +314,7 @@ impl Tail {
         let (head, state) = load::load(&self.cache, &mut session.reading, generation).await?;
         session.until_shown(&self.cache, head).await?;
         let objects: usize = state.kinds.values().map(Objects::len).sum();
+        self.cache.note_filling(head.revision);
         let old = std::mem::replace(&mut *self.cache.write(), state);
         self.cache.subscriptions.expire(head.revision);
         self.cache.subscriptions.dispatch(&[], head.revision);
@@ -439,6 +440,8 @@ impl Tail {
         {
             let mut state = self.cache.write();
             changes.extend(events.into_iter().filter_map(|event| state.apply(event, now)));
+            // Before the lock is released: the past is read from the ring.
+            changes.iter().for_each(|change| self.cache.note_change(change.new.key.kind, change.revision()));
             state.revision = state.revision.max(revision);
             self.cache.metrics.ring_changes.set(gauged(state.ring.len()));
             self.cache.metrics.ring_bytes.set(gauged(state.ring.bytes()));

@@ -14,6 +14,8 @@ use std::time::Duration;
 
 /// How long an answer may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
+/// What rustls says of a certificate for which no authority vouches that is trusted.
+const UNKNOWN_AUTHORITY: &str = "UnknownIssuer";
 /// Largest answer taken.
 const SIZE_LIMIT: usize = 1024 * 1024;
 
@@ -49,11 +51,31 @@ pub async fn send(
     let client: Client<_, Full<Bytes>> = Client::builder(TokioExecutor::new()).build(connector);
     let asked = async {
         let request = request.map(|body| Full::new(Bytes::from(body)));
-        let (head, body) = client.request(request).await.map_err(|error| failed(&error))?.into_parts();
+        let (head, body) =
+            client.request(request).await.map_err(|error| failed(&whole(&error)))?.into_parts();
         let body = Limited::new(body, SIZE_LIMIT).collect().await.map_err(|error| failed(&error))?;
         Ok(Response::from_parts(head, body.to_bytes().to_vec()))
     };
     tokio::time::timeout(TIMEOUT, asked).await.unwrap_or_else(|_elapsed| Err(failed(&"no answer in time")))
+}
+
+/// An error with what has caused it, and what to do where the issuer has a CA of its own.
+fn whole(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text = format!("{text}: {cause_text}");
+        }
+        source = cause.source();
+    }
+    if text.contains(UNKNOWN_AUTHORITY) {
+        text.push_str(
+            "; a CA of its own is named by issuer.certificateAuthority of the file, or by --jwt-ca-file",
+        );
+    }
+    text
 }
 
 async fn client_config(authorities: &IssuerAuthorities) -> Result<rustls::ClientConfig, Error> {

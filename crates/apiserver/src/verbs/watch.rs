@@ -6,7 +6,7 @@ use crate::resource::StoredKind;
 use crate::response::{Media, body_response};
 use crate::server::CLIENT_WAIT;
 use crate::store_status::{status_of, watch_expired};
-use crate::tenure::Lost;
+use crate::tenure::{Gate, Lost, Tenure};
 use crate::verbs::Call;
 use crate::verbs::list::selection;
 use crate::verbs::options::{ListOptions, resource_version};
@@ -21,7 +21,7 @@ use std::convert::Infallible;
 use std::time::Duration;
 use store::Revision;
 use store::read::{At, WatchEnd, WatchFrom, WatchItem, WatchQuery};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 /// Shortest life of a watch that did not ask for one; the longest is twice that.
@@ -32,6 +32,8 @@ const LIFE_SECONDS_MAX: u64 = 24 * 3600;
 const SEES_OTHERWISE: &str = "what the caller may see has changed: list again";
 /// About how often a bookmark is sent.
 const BOOKMARK_INTERVAL: Duration = Duration::from_mins(1);
+/// How long it may take to find out why a caller sees no more what he saw. It may need a review.
+const REASON_WAIT: Duration = Duration::from_secs(1);
 /// How long before its end a watch gets its last bookmark.
 const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 /// Most bytes that are sent together, apart from the last frame.
@@ -55,10 +57,12 @@ pub(crate) async fn watch(call: &mut Call<'_>, stored: &StoredKind) -> Result<Re
             let end = Instant::now() + life(options.timeout_seconds);
             let bookmarks = options.bookmarks.then_some(Bookmarks { next: Some(Instant::now()) });
             let draining = call.api.draining.clone();
+            let gate = call.cx.tenure.as_deref().and_then(Tenure::gate);
             let lost = call.cx.tenure.take().map(|tenure| tenure.lost().boxed());
             let initial = matches!(from, WatchFrom::State(_));
+            let (held, ended, sent) = (None, false, None);
             let mut stream =
-                Stream { watch, frames, bookmarks, initial, end, draining, lost, ended: false, sent: None };
+                Stream { watch, frames, bookmarks, initial, end, draining, gate, lost, held, ended, sent };
             stream.schedule_bookmark();
             let chunks = stream::unfold(Box::new(stream), |mut stream| async move {
                 let chunk = stream.chunk().await?;
@@ -127,8 +131,12 @@ struct Stream {
     initial: bool,
     end: Instant,
     draining: CancellationToken,
+    /// Each event passes it, if what the caller sees can change.
+    gate: Option<Gate>,
     /// Completes when the caller may not go on.
     lost: Option<BoxFuture<'static, Lost>>,
+    /// An event that waits before the gate.
+    held: Option<WatchItem>,
     ended: bool,
     /// When the last chunk was sent.
     sent: Option<Instant>,
@@ -137,7 +145,7 @@ struct Stream {
 impl Stream {
     /// The next frames, as many as are there; `None` ends the stream, and the client comes back by itself. It is
     /// called as soon as the client has taken the previous chunk. Events that were not sent by then are not sent to a
-    /// caller who may not see them any more.
+    /// caller who may not see them any more; nor is the one that takes the sight of it away.
     async fn chunk(&mut self) -> Option<Bytes> {
         if let Some(sent) = self.sent {
             if sent.elapsed() > CLIENT_WAIT {
@@ -172,6 +180,7 @@ impl Stream {
     fn ready(&mut self) -> Option<Bytes> {
         while !self.ended {
             let item = self.watch.next().now_or_never()?;
+            let item = self.held_back(item)?;
             if let Some(frame) = self.frame(item) {
                 return Some(frame);
             }
@@ -179,23 +188,54 @@ impl Stream {
         None
     }
 
+    /// An item that can be sent at once; an event that has to wait is held.
+    fn held_back(&mut self, item: Result<WatchItem, WatchEnd>) -> Option<Result<WatchItem, WatchEnd>> {
+        let is_event = matches!(item, Ok(WatchItem::Event { .. }));
+        let gate = self.gate.as_mut().filter(|_| is_event);
+        let passes = gate.is_none_or(|gate| !gate.must_wait() && gate.is_open());
+        match item {
+            Ok(event) if !passes => {
+                self.held = Some(event);
+                None
+            }
+            item => Some(item),
+        }
+    }
+
+    /// Lets an event pass, or says why the caller is not shown it.
+    async fn pass(&mut self, item: &Result<WatchItem, WatchEnd>) -> Result<(), Lost> {
+        let (Some(gate), Ok(WatchItem::Event { .. })) = (&mut self.gate, item) else { return Ok(()) };
+        gate.settle().await;
+        if gate.is_open() {
+            return Ok(());
+        }
+        // He may have lost his right with it, and is told the one or the other.
+        Err(timeout(REASON_WAIT, lost(&mut self.lost)).await.unwrap_or(Lost::Sight))
+    }
+
     /// The next frame; `None`, now and later, when there are no more.
     async fn next(&mut self) -> Option<Bytes> {
         while !self.ended && Instant::now() < self.end {
             let due = self.bookmark_due();
-            let item = tokio::select! {
-                biased;
-                item = self.watch.next() => item,
-                () = self.draining.cancelled() => return None,
-                lost = lost(&mut self.lost) => return self.lose(&lost),
-                () = sleep_until(due.unwrap_or(self.end).min(self.end)) => {
-                    if due.is_some_and(|due| due < self.end) {
-                        self.watch.bookmark();
-                        self.schedule_bookmark();
+            let item = match self.held.take() {
+                Some(event) => Ok(event),
+                None => tokio::select! {
+                    biased;
+                    item = self.watch.next() => item,
+                    () = self.draining.cancelled() => return None,
+                    lost = lost(&mut self.lost) => return self.lose(&lost),
+                    () = sleep_until(due.unwrap_or(self.end).min(self.end)) => {
+                        if due.is_some_and(|due| due < self.end) {
+                            self.watch.bookmark();
+                            self.schedule_bookmark();
+                        }
+                        continue;
                     }
-                    continue;
-                }
+                },
             };
+            if let Err(lost) = self.pass(&item).await {
+                return self.lose(&lost);
+            }
             if let Some(frame) = self.frame(item) {
                 return Some(frame);
             }

@@ -17,6 +17,8 @@ use apiserver::authz::{AuthzVerdict, Policy, Right, Ruling};
 use apiserver::server::ServerSettings;
 use apiserver::{Caller, RequestInfo};
 use axum::body::Body;
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
 use http::{Method, Request};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
@@ -39,6 +41,8 @@ const REVIEW_WAIT: Duration = Duration::from_secs(5);
 struct Sighted {
     namespaces: Mutex<Arc<BTreeSet<String>>>,
     changes: watch::Sender<u64>,
+    /// What is told as soon as somebody waits for it.
+    coming: Mutex<Option<Vec<&'static str>>>,
 }
 
 impl Policy for Sighted {
@@ -62,11 +66,26 @@ impl Policy for Sighted {
     fn changes(&self, caller: &Caller) -> Option<watch::Receiver<u64>> {
         caller.tenant.is_some().then(|| self.changes.subscribe())
     }
+
+    fn settle(&self) -> Option<BoxFuture<'_, ()>> {
+        if self.coming.lock().unwrap().is_none() {
+            return None;
+        }
+        let told = async move {
+            tokio::task::yield_now().await;
+            let coming = self.coming.lock().unwrap().take();
+            if let Some(namespaces) = coming {
+                self.show(&namespaces);
+            }
+        };
+        Some(told.boxed())
+    }
 }
 
 impl Sighted {
     fn of(namespaces: &[&str]) -> Arc<Self> {
-        Arc::new(Self { namespaces: Mutex::new(set(namespaces)), changes: watch::Sender::new(0) })
+        let (namespaces, changes) = (Mutex::new(set(namespaces)), watch::Sender::new(0));
+        Arc::new(Self { namespaces, changes, coming: Mutex::default() })
     }
 
     fn show(&self, namespaces: &[&str]) {
@@ -178,6 +197,32 @@ async fn who_sees_something_else_has_to_list_again() {
         let status = watch.failure().await;
         assert_eq!((&status["code"], &status["reason"]), (&json!(410), &json!("Expired")), "{what}");
     }
+}
+
+#[tokio::test]
+async fn the_event_that_takes_the_sight_of_itself_away_is_not_shown() {
+    let signer = Signer::new("key-1");
+    let (_file, change) = restless(&signer);
+    let sight = Sighted::of(&["n"]);
+    let change_rarely = |settings: &mut ServerSettings| {
+        change(settings);
+        settings.recheck_every = Duration::from_hours(1);
+    };
+    let served = Served::start_by(Arc::<Sighted>::clone(&sight), None, change_rarely).await;
+    let create = async |name: &str| {
+        let body =
+            json!({"metadata": {"name": name, "annotations": {"tenant": "acme"}}, "spec": {"colour": "red"}});
+        assert_eq!(served.ask(Method::POST, LIST, "application/json", &body).await.0, 201);
+    };
+    let mut watch = watch_by(&served, &signer.token(|_| {})).await;
+    create("a").await;
+    assert_eq!(watch.next().await.unwrap()["object"]["metadata"]["name"], "a");
+    *sight.coming.lock().unwrap() = Some(vec!["n"]);
+    create("b").await;
+    assert_eq!(watch.next().await.unwrap()["object"]["metadata"]["name"], "b", "a change to the same");
+    *sight.coming.lock().unwrap() = Some(vec![]);
+    create("secret").await;
+    assert_eq!(watch.failure().await["code"], 410);
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 use crate::support::{Client, World, child, namespace, namespaces, project, until};
 use http::Method;
 use serde_json::{Value, json};
+use std::time::Duration;
 
 const PLATFORMS: &str = "/platforms";
 const ACME: &str = "/platforms/plf-acme";
@@ -140,16 +141,38 @@ async fn what_an_open_watch_shows_ends_with_the_role() {
         async move { root.get("/projects?watch=true&timeoutSeconds=30").await }
     });
     let names = |administrators: &[&str]| json!({"spec": {"administrators": administrators}});
+    let called = |name: &str| json!({"spec": {"displayName": name}});
     // Again until the watch is open and sees it.
     until("the watch has ended", async || {
-        for administrators in [&[][..], &["root"]] {
-            world.operator().patch(ACME, names(administrators)).await.expect(200);
-        }
+        world.operator().patch(ACME, names(&[])).await.expect(200);
+        world.operator().patch("/projects/p", called("unseen")).await.expect(200);
+        world.operator().patch("/projects/p", called("seen")).await.expect(200);
+        world.operator().patch(ACME, names(&["root"])).await.expect(200);
         watching.is_finished()
     })
     .await;
     let text = watching.await.unwrap().body.to_string();
-    assert!(text.contains("ERROR") && text.contains("410"), "{text}");
+    assert!(text.contains("ERROR") && text.contains("410") && !text.contains("unseen"), "{text}");
+}
+
+#[tokio::test]
+async fn the_write_that_takes_a_role_away_is_not_shown_to_whom_it_is_taken_from() {
+    let world = acme().await;
+    world.admin("acme").post("/projects", project("p", json!({}))).await.expect(201);
+    let ed = world.member("ed", "acme");
+    let write = |people: &[&str], name: &str| json!({"spec": {"members": people, "displayName": name}});
+    world.operator().patch("/projects/p", write(&["ed"], "seen")).await.expect(200);
+    until("ed is a member", async || ed.get("/projects/p").await.code == 200).await;
+    let watching = tokio::spawn(async move { ed.get("/projects?watch=true&timeoutSeconds=30").await });
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    until("the watch has ended", async || {
+        world.operator().patch("/projects/p", write(&[], "unseen")).await.expect(200);
+        world.operator().patch("/projects/p", write(&["ed"], "seen")).await.expect(200);
+        watching.is_finished()
+    })
+    .await;
+    let text = watching.await.unwrap().body.to_string();
+    assert!(text.contains("ERROR") && !text.contains("unseen"), "{text}");
 }
 
 #[tokio::test]

@@ -12,11 +12,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+/// Whom the server takes somebody for who has logged in.
+mod answer;
 /// Where the provider sends the browser back to.
 mod callback;
 /// Sessions on disk, and the credential plugin that reads them.
 pub(crate) mod session;
 
+use answer::Answer;
 use callback::Callback;
 use session::{LoginContext, SessionFile};
 
@@ -163,12 +166,31 @@ impl Login {
         let session = self.session(&client, connection.request_timeout).await?;
         session_file.replace(&session).await?;
         listed.add(file, added)?;
-        note(format_args!(
-            "logged in as {} for {}; the context {name} of {} is the current one",
-            harmless(&session.subject),
-            cluster.get("server").and_then(Value::as_str).unwrap_or_default(),
-            file.display()
-        ));
+        let server = cluster.get("server").and_then(Value::as_str).unwrap_or_default();
+        let context = format!("the context {name} of {} is the current one", file.display());
+        // The provider's name for somebody is not the one that access lists take.
+        match answer::of(&cluster, &session.id_token, connection.request_timeout).await {
+            Answer::Known(who) => {
+                note(format_args!("logged in as {} for {server}; {context}", harmless(&who)));
+            }
+            Answer::Unknown => {
+                return Err(Failure::Stopped(format!(
+                    "{server} refuses the token of this login: does it accept the issuer {} with the audience {}? The login is \
+                     written: {context}",
+                    client.issuer, client.client_id
+                )));
+            }
+            Answer::Unasked(why) => {
+                note(format_args!("logged in at {} for {server}; {context}", client.issuer));
+                note(format_args!("{server} could not be asked who that is there: {}", harmless(&why)));
+            }
+        }
+        if session.refresh_token.is_none() {
+            note(format_args!(
+                "the provider gave no refresh token: the session ends at {}; log in again then",
+                jiff::Timestamp::from_second(session.ends).unwrap_or_default()
+            ));
+        }
         Ok(Outcome::Done)
     }
 

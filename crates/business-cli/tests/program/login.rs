@@ -11,7 +11,7 @@ use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 const CODE: &str = "the-code";
 
@@ -19,6 +19,7 @@ const CODE: &str = "the-code";
 struct StandIn {
     issuer: String,
     asked: Arc<Mutex<Vec<HashMap<String, String>>>>,
+    key: EncodingKey,
     refuses: Refusal,
 }
 
@@ -54,8 +55,9 @@ impl StandIn {
         let nonce = Mutex::new(String::new());
         let refuses = Refusal::default();
         let refusing = Arc::clone(&refuses);
+        let (issuing, signing) = (issuer.clone(), key.clone());
         let answering =
-            Answering { issuer: issuer.clone(), key, public, lifetime, revokes, refuses: refusing, nonce };
+            Answering { issuer: issuing, key: signing, public, lifetime, revokes, refuses: refusing, nonce };
         let asked = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&asked);
         std::thread::spawn(move || {
@@ -63,8 +65,33 @@ impl StandIn {
                 answering.answer(stream.unwrap(), &seen);
             }
         });
-        Self { issuer, asked, refuses }
+        Self { issuer, asked, key, refuses }
     }
+
+    /// What it answers to a refresh token from now on.
+    fn gives(&self, refresh: &str, id_token: Option<String>) {
+        let mut answer = json!({"access_token": "a", "token_type": "Bearer", "refresh_token": refresh});
+        if let Some(token) = id_token {
+            answer["id_token"] = json!(token);
+        }
+        *self.refuses.lock().unwrap() = Some(("200 OK", answer));
+    }
+
+    fn refreshed_by(&self) -> String {
+        self.asked.lock().unwrap().last().unwrap()["refresh_token"].clone()
+    }
+}
+
+/// A token of this issuer for somebody.
+fn claims(issuer: &str, subject: &str, lifetime: u64) -> Value {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
+    json!({"iss": issuer, "aud": "kubernetes", "sub": subject, "iat": now, "exp": now + lifetime})
+}
+
+fn signed(claims: &Value, key: &EncodingKey, id: &str) -> String {
+    let mut header = Header::new(Algorithm::ES256);
+    header.kid = Some(id.to_owned());
+    jsonwebtoken::encode(&header, claims, key).unwrap()
 }
 
 impl Answering {
@@ -109,17 +136,12 @@ impl Answering {
     }
 
     fn token(&self, asked: &HashMap<String, String>) -> Value {
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
-        let mut claims = json!({
-            "iss": self.issuer, "aud": "kubernetes", "sub": "alice", "iat": now, "exp": now + self.lifetime,
-        });
+        let mut claims = claims(&self.issuer, "alice", self.lifetime);
         let refreshed = asked["grant_type"] == "refresh_token";
         if !refreshed {
             claims["nonce"] = json!(*self.nonce.lock().unwrap());
         }
-        let mut header = Header::new(Algorithm::ES256);
-        header.kid = Some("k1".to_owned());
-        let id_token = jsonwebtoken::encode(&header, &claims, &self.key).unwrap();
+        let id_token = signed(&claims, &self.key, "k1");
         let refresh = if refreshed { "second" } else { "first" };
         json!({"access_token": "a", "token_type": "Bearer", "id_token": id_token, "refresh_token": refresh})
     }
@@ -249,7 +271,9 @@ fn a_login_writes_a_context_whose_tokens_are_fresh() {
     let (provider, home) = (StandIn::start(20), Home::new());
     let (code, told) = home.login(&provider.issuer, |back| back.replace("state=", "state=x"));
     assert_eq!(code, 0, "{told}");
-    assert!(told.contains("logged in as alice"), "{told}");
+    let unasked = "https://api.test:6443 could not be asked who that is there";
+    assert!(told.contains("logged in at http://127.0.0.1") && told.contains(unasked), "{told}");
+    assert!(!told.contains("logged in as"), "the provider's name is not the server's: {told}");
     let asked = provider.asked.lock().unwrap().clone();
     assert_eq!(
         (asked[0]["code_challenge_method"].as_str(), asked[0]["response_type"].as_str()),
@@ -297,7 +321,11 @@ fn nobody_logs_in_again_for_what_the_provider_has_not_refused() {
     let config = home.kubeconfig();
     for (head, body, has_ended) in [
         ("400 Bad Request", json!({"error": "invalid_grant"}), true),
+        ("401 Unauthorized", json!({"error": "invalid_client"}), true),
         ("502 Bad Gateway", json!("a page of a proxy"), false),
+        ("500 Internal Server Error", json!({"error": "server_error"}), false),
+        ("429 Too Many Requests", json!({"error": "slow_down"}), false),
+        ("503 Service Unavailable", json!({"error": "temporarily_unavailable"}), false),
     ] {
         *provider.refuses.lock().unwrap() = Some((head, body));
         let output = home.token(&config);
@@ -308,6 +336,86 @@ fn nobody_logs_in_again_for_what_the_provider_has_not_refused() {
     }
     *provider.refuses.lock().unwrap() = None;
     assert!(home.token(&config).status.success());
+}
+
+#[test]
+fn a_new_refresh_token_is_kept_whatever_comes_with_it() {
+    let (provider, home) = (StandIn::start(20), Home::new());
+    assert_eq!(home.login(&provider.issuer, str::to_owned).0, 0);
+    let config = home.kubeconfig();
+    let unknown = EncodingKey::from_ec_pem(KeyPair::generate().unwrap().serialize_pem().as_bytes()).unwrap();
+    let token = |subject, key, id| Some(signed(&claims(&provider.issuer, subject, 20), key, id));
+    let mut before = "first";
+    for (refresh, id_token, code, says) in [
+        ("none", None, 0, ""),
+        ("early", token("alice", &unknown, "k2"), 1, "next: try again; the session is kept"),
+        ("else", token("eve", &provider.key, "k1"), 1, "somebody else): log in again"),
+    ] {
+        provider.gives(refresh, id_token);
+        let output = home.token(&config);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(code) && said.contains(says), "{refresh}: {said}");
+        assert_eq!(provider.refreshed_by(), before);
+        before = refresh;
+    }
+    *provider.refuses.lock().unwrap() = None;
+    assert!(home.token(&config).status.success());
+    assert_eq!(provider.refreshed_by(), before);
+}
+
+#[test]
+fn a_provider_that_gives_no_new_token_ends_the_session_with_the_last_one() {
+    let (provider, home) = (StandIn::start(2), Home::new());
+    assert_eq!(home.login(&provider.issuer, str::to_owned).0, 0);
+    provider.gives("second", None);
+    std::thread::sleep(Duration::from_millis(2100));
+    let output = home.token(&home.kubeconfig());
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(1) && said.contains("no new ID token"), "{said}");
+    assert!(said.contains("log in again"), "{said}");
+}
+
+/// A server that answers all but reviews with this, and reviews with 404.
+fn server_that_says(head: &'static str, answer: Value) -> (String, Arc<Mutex<Vec<String>>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&asked);
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let Some(Asked { method, path, .. }) = Asked::read(&stream) else { continue };
+            seen.lock().unwrap().push(format!("{method} {path}"));
+            let is_review = path.ends_with("/selfsubjectreviews") && head.starts_with("200");
+            let (head, answer) =
+                if is_review { ("404 Not Found", "{}".to_owned()) } else { (head, answer.to_string()) };
+            let head = format!("HTTP/1.1 {head}\r\nContent-Type: application/json\r\nConnection: close\r\n");
+            write!(stream, "{head}Content-Length: {}\r\n\r\n{answer}", answer.len()).unwrap();
+        }
+    });
+    (address, asked)
+}
+
+#[test]
+fn a_login_says_whom_the_server_takes_somebody_for() {
+    let who = json!({"kind": "SelfSubjectReview", "status": {"userInfo": {"username": "id-a:alice"}}});
+    let refused = json!({"kind": "Status", "status": "Failure", "code": 401, "message": "Unauthorized"});
+    for (head, answer, code, says) in [
+        ("200 OK", who, 0, "logged in as id-a:alice for http://"),
+        ("401 Unauthorized", refused, 1, "does it accept the issuer http://"),
+        ("503 Service Unavailable", json!("a page of a proxy"), 0, "could not be asked who that is there"),
+    ] {
+        let (provider, home) = (StandIn::start(3600), Home::new());
+        let (server, asked) = server_that_says(head, answer);
+        let flags = ["--issuer", &provider.issuer, "--client-id", "kubernetes", "--server", &server];
+        let (ended, told) = home.login_by(&flags, str::to_owned);
+        assert!(ended == code && told.contains(says), "{told}");
+        assert!(!told.contains("refresh token"), "{told}");
+        assert_eq!(home.kubeconfig()["current-context"], "business", "it is written in any case");
+        let first = asked.lock().unwrap()[0].clone();
+        assert_eq!(first, "POST /apis/authentication.k8s.io/v1/selfsubjectreviews");
+        assert_eq!(asked.lock().unwrap().last().unwrap() == "GET /whoami", code == 0 && head == "200 OK");
+    }
 }
 
 #[test]
@@ -418,7 +526,7 @@ fn a_login_of_another_day_is_for_the_cluster_that_it_was_for() {
     home.write(&config);
     let flags = ["--issuer", &provider.issuer, "--client-id", "kubernetes", "-n", "shop"];
     let (code, told) = home.login_by(&flags, str::to_owned);
-    assert!(code == 0 && told.contains("logged in as alice for https://api.test:6443"), "{told}");
+    assert!(code == 0 && told.contains("for https://api.test:6443; the context business"), "{told}");
     let config = home.kubeconfig();
     assert_eq!(server(&config, "business"), "https://api.test:6443");
     assert_eq!(server(&config, "c1/a"), "https://c1.test");

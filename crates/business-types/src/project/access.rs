@@ -87,6 +87,15 @@ mod tests {
     }
 
     #[test]
+    fn nobody_is_named_so_that_he_looks_like_somebody_else() {
+        let named = |kind: &str, name: &str| fields(json!([{"kind": kind, "name": name, "role": "view"}]));
+        assert_eq!(named("User", "\u{5d0}\u{5d1}"), [""; 0], "letters that go from right to left");
+        for turns in ['\u{202a}', '\u{202e}', '\u{2066}', '\u{2069}'] {
+            assert_eq!(named("User", &format!("ca{turns}rol")), ["spec.access[0].name"], "{turns:?}");
+        }
+    }
+
+    #[test]
     fn a_member_of_old_goes_through_json_and_back() {
         let text = r#"{"kind":"User","name":"ann","role":"admin"}"#;
         let entry: AccessEntry = serde_json::from_str(text).unwrap();

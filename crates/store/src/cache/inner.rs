@@ -8,11 +8,12 @@ use crate::access::Access;
 use crate::error::Error;
 use crate::history::shelf::Past;
 use crate::kinds::Kinds;
-use crate::model::Revision;
+use crate::model::{KindId, Revision};
 use crate::read::{At, Selection};
 use crate::tail::handover::Handover;
 use crate::watch::subscriptions::Subscriptions;
 use sqlx::postgres::PgConnectOptions;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
@@ -33,6 +34,8 @@ pub(crate) struct CacheInner {
     pub(crate) config: CacheConfig,
     pub(super) state: RwLock<CacheState>,
     pub(crate) subscriptions: Subscriptions,
+    /// The newest change of each kind that a reader may have been shown.
+    pub(super) changed: BTreeMap<KindId, AtomicU64>,
     pub(crate) progress: watch::Sender<TailProgress>,
     /// All that was committed before this moment is in the cache.
     pub(super) confirmed: Mutex<Option<Instant>>,
@@ -113,6 +116,23 @@ impl CacheInner {
             progress.shown = progress.shown.max(revision);
             is_news
         });
+    }
+
+    /// The newest change of a kind that a reader may have been shown; after a filling, what was filled.
+    pub(crate) fn changed(&self, kind: KindId) -> Revision {
+        Revision(self.changed.get(&kind).map_or(0, |changed| changed.load(Ordering::SeqCst)))
+    }
+
+    /// Notes a change of a kind. It must be noted before anybody is shown it.
+    pub(crate) fn note_change(&self, kind: KindId, revision: Revision) {
+        if let Some(changed) = self.changed.get(&kind) {
+            changed.store(revision.0, Ordering::SeqCst);
+        }
+    }
+
+    /// Notes that everything may have changed up to a revision.
+    pub(crate) fn note_filling(&self, revision: Revision) {
+        self.changed.values().for_each(|changed| changed.store(revision.0, Ordering::SeqCst));
     }
 
     /// Notes that the cache has all that was committed before this.

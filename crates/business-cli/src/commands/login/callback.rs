@@ -12,7 +12,8 @@ const REQUEST_BYTES_MAX: usize = 16 << 10;
 /// Connections at once: browsers open some that they do not use.
 const CONNECTIONS_MAX: usize = 16;
 const PATH: &str = "/callback";
-const DONE: &str = "You are logged in. This page can be closed.";
+/// The code is not exchanged yet, and the server not asked.
+const DONE: &str = "Go on in the terminal: it says whether you are logged in. This page can be closed.";
 /// What to do if the browser did not come back.
 const NOBODY_CAME: &str = "call it again: the address above is of this call alone; give yourself longer with --timeout; where the \
                            provider's page refuses the address: --listen-port, the port that it knows";

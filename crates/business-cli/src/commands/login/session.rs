@@ -229,10 +229,15 @@ impl Token {
         if good(&session) {
             return Ok(session);
         }
-        let refresh = session.refresh_token.ok_or_else(|| self.again("the session has ended"))?;
-        let refreshed = async { provider.known(None).await?.refreshed(&refresh).await };
+        let refresh = session.refresh_token.as_deref().ok_or_else(|| self.again("the session has ended"))?;
+        let keep = |session: &Session| file.keep(session);
+        let refreshed = async { provider.known(None).await?.refreshed(&session, refresh, keep).await };
         let fresh = match refreshed.await {
             Ok(Refreshed::Session(fresh)) => fresh,
+            Ok(Refreshed::WithoutToken) if session.ends > now() => return Ok(session),
+            Ok(Refreshed::WithoutToken) => {
+                return Err(self.again("the provider gives no new ID token, and the last one has ended"));
+            }
             Ok(Refreshed::Refused(why)) => {
                 return Err(self.again(&format!("the session was not refreshed ({why})")));
             }
