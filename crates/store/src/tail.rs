@@ -441,7 +441,9 @@ impl Tail {
             let mut state = self.cache.write();
             changes.extend(events.into_iter().filter_map(|event| state.apply(event, now)));
             // Before the lock is released: the past is read from the ring.
-            changes.iter().for_each(|change| self.cache.note_change(change.new.key.kind, change.revision()));
+            for change in &changes {
+                self.cache.note_change(change.new.key.kind, change.revision());
+            }
             state.revision = state.revision.max(revision);
             self.cache.metrics.ring_changes.set(gauged(state.ring.len()));
             self.cache.metrics.ring_bytes.set(gauged(state.ring.bytes()));

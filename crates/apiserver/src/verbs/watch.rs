@@ -217,9 +217,10 @@ impl Stream {
     async fn next(&mut self) -> Option<Bytes> {
         while !self.ended && Instant::now() < self.end {
             let due = self.bookmark_due();
-            let item = match self.held.take() {
-                Some(event) => Ok(event),
-                None => tokio::select! {
+            let item = if let Some(event) = self.held.take() {
+                Ok(event)
+            } else {
+                tokio::select! {
                     biased;
                     item = self.watch.next() => item,
                     () = self.draining.cancelled() => return None,
@@ -231,7 +232,7 @@ impl Stream {
                         }
                         continue;
                     }
-                },
+                }
             };
             if let Err(lost) = self.pass(&item).await {
                 return self.lose(&lost);
