@@ -183,6 +183,11 @@ fn whoever_drains_has_done_what_was_asked_whatever_others_have_there() {
     for args in [&["leave", "east"][..], &["leave", "east", "--plan"], &LEAVE] {
         assert_eq!(kube.run(args).code, 3, "{args:?}");
     }
+    let kept = kube.run(&LEAVE);
+    for part in ["is cordoned", "is not forgotten: what stands in the plan goes first"] {
+        assert!(kept.err.contains(part), "{}", kept.err);
+    }
+    assert_eq!(kube.asked("DELETE"), [""; 0], "nothing is forgotten while something is charged");
 }
 
 #[test]
@@ -243,8 +248,9 @@ fn a_cluster_is_forgotten_in_the_host_cluster_alone() {
     let left = direct.run(&LEAVE);
     assert_eq!(left.code, 3, "{}", left.err);
     assert!(left.err.contains("next: name the host cluster's context: --context"), "{}", left.err);
-    let cordoned = get("memberclusters/east").replace("GET", "PATCH");
-    assert_eq!((direct.asked("PATCH"), direct.asked("DELETE")), (vec![cordoned], Vec::new()));
+    let drained = direct.run(&[&LEAVE[..], &["--drain", "shop", "--yes"]].concat());
+    assert_eq!(drained.code, 3, "{}", drained.err);
+    assert_eq!((direct.asked("PATCH"), direct.asked("DELETE")), (Vec::new(), Vec::new()));
     let joined = direct.run_for_member(&["join", "east", "--dry-run"]);
     assert!(joined.err.contains("is no kube-apiserver"), "{}", joined.err);
 }
