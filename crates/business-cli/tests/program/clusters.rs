@@ -616,6 +616,20 @@ fn whoever_enters_a_namespace_is_told_how_to_come_back() {
 }
 
 #[test]
+fn no_certificate_is_signed_for_a_file_that_stays() {
+    let kube = StandIn::start(|_, _| None);
+    let file = kube.kubeconfig.with_extension("mine");
+    std::fs::write(&file, "text").unwrap();
+    let ended = kube.run(&["kubeconfig", "east-front", "-n", "web", "--file", file.to_str().unwrap()]);
+    let kept = std::fs::read_to_string(&file).unwrap();
+    std::fs::remove_file(&file).unwrap();
+    assert_eq!((ended.code, kept.as_str()), (1, "text"), "{}", ended.err);
+    assert!(ended.err.contains("an earlier kubeconfig of a namespace"), "{}", ended.err);
+    let asked = kube.asked("GET");
+    assert!(!asked.iter().any(|call| call.contains("/certificate")), "{asked:?}");
+}
+
+#[test]
 fn kubeconfigs_of_several_namespaces_lie_beside_each_other_in_one_file() {
     // As business-api writes them: every name is CLUSTER/NAMESPACE.
     let kube = StandIn::start(|call, _| {
