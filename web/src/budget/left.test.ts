@@ -11,6 +11,12 @@ it("tells what is left of a limit, and of none nothing", () => {
   expect([leftIn(project, "c", "cpu"), leftIn(project, "d", "pods"), leftIn(undefined, "c", "pods")]).toEqual([undefined, undefined, undefined]);
 });
 
+it("counts what is held without an object as taken", () => {
+  const held = [{ uid: "a", clusterName: "c", hard: { pods: "1" } }, { uid: "b", clusterName: "c", hard: { pods: "1" } }, { uid: "d", clusterName: "d", hard: { pods: "9" } }];
+  const holding = { ...project, status: { ...project.status, ledger: { held } } } as unknown as Project;
+  expect(leftIn(holding, "c", "pods")).toBe(1n * UNIT);
+});
+
 it("does not owe anything where more is given than there is", () => {
   const over = { ...project, spec: { clusters: { c: { hard: { pods: "5" } } } } } as unknown as Project;
   expect(leftIn(over, "c", "pods")).toBe(0n);

@@ -2,6 +2,7 @@
 
 import { type Amount, type QuantityText, amountOf } from "../amounts/quantity";
 import type { Project, Tenant } from "../api/types";
+import { heldIn } from "./shares";
 
 type Held = Readonly<Record<string, Readonly<Record<string, QuantityText>>>>;
 
@@ -12,6 +13,7 @@ export type Giver = Project | Tenant;
 export function leftIn(giver: Giver | undefined, cluster: string, resource: string, own: Held = {}): Amount | undefined {
   const hard = giver?.spec?.clusters?.[cluster]?.hard?.[resource];
   if (hard === undefined) return undefined;
-  const left = amountOf(hard) - amountOf(giver?.status?.clusters?.[cluster]?.used?.[resource]) + amountOf(own[cluster]?.[resource]);
+  const taken = amountOf(giver?.status?.clusters?.[cluster]?.used?.[resource]) + (heldIn(giver).get(cluster)?.get(resource) ?? 0n);
+  const left = amountOf(hard) - taken + amountOf(own[cluster]?.[resource]);
   return left > 0n ? left : 0n;
 }

@@ -10,7 +10,7 @@ export interface Share {
   resource: string;
   /** The limit; absent where there is none. */
   hard: Amount | undefined;
-  /** Given to those below; of a namespace, what it is charged. */
+  /** Given to those below, and held without an object; of a namespace, what it is charged. */
   allocated: Amount;
   /** What namespaces consume. */
   used: Amount;
@@ -56,6 +56,20 @@ export function namespaceShares(namespace: Namespace): Share[] {
   })));
 }
 
+type AmountsByCluster = ReadonlyMap<string, ReadonlyMap<string, Amount>>;
+
+/** What counts against a project without an object. No figure of those below contains it. A tenant has none. */
+export function heldIn(giver: Project | Tenant | undefined): AmountsByCluster {
+  const { ledger } = (giver?.status ?? {}) as Partial<NonNullable<Project["status"]>>;
+  const held = new Map<string, Map<string, Amount>>();
+  for (const { clusterName = "", hard = {} } of ledger?.held ?? []) {
+    const sums = held.get(clusterName) ?? new Map<string, Amount>();
+    for (const [resource, amount] of Object.entries(hard)) sums.set(resource, (sums.get(resource) ?? 0n) + amountOf(amount));
+    held.set(clusterName, sums);
+  }
+  return held;
+}
+
 interface KnownShares {
   /** Without what is used, which stands in other objects. */
   shares: readonly Share[];
@@ -68,7 +82,7 @@ const known = new WeakMap<Project, KnownShares>();
 function knownShares(project: Project): KnownShares {
   const before = known.get(project);
   if (before) return before;
-  const all = shares(project.spec?.clusters, project.status?.clusters, new Map());
+  const all = shares(project.spec?.clusters, project.status?.clusters, heldIn(project), new Map());
   const fresh = { shares: all, worst: worst(all) };
   known.set(project, fresh);
   return fresh;
@@ -85,24 +99,26 @@ export function projectFullness(project: Project): number {
 }
 
 export function tenantShares(tenant: Tenant, uses: Uses): Share[] {
-  return shares(tenant.spec?.clusters, tenant.status?.clusters, uses);
+  return shares(tenant.spec?.clusters, tenant.status?.clusters, heldIn(tenant), uses);
 }
 
 function shares(
   limits: Readonly<Record<string, { hard?: Amounts | undefined }>> | undefined,
   given: Readonly<Record<string, { used?: Amounts | undefined }>> | undefined,
+  held: AmountsByCluster,
   uses: Uses,
 ): Share[] {
   const all: Share[] = [];
-  for (const cluster of new Set([...Object.keys(limits ?? {}), ...Object.keys(given ?? {})])) {
+  for (const cluster of new Set([...Object.keys(limits ?? {}), ...Object.keys(given ?? {}), ...held.keys()])) {
     const hard = limits?.[cluster]?.hard ?? {};
     const used = given?.[cluster]?.used ?? {};
-    for (const resource of new Set([...Object.keys(hard), ...Object.keys(used)])) {
+    const here = held.get(cluster);
+    for (const resource of new Set([...Object.keys(hard), ...Object.keys(used), ...(here?.keys() ?? [])])) {
       const limit = hard[resource];
       all.push({
         cluster, resource,
         hard: limit === undefined ? undefined : amountOf(limit),
-        allocated: amountOf(used[resource]),
+        allocated: amountOf(used[resource]) + (here?.get(resource) ?? 0n),
         used: uses.get(useKey(cluster, resource)) ?? 0n,
       });
     }

@@ -4,7 +4,8 @@ import { amountOf } from "../amounts/quantity";
 import { clusters, namespaces, pathOf, projects, tenants } from "../api/collections";
 import { wrongOf } from "../api/conditions";
 import { linkOf } from "../api/links";
-import type { Condition, Project } from "../api/types";
+import type { Condition } from "../api/types";
+import { type Found, withoutObject } from "../budget/found";
 import { t } from "../i18n/messages";
 import { seen } from "../live/states";
 import { ReasonedAct } from "../ui/acts";
@@ -15,31 +16,6 @@ import { Listing, More, createPart } from "../ui/table";
 
 /** Acts at the database are run in a pod of the server, as the runbooks say. */
 const AUDIT = "kubectl -n tke-business exec deployment/business-api -- /business-api audit";
-
-type FoundState = "orphaned" | "abandoned" | "released" | "Lost" | "Ahead" | "Released" | "Unused" | "Stranger";
-
-/** What counts, or may be used, without an object. */
-interface Found {
-  /** `cluster/namespace` */
-  place: string;
-  /** As the API has it, and what names it for a write-off. */
-  state: FoundState | undefined;
-  uid?: string | undefined;
-  project: string | undefined;
-  hard: Readonly<Record<string, string | number>> | undefined;
-  reason?: string | undefined;
-}
-
-function withoutObject({ metadata: { name: project }, status }: Project): Found[] {
-  const held = status?.ledger?.held ?? [];
-  const counted = new Set(held.map(({ uid }) => uid));
-  return [
-    ...held.map(({ uid, clusterName, namespace, state, hard, reason }) =>
-      ({ place: `${clusterName}/${namespace}`, state: state as FoundState, uid, project, hard, reason })),
-    ...(status?.orphans ?? []).filter(({ uid }) => !counted.has(uid)).map(({ clusterName, namespace, state, hard }) =>
-      ({ place: `${clusterName}/${namespace}`, state, project, hard })),
-  ];
-}
 
 /** What does not agree, or waits for somebody: of all that one sees. */
 export function Findings() {

@@ -43,6 +43,10 @@ pub(crate) struct NamespaceKubeconfig {
 
 impl NamespaceKubeconfig {
     pub(crate) async fn run(&self, api: &Api, own: Option<&Path>) -> Result<Outcome, Failure> {
+        // A certificate that is signed counts, whether it can be written or not.
+        if let Some(file) = &self.file {
+            check_replaceable(file, None)?;
+        }
         let days = self.days.map_or_else(String::new, |days| format!("&validDays={days}"));
         let path =
             format!("{}/certificate?format=kubeconfig{days}", paths::namespace(&api.project, &self.name));
@@ -59,7 +63,7 @@ impl NamespaceKubeconfig {
                 .map_or_else(String::new, |name| format!("; `kubectl config use-context {name}` leads back"));
             note(format_args!("{}: the current context is {context}{back}", file.display()));
         } else if let Some(file) = &self.file {
-            check_replaceable(file, &issued()?.current_context.unwrap_or_default())?;
+            check_replaceable(file, Some(&issued()?.current_context.unwrap_or_default()))?;
             files::write_secret(file, &text)?;
             note(format_args!("written: kubectl --kubeconfig {} get pods", file.display()));
         } else {
@@ -69,8 +73,9 @@ impl NamespaceKubeconfig {
     }
 }
 
-/// Fails where a file is there that is no earlier one of the same context: whatever else is in it would be lost.
-fn check_replaceable(path: &Path, context: &str) -> Result<(), Failure> {
+/// Fails where a file is there that is no earlier one of the same context: whatever else is in it would be lost. Before the
+/// context is known, it may be one of any.
+fn check_replaceable(path: &Path, context: Option<&str>) -> Result<(), Failure> {
     let found = match std::fs::metadata(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(Failure::File { path: path.to_owned(), why: error.to_string() }),
@@ -79,15 +84,18 @@ fn check_replaceable(path: &Path, context: &str) -> Result<(), Failure> {
     let is_empty = || found.len() == 0;
     let is_earlier = || {
         files::read(path).is_ok_and(|config| {
-            let names = config.contexts.iter().map(|one| one.name.as_str());
-            names.eq([context]) && config.clusters.len() <= 1 && config.auth_infos.len() <= 1
+            let is_of = |name: &str| context.is_none_or(|context| context == name);
+            matches!(config.contexts.as_slice(), [only] if is_of(&only.name))
+                && config.clusters.len() <= 1
+                && config.auth_infos.len() <= 1
         })
     };
     if found.is_file() && (is_empty() || is_earlier()) {
         return Ok(());
     }
+    let of = context.unwrap_or("a namespace");
     let why = format!(
-        "it is there, and is more than an earlier kubeconfig of {context}: name another file, or add to your own kubeconfig \
+        "it is there, and is more than an earlier kubeconfig of {of}: name another file, or add to your own kubeconfig \
          by --merge"
     );
     Err(Failure::File { path: path.to_owned(), why })
@@ -117,20 +125,24 @@ mod tests {
         let path = std::env::temp_dir().join(format!("business-cli-replaced-{}", std::process::id()));
         let with = |text: &str| {
             std::fs::write(&path, text).unwrap();
-            check_replaceable(&path, "east/web").is_ok()
+            let is_of = |context| check_replaceable(&path, context).is_ok();
+            [is_of(None), is_of(Some("east/web"))]
         };
         let of = |names: &[&str]| {
             let contexts =
                 names.iter().map(|name| format!("- name: {name}\n  context: {{cluster: c, user: u}}\n"));
             format!("apiVersion: v1\nkind: Config\ncontexts:\n{}", contexts.collect::<String>())
         };
-        assert!(with("") && with(&of(&["east/web"])));
-        for other in [of(&["east/other"]), of(&["east/web", "mine"]), "a: letter\n".into(), "text".into()] {
-            assert!(!with(&other), "{other}");
+        assert_eq!([with(""), with(&of(&["east/web"]))], [[true; 2]; 2]);
+        assert_eq!(with(&of(&["east/other"])), [true, false], "only the answer says which one it is to be");
+        for other in [of(&["east/web", "mine"]), "a: letter\n".into(), "text".into()] {
+            assert_eq!(with(&other), [false; 2], "{other}");
         }
         std::fs::remove_file(&path).unwrap();
-        assert!(check_replaceable(&path, "east/web").is_ok());
-        assert!(check_replaceable(&std::env::temp_dir(), "east/web").is_err());
+        for context in [None, Some("east/web")] {
+            assert!(check_replaceable(&path, context).is_ok());
+            assert!(check_replaceable(&std::env::temp_dir(), context).is_err());
+        }
     }
 
     #[test]

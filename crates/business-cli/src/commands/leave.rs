@@ -113,7 +113,10 @@ struct KeptSecret {
 
 impl Leave {
     pub(crate) async fn run(&self, api: &Api, screen: Screen) -> Result<Outcome, Failure> {
-        // A wrong name stops before anything is changed.
+        // A wrong context or name stops before anything is changed.
+        if self.forget {
+            join::check_host(api).await?;
+        }
         for project in &self.drain {
             objects::project(api, project).await?;
         }
@@ -206,7 +209,6 @@ impl Leave {
     }
 
     async fn forget(&self, api: &Api, plan: &Plan) -> Result<(), Failure> {
-        join::check_host(api).await?;
         let secret = secret_path_of(&self.members_namespace, &plan.secret.name);
         let kept: Option<Value> =
             api.find(&secret).await.map_err(|failure| failure.advised(403, MEMBERS_ROLE))?;

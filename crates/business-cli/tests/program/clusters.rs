@@ -183,6 +183,11 @@ fn whoever_drains_has_done_what_was_asked_whatever_others_have_there() {
     for args in [&["leave", "east"][..], &["leave", "east", "--plan"], &LEAVE] {
         assert_eq!(kube.run(args).code, 3, "{args:?}");
     }
+    let kept = kube.run(&LEAVE);
+    for part in ["is cordoned", "is not forgotten: what stands in the plan goes first"] {
+        assert!(kept.err.contains(part), "{}", kept.err);
+    }
+    assert_eq!(kube.asked("DELETE"), [""; 0], "nothing is forgotten while something is charged");
 }
 
 #[test]
@@ -243,8 +248,9 @@ fn a_cluster_is_forgotten_in_the_host_cluster_alone() {
     let left = direct.run(&LEAVE);
     assert_eq!(left.code, 3, "{}", left.err);
     assert!(left.err.contains("next: name the host cluster's context: --context"), "{}", left.err);
-    let cordoned = get("memberclusters/east").replace("GET", "PATCH");
-    assert_eq!((direct.asked("PATCH"), direct.asked("DELETE")), (vec![cordoned], Vec::new()));
+    let drained = direct.run(&[&LEAVE[..], &["--drain", "shop", "--yes"]].concat());
+    assert_eq!(drained.code, 3, "{}", drained.err);
+    assert_eq!((direct.asked("PATCH"), direct.asked("DELETE")), (Vec::new(), Vec::new()));
     let joined = direct.run_for_member(&["join", "east", "--dry-run"]);
     assert!(joined.err.contains("is no kube-apiserver"), "{}", joined.err);
 }
@@ -607,6 +613,20 @@ fn whoever_enters_a_namespace_is_told_how_to_come_back() {
     first.expect(0);
     let again = kube.run(&[&merge[..], &["--context", "c"]].concat());
     assert!(again.code == 0 && !again.err.contains("leads back"), "it was so before: {}", again.err);
+}
+
+#[test]
+fn no_certificate_is_signed_for_a_file_that_stays() {
+    let kube = StandIn::start(|_, _| None);
+    let file = kube.kubeconfig.with_extension("mine");
+    std::fs::write(&file, "text").unwrap();
+    let ended = kube.run(&["kubeconfig", "east-front", "-n", "web", "--file", file.to_str().unwrap()]);
+    let kept = std::fs::read_to_string(&file).unwrap();
+    std::fs::remove_file(&file).unwrap();
+    assert_eq!((ended.code, kept.as_str()), (1, "text"), "{}", ended.err);
+    assert!(ended.err.contains("an earlier kubeconfig of a namespace"), "{}", ended.err);
+    let asked = kube.asked("GET");
+    assert!(!asked.iter().any(|call| call.contains("/certificate")), "{asked:?}");
 }
 
 #[test]

@@ -271,9 +271,12 @@ async fn a_cluster_that_leaves_says_what_ties_it_and_what_goes_first() {
     assert_eq!(piped.lines().count(), 6, "a pipe has one record a line: {piped}");
     let told = world.run("operator", &["leave", "east", "--plan", "-o", "json"]).json(3);
     assert_eq!(told["cordoned"], false, "a plan changes nothing");
-    let kept = world.run("operator", &["leave", "east", "--forget"]);
-    assert!(kept.err.contains("is cordoned"), "{}", kept.err);
-    assert_eq!(kept.code, 3, "nothing is forgotten while something is charged");
+    let direct = world.run("operator", &["leave", "east", "--forget"]);
+    assert!(direct.code == 3 && direct.err.contains("is no kube-apiserver"), "{}", direct.err);
+    let still = world.run("operator", &["leave", "east", "--plan", "-o", "json"]).json(3);
+    assert_eq!(still["cordoned"], false, "a server that has no Secrets is told before anything is changed");
+    let cordoned = world.run("operator", &["leave", "east"]);
+    assert!(cordoned.code == 3 && cordoned.err.contains("is cordoned"), "{}", cordoned.err);
     world.run("operator", &["describe", "cluster", "east"]).expect(0);
     assert_eq!(world.run("operator", &["leave", "east", "--drain", "web"]).code, 2, "not without --yes");
     assert_eq!(world.run("alice", &["leave", "east"]).code, 3);

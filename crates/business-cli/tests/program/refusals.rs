@@ -43,7 +43,7 @@ const LOCKED: &[(&str, &[&str])] =
 const CORDONED: &[(&str, &[&str])] = &[
     ("alice", &["create", "ns", "a", "-n", "shop", "--cluster", "east", "--hard", "pods=1,requests.cpu=1"]),
     ("alice", &["explain", "ns", "a", "-n", "shop", "--cluster", "east", "--set", "pods=1,requests.cpu=1"]),
-    ("operator", &["leave", "east", "--forget"]),
+    ("operator", &["leave", "east"]),
     ("operator", &["leave", "east", "--drain", "web"]),
 ];
 
