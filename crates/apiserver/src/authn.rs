@@ -311,6 +311,10 @@ impl Authenticator {
         {
             return match issuer.verify(token, hash, self.now()).await {
                 Ok(caller) => Opinion::Known(caller),
+                Err(why) if issuer.keys().are_unread() => {
+                    let why = format!("the keys of {issued_by} have not been read yet: {why}");
+                    Opinion::Error(Unauthenticated::Unanswered(why))
+                }
                 Err(why) => Opinion::invalid(format!("token of {issued_by}: {why}")),
             };
         }

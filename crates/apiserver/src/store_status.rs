@@ -13,6 +13,8 @@ const HELD_RETRY_SECONDS: u32 = 10;
 
 /// While the store is away each request meets it, and so many lines would push its cause out of the log.
 static UNAVAILABLE: Seldom<String> = Seldom::new(Duration::from_secs(10), 64);
+/// Before the cache is filled.
+const STARTING: &str = "the server is starting: the objects have not been read from the database yet";
 
 /// The reason in `details.causes` when a tenant has as much as a tenant may keep.
 const TENANT_FULL: &str = "TenantFull";
@@ -56,7 +58,8 @@ pub(crate) fn status_of(error: &Error, about: &GroupResource, name: &str) -> Sta
         }
         Error::TooFarAhead { asked, current } => Status::too_large_resource_version(asked.0, current.0),
         Error::BadContinue(why) => Status::bad_request(format!("invalid continue token: {why}")),
-        Error::Starting | Error::Busy => Status::too_many_requests(1),
+        Error::Starting => Status::unavailable(STARTING, 1),
+        Error::Busy => Status::too_many_requests(1),
         Error::Unavailable(why) => {
             if let Some(left_out) = UNAVAILABLE.left_out(why.clone()) {
                 tracing::warn!(why, left_out, "the store is unavailable");
@@ -111,7 +114,7 @@ mod tests {
             (Error::ContinueExpired { continue_token: token() }, 410, "Expired", 0, "t"),
             (Error::TooFarAhead { asked, current }, 504, "Timeout", 1, ""),
             (Error::BadContinue(token()), 400, "BadRequest", 0, ""),
-            (Error::Starting, 429, "TooManyRequests", 1, ""),
+            (Error::Starting, 503, "ServiceUnavailable", 1, ""),
             (Error::Busy, 429, "TooManyRequests", 1, ""),
             (Error::Unavailable(token()), 503, "ServiceUnavailable", 1, ""),
             (Error::Unknown, 504, "Timeout", 0, ""),

@@ -88,15 +88,27 @@ impl Audit {
                 tracing::warn!("member clusters are not audited before the keys of seals are read");
             }
             tokio::select! {
-                made = pass(&cx) => {
-                    if let Err(error) = made {
+                made = pass(&cx) => match made {
+                    Ok(comparison) => {
+                        if let Some(wait) = until_written(&cx, &comparison) {
+                            due = due.min(Instant::now() + wait + SOON);
+                        }
+                    }
+                    Err(error) => {
                         tracing::warn!(error = crate::error::chain(&error), "the audit could not be made");
                     }
-                }
+                },
                 () = cx.shares.any_is_to_end() => due = Instant::now() + SOON,
             }
         }
     }
+}
+
+/// How long writes may still be under way to clusters that were not compared. After a controller has ended, its writes are
+/// waited for in all of its clusters.
+fn until_written(cx: &Context, comparison: &Comparison) -> Option<Duration> {
+    let members = cx.members.all().into_iter().filter(|member| comparison.missing.contains_key(&member.name));
+    members.filter_map(|member| member.api.may_confirm().err()).max()
 }
 
 /// What one pass is over.

@@ -21,7 +21,7 @@ Every refusal is a `Status` of Kubernetes: `code`, `reason`, `message` for peopl
 | 422 | a field is wrong | the causes name each one |
 | 429 | too much at once | come again after `Retry-After` |
 | 500 | something broke here | the log of business-api has the `audit_id` of the answer's header `Audit-Id` |
-| 503 | no database that takes writes, or [growth is held](../operations/database.md#growth-that-is-held) | come again after `Retry-After` |
+| 503 | no database that takes writes, nobody who can say who you are or what you may do, or [growth is held](../operations/database.md#growth-that-is-held) | come again after `Retry-After` |
 | 504 | whether the write was done is not known: the database did not answer in time | read before you repeat; it has no `Retry-After` on purpose |
 
 ## Reasons

@@ -106,6 +106,11 @@ impl KeySet {
         self.current.load().generation
     }
 
+    /// Whether there were never any.
+    pub(crate) fn are_unread(&self) -> bool {
+        self.generation() == 0
+    }
+
     /// The keys with an id, fetched again if there is none. Without an id, all keys that can be meant.
     pub(crate) async fn find(&self, id: Option<&str>, algorithm: Algorithm) -> Vec<Arc<DecodingKey>> {
         let known = self.current.load().find(id, algorithm);
@@ -132,7 +137,7 @@ impl KeySet {
     pub(crate) async fn follow(self: Arc<Self>) {
         loop {
             let period = match self.source {
-                KeySource::Url { .. } | KeySource::Discovery { .. } if self.generation() > 0 => URL_PERIOD,
+                KeySource::Url { .. } | KeySource::Discovery { .. } if !self.are_unread() => URL_PERIOD,
                 _ => FILE_PERIOD,
             };
             tokio::select! {

@@ -15,6 +15,8 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 
 const PATH: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
+/// What the client is told of a review that fails.
+const UNANSWERED: &str = "kube-apiserver does not answer who may do this";
 /// How long a failure holds.
 const FAILURE_TTL: Duration = Duration::from_millis(500);
 /// How many answers are remembered. Answers to callers without credentials, who can ask for anything, and answers
@@ -84,7 +86,7 @@ impl Reviews {
         }
     }
 
-    /// The answer. A review that fails allows nothing; the client gets a 500.
+    /// The answer. A review that fails allows nothing; the client gets a 503.
     pub(super) async fn review(
         &self,
         attributes: &Attributes,
@@ -104,7 +106,7 @@ impl Reviews {
             self.cache(attributes).get_or_fetch(attributes, ask).await
         };
         reviewed.map_err(|failure| match failure {
-            AccessReviewFailure::Failed => Status::internal("the access review failed"),
+            AccessReviewFailure::Failed => Status::unavailable(UNANSWERED, 1),
             AccessReviewFailure::Busy => Status::too_many_requests(1),
         })
     }

@@ -34,6 +34,8 @@ use tracing::Instrument;
 const REQUEST_TIMEOUT: Duration = Duration::from_mins(1);
 /// Seconds after which a caller who found no room may come back.
 const RETRY_AFTER: HeaderValue = HeaderValue::from_static("1");
+/// Whoever could judge a credential does not answer.
+const UNJUDGED: &str = "nobody can say now whether this credential holds";
 
 /// A connection, by which requests come.
 pub(super) struct Connected {
@@ -391,7 +393,9 @@ fn unauthenticated(error: &Unauthenticated, peer: &Peer) -> Status {
     match error {
         Unauthenticated::Busy => Status::too_many_requests(1),
         Unauthenticated::Starting => Status::unavailable(format!("the server is starting: {error}"), 1),
-        Unauthenticated::Invalid(_) | Unauthenticated::Unanswered(_) => Status::unauthorized(),
+        // Another login would not help.
+        Unauthenticated::Unanswered(_) => Status::unavailable(UNJUDGED, 1),
+        Unauthenticated::Invalid(_) => Status::unauthorized(),
     }
 }
 

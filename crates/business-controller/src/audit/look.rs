@@ -131,7 +131,7 @@ pub async fn ready(cx: &Context, member: &Member) -> Result<(), String> {
 }
 
 fn under_way(wait: Duration) -> String {
-    format!("a write to it may still be under way for {} s", wait.as_secs())
+    format!("a write to it may still be under way: it is compared in {} s", wait.as_secs())
 }
 
 /// Everything of a cluster that may concern us. The error says why it could not be looked at.

@@ -1,4 +1,5 @@
 use super::ledger::Ledger;
+use crate::audit::Audit;
 use crate::audit::look::{Room, look};
 use crate::controller::Controller as _;
 use crate::error::{CallFailure, Error};
@@ -26,6 +27,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::time::{Duration, Instant};
+use tokio_util::sync::CancellationToken;
 
 async fn audit(world: &World) -> Comparison {
     world.audit().await
@@ -459,6 +461,30 @@ async fn audit_of_a_new_leader(server: &Server) -> Comparison {
     let comparison = audit(&world).await;
     assert!(comparison.missing.is_empty(), "{comparison:?}");
     comparison
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_to_which_a_write_may_be_under_way_is_compared_when_that_is_over() {
+    let (world, _) = lost().await;
+    let world = World::led_by_another(&world.server);
+    world.catches_up();
+    let period = Duration::from_mins(5);
+    let (begun, end) = (Instant::now(), CancellationToken::new());
+    let auditing = tokio::spawn(Audit { cx: Arc::clone(&world.cx), period }.run(end.clone()));
+    world.cx.audit_wanted.notify_one();
+    let compared = || world.cx.objects.member_clusters.memory.comparison("c1").flatten();
+    let mut first = None;
+    while first.is_none() || compared().is_none_or(|found| !found.missing.is_empty()) {
+        assert!(begun.elapsed() < period, "{:?}", compared());
+        world.renews(Instant::now());
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        first = first.or_else(compared);
+    }
+    let first = first.unwrap();
+    assert!(first.missing.contains("under way"), "{first:?}");
+    assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
+    end.cancel();
+    auditing.abort();
 }
 
 /// The same, and what the API server makes of it.
