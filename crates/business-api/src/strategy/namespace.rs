@@ -131,8 +131,8 @@ impl NamespaceStrategy {
     /// roles. Operators are told; they may know who relies on it.
     fn check_accounts(&self, cx: &mut WriteContext<'_>, spec: &NamespaceSpec) -> Option<FieldError> {
         let NamespaceSpec { tenant_id, cluster_name, namespace, .. } = spec;
-        let is_host = self.clusters.is_host(cluster_name);
-        if !self.roles.others_list_accounts_in(tenant_id, cluster_name, is_host, namespace) {
+        let may_be_host = self.clusters.may_be_host(cluster_name);
+        if !self.roles.others_list_accounts_in(tenant_id, cluster_name, may_be_host, namespace) {
             return None;
         }
         let why =
