@@ -105,6 +105,38 @@ impl ProjectStrategy {
             .collect()
     }
 
+    /// Refuses service accounts of clusters that are named for the first time and that the tenant may not use: they are
+    /// bound nowhere, and nobody who may use the cluster is to ask whose they are.
+    fn check_account_clusters(
+        &self,
+        cx: &WriteContext<'_>,
+        old: Option<&Object>,
+        object: &Object,
+    ) -> Result<(), Status> {
+        let before = old.map(spec_of).transpose()?;
+        let spec = spec_of(object)?;
+        let known: BTreeSet<&String> = before
+            .iter()
+            .flat_map(|before| before.clusters.keys().chain(before.access.iter().map(|entry| &entry.cluster)))
+            .collect();
+        let entries = spec.access.iter().map(|entry| &entry.cluster).enumerate();
+        let new: Vec<_> =
+            entries.filter(|(_, cluster)| !cluster.is_empty() && !known.contains(cluster)).collect();
+        if new.is_empty() {
+            return Ok(());
+        }
+        self.clusters.check_loaded()?;
+        let path = Path::new("spec").child("access");
+        let errors: FieldErrors = new
+            .into_iter()
+            .filter_map(|(index, cluster)| {
+                let at = path.index(index).child("cluster");
+                check_cluster(cx, &self.clusters, &at, cluster, &spec.tenant_id)
+            })
+            .collect();
+        if errors.is_empty() { Ok(()) } else { Err(Status::invalid(&gvk(), object.name(), &errors)) }
+    }
+
     /// Refuses clusters that nobody has named in this write, and says where they come from.
     fn check_defaults(&self, object: &Object) -> Result<(), Status> {
         self.clusters.check_loaded()?;
@@ -297,6 +329,8 @@ impl Strategy for ProjectStrategy {
             if let Some(taken) = take_tenant(view, self.parent(object), object) {
                 taken.await?;
             }
+            // Before the defaults are filled in: what they name is the operators' affair.
+            self.check_account_clusters(cx, old, object)?;
             if tenant_terms::admit(view, old, object).await? {
                 self.check_defaults(object)?;
             }
