@@ -83,7 +83,7 @@ impl ProjectStrategy {
         let tenant = object.text(TENANT);
         match listed::check(&self.roles, &group_resource(), tenant, old, object)? {
             // A write that is about to be refused reserves no room.
-            Some(growth) if !dry_run && validation::project(object.name(), &spec_of(object)?).is_empty() => {
+            Some(growth) if !dry_run && spec_errors(old, object)?.is_empty() => {
                 self.coming.enter(&self.roles, tenant, object, &growth)
             }
             _ => Ok(()),
@@ -218,6 +218,14 @@ impl ProjectStrategy {
 
 fn spec_of(object: &Object) -> Result<ProjectSpec, Status> {
     ProjectSpec::of(object).map_err(unreadable)
+}
+
+fn spec_errors(old: Option<&Object>, object: &Object) -> Result<FieldErrors, Status> {
+    let spec = spec_of(object)?;
+    Ok(match old.map(spec_of).transpose()? {
+        Some(before) => validation::project_changed(&before, object.name(), &spec),
+        None => validation::project(object.name(), &spec),
+    })
 }
 
 fn newly_named<'a>(old: Option<&'a ProjectSpec>, spec: &'a ProjectSpec) -> impl Iterator<Item = &'a String> {
@@ -364,7 +372,7 @@ impl Strategy for ProjectStrategy {
                     return vec![FieldError::forbidden(&Path::new("spec"), why)];
                 }
                 let mut errors = validation::project_update(&before, &spec);
-                errors.extend(validation::project(object.name(), &spec));
+                errors.extend(validation::project_changed(&before, object.name(), &spec));
                 errors.extend(self.check_clusters(cx, Some(&before), &spec));
                 errors
             }

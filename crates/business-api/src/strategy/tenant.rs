@@ -141,9 +141,13 @@ fn has_ceiling(body: &[u8], cluster: &str) -> bool {
     account.grants.is_some_and(|grants| grants.domains.contains_key(cluster))
 }
 
-fn spec_errors(object: &Object) -> FieldErrors {
+fn spec_errors(old: Option<&Object>, object: &Object) -> FieldErrors {
     let unread = |error| cannot_be_read(object, "spec", &error);
-    TenantSpec::of(object).map_or_else(unread, |spec| tenant::tenant(&spec))
+    let before = old.and_then(|old| TenantSpec::of(old).ok());
+    TenantSpec::of(object).map_or_else(unread, |spec| match &before {
+        Some(before) => tenant::tenant_changed(before, &spec),
+        None => tenant::tenant(&spec),
+    })
 }
 
 impl Strategy for TenantStrategy {
@@ -177,7 +181,7 @@ impl Strategy for TenantStrategy {
     }
 
     fn validate_create(&self, _cx: &mut WriteContext<'_>, object: &Object) -> FieldErrors {
-        spec_errors(object)
+        spec_errors(None, object)
     }
 
     fn prepare_update(
@@ -190,13 +194,13 @@ impl Strategy for TenantStrategy {
         self.check_growth(Some(old), object)
     }
 
-    fn validate_update(&self, cx: &mut WriteContext<'_>, _old: &Object, object: &Object) -> FieldErrors {
+    fn validate_update(&self, cx: &mut WriteContext<'_>, old: &Object, object: &Object) -> FieldErrors {
         match cx.part {
             Part::STATUS => TenantStatus::of(object).map_or_else(
                 |error| cannot_be_read(object, "status", &error),
                 |status| tenant::tenant_status(&status),
             ),
-            _ => spec_errors(object),
+            _ => spec_errors(Some(old), object),
         }
     }
 

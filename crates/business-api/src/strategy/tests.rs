@@ -227,6 +227,25 @@ fn without_a_directory_new_cluster_names_wait() {
 }
 
 #[test]
+fn a_project_with_a_name_of_an_older_rule_is_labelled_locked_and_released() {
+    let admin = caller(Some("t"), ADMIN);
+    let mut old = project();
+    old.set(&["spec", "members"], json!(["carol "]));
+    old.set(&["metadata", "finalizers"], json!(["mine"]));
+    let write = |part: Part, old: &Object, path: &[&str], value: Value| {
+        let (_, errors) = update(&projects(), &admin, part, old, |o| o.set(path, value)).unwrap();
+        errors.into_iter().map(|error| error.field).collect::<Vec<_>>()
+    };
+    assert_eq!(write(Part::Main, &old, &["metadata", "labels"], json!({"a": "b"})), [""; 0]);
+    let more = json!({"c1": {"hard": {"pods": "90", "requests.cpu": "10"}}});
+    assert_eq!(write(Part::Main, &old, &["spec", "clusters"], more), [""; 0]);
+    assert_eq!(write(Part::Sub("lock"), &old, &["status", "locked"], json!(true)), [""; 0]);
+    assert_eq!(write(Part::Main, &deleting(old.clone()), &["metadata", "finalizers"], json!([])), [""; 0]);
+    let members = json!(["carol ", "dan "]);
+    assert_eq!(write(Part::Main, &old, &["spec", "members"], members), ["spec.members[1]"]);
+}
+
+#[test]
 fn a_list_of_who_may_not_use_a_cluster_keeps_nobody_from_a_namespace_there() {
     let claim = |lists: &[(&str, &str, bool)], groups: &[&str]| {
         let roles = roles();
