@@ -3,7 +3,7 @@ use super::{by_operators, cannot_be_read, dash, ready, shares_by_cluster, unread
 use super::{listed, listed_accounts};
 use crate::clusters::{ClusterGrowth, Clusters};
 use crate::levels::Levels;
-use crate::numbers::TENANT;
+use crate::numbers::{MEMBER_CLUSTER, TENANT};
 use crate::refusal::{self, RefusedKind, RefusedObject};
 use crate::roles::Roles;
 use apiserver::resource::Column;
@@ -20,6 +20,7 @@ use meta::status::Status;
 use meta::validation::NameRule;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
+use store::Key;
 use store::quota::{Account, Grants, Violation};
 
 /// Names that a refusal tells.
@@ -68,8 +69,13 @@ impl TenantStrategy {
     }
 
     /// Refuses clusters that the defaults name for the first time and that are not registered: every new root project
-    /// would be refused for them.
-    fn check_defaults(&self, old: Option<&Object>, object: &Object) -> Result<(), Status> {
+    /// would be refused for them. One that is not known here may have been registered a moment ago.
+    async fn check_defaults(
+        &self,
+        view: View<'_>,
+        old: Option<&Object>,
+        object: &Object,
+    ) -> Result<(), Status> {
         let defaults =
             |object: &Object| TenantSpec::of(object).map(|spec| spec.defaults.clusters).map_err(unreadable);
         let before = old.map(defaults).transpose()?.unwrap_or_default();
@@ -81,9 +87,12 @@ impl TenantStrategy {
         }
         self.clusters.check_loaded()?;
         let path = Path::new("spec").child("defaults").child("clusters");
-        let unknown = named.into_iter().filter(|name| !self.clusters.knows(name));
-        let errors: FieldErrors =
-            unknown.map(|name| FieldError::not_found(&path.key(name), &json!(name))).collect();
+        let mut errors = FieldErrors::new();
+        for name in named.into_iter().filter(|name| !self.clusters.knows(name)) {
+            if view.unfiltered().get(&Key::new(MEMBER_CLUSTER, "", name.as_str())).await?.is_none() {
+                errors.push(FieldError::not_found(&path.key(name), &json!(name)));
+            }
+        }
         if errors.is_empty() { Ok(()) } else { Err(Status::invalid(&gvk(), object.name(), &errors)) }
     }
 
@@ -171,7 +180,7 @@ impl Strategy for TenantStrategy {
         let named = newly_named_template(old, object);
         let looked_up = async move {
             check_template(view, &gvk(), object, named).await?;
-            self.check_defaults(old, object)?;
+            self.check_defaults(view, old, object).await?;
             listed::check(&self.roles, &group_resource(), object.name(), old, object)?;
             cx.warnings
                 .extend(listed_accounts::warnings(view, &self.clusters, object.name(), old, object).await?);
