@@ -314,7 +314,7 @@ async fn defaults_name_clusters_that_are_there_and_a_refusal_says_that_it_is_the
     // One that has just come is there, whether or not the replica's index has it yet.
     for number in 0..8 {
         let name = format!("new{number}");
-        operator.post("/memberclusters", member_cluster(&name, &["*"])).await.expect(201);
+        operator.post("/memberclusters", member_cluster(&name, json!({}))).await.expect(201);
         operator.patch(ACME, defaults(&name)).await.expect(200);
     }
 }
