@@ -206,6 +206,11 @@ impl Authorization {
         }
     }
 
+    /// A request found no room after it was let in.
+    pub(crate) fn found_no_room(&self) {
+        self.metrics.terminated("too many");
+    }
+
     /// See [`Policy::changes`].
     pub(crate) fn changes(&self, caller: &Caller) -> Option<watch::Receiver<u64>> {
         self.policy.changes(caller)

@@ -128,9 +128,22 @@ impl Lane {
         Some(LanePlace { lane: Arc::clone(self), room, holder })
     }
 
-    /// A caller found no room. How often he did since the log was told last; `None` if it is not to be told again yet.
-    pub(crate) fn refusals_to_tell(&self, caller: &Caller) -> Option<u64> {
+    /// Tells the log that a caller found no room, unless it was told of him just now. `class`: what he wanted it for.
+    pub(crate) fn tell_refusal(&self, caller: &Caller, class: &str) {
+        if let Some(left_out) = self.refusals_to_tell(caller) {
+            let tenant = caller.tenant.as_deref().unwrap_or_default();
+            tracing::warn!(user = caller.name, tenant, class, left_out, "there is no room for a caller");
+        }
+    }
+
+    /// How often a caller found no room since the log was told last; `None` if it is not to be told again yet.
+    fn refusals_to_tell(&self, caller: &Caller) -> Option<u64> {
         self.refused.left_out(LaneHolder::of(caller, &self.hasher).user)
+    }
+
+    /// How many places are taken.
+    pub(crate) fn shown(&self) -> Gauge {
+        self.shown.clone()
     }
 
     fn lock(&self) -> MutexGuard<'_, Rooms> {

@@ -209,6 +209,7 @@ impl<H: Handler> Server<H> {
         add_checks(&checks, &stopping, parts.kube.is_some().then(|| Arc::clone(&trust)));
         let mut routes = endpoints::routes(&checks, &parts.metrics, &settings.version);
         routes.extend(parts.handler.routes());
+        parts.handler.measure(&parts.metrics);
         routes.extend(parts.routes);
         let shared = ServerShared {
             handler: parts.handler,

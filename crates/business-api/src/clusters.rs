@@ -135,9 +135,12 @@ impl Clusters {
         self.kept.read().clusters.clone()
     }
 
-    /// Whether a member is the host cluster itself.
-    pub fn is_host(&self, name: &str) -> bool {
-        self.get(name).is_some_and(|cluster| self.is_it(&cluster))
+    /// Whether a member is the host cluster itself, or may be it as far as is known.
+    pub fn may_be_host(&self, name: &str) -> bool {
+        let index = self.kept.read();
+        let is_said = || index.clusters.values().any(|cluster| cluster.is_host);
+        index.clusters.get(name).is_some_and(|cluster| self.is_it(cluster))
+            || self.host.is_awaited() && !is_said()
     }
 
     /// The name by which the host cluster itself is a member.
@@ -309,10 +312,22 @@ mod tests {
         assert_eq!(clusters.host(), None);
         clusters.take("c3", &json!({}));
         let clusters = clusters.beside(HostCluster::of("b"));
-        assert_eq!(["c1", "c2", "c3"].map(|name| clusters.is_host(name)), [false, true, false]);
+        assert_eq!(["c1", "c2", "c3"].map(|name| clusters.may_be_host(name)), [false, true, false]);
         assert_eq!(clusters.host().as_deref(), Some("c2"));
         clusters.take("c1", &json!({"metadata": {"annotations": {names::HOST_CLUSTER_ANNOTATION: "true"}}}));
-        assert!(clusters.is_host("c1"));
+        assert!(clusters.may_be_host("c1"));
+    }
+
+    #[test]
+    fn until_the_host_cluster_is_known_it_may_be_any_member() {
+        let own = || Clusters::of([("c1", json!({"status": {"uid": "a"}})), ("c2", json!({}))]);
+        let may_be = |clusters: &Clusters| ["c1", "c2"].map(|name| clusters.may_be_host(name));
+        assert_eq!(may_be(&own()), [false, false], "there is none");
+        let clusters = own().beside(HostCluster::sought());
+        assert_eq!(may_be(&clusters), [true, true]);
+        assert_eq!(clusters.host(), None);
+        clusters.take("c2", &json!({"metadata": {"annotations": {names::HOST_CLUSTER_ANNOTATION: "true"}}}));
+        assert_eq!(may_be(&clusters), [false, true], "an operator has said it");
     }
 
     #[test]

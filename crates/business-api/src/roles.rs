@@ -1,7 +1,7 @@
 use crate::people;
 use crate::rights::Role;
-use crate::roster::Roster;
 use crate::roster::given::GivenInTenant;
+use crate::roster::{Listing, Roster};
 use apiserver::Caller;
 use meta::status::Status;
 use std::collections::BTreeMap;
@@ -149,19 +149,11 @@ impl Roles {
         if self.are_settled() { Ok(()) } else { Err(unsettled()) }
     }
 
-    /// Whether another tenant lists a service account of a namespace: of a member cluster, or of the host cluster if that
-    /// is the same one.
-    pub fn others_list_accounts_in(
-        &self,
-        tenant: &str,
-        cluster: &str,
-        is_host: bool,
-        namespace: &str,
-    ) -> bool {
-        self.administrators.iter().chain([&self.projects]).any(|roster| {
-            roster.others_list_accounts_in(tenant, cluster, namespace)
-                || is_host && roster.others_list_accounts_in(tenant, "", namespace)
-        })
+    /// The other tenants that list a service account of a namespace of a member cluster; of the host cluster, if that is
+    /// said with an empty name.
+    pub fn others_list_accounts_in(&self, tenant: &str, cluster: &str, namespace: &str) -> Vec<Listing> {
+        let rosters = self.administrators.iter().chain([&self.projects]);
+        rosters.flat_map(|roster| roster.others_list_accounts_in(tenant, cluster, namespace)).collect()
     }
 
     /// Waits until the roles at this revision of the store are known.

@@ -35,6 +35,19 @@ pub struct Giving {
     pub listed: usize,
     /// Where the service accounts live that it lists.
     pub account_places: BTreeSet<AccountPlace>,
+    /// The member clusters that it may use, of those where they live.
+    pub account_clusters: BTreeSet<Box<str>>,
+}
+
+/// A tenant that lists service accounts of a place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listing {
+    /// The tenant.
+    pub tenant: Box<str>,
+    /// One of its objects that list them.
+    pub object: Arc<str>,
+    /// Whether that object may use the member cluster of the place.
+    pub uses_cluster: bool,
 }
 
 impl Giving {
@@ -130,13 +143,23 @@ impl Roster {
         self.0.read().objects.get(object).map_or(0, |giving| giving.listed)
     }
 
-    /// Whether an object of another tenant lists a service account that lives there.
-    pub fn others_list_accounts_in(&self, tenant: &str, cluster: &str, namespace: &str) -> bool {
+    /// The other tenants that list a service account that lives there.
+    pub fn others_list_accounts_in(&self, tenant: &str, cluster: &str, namespace: &str) -> Vec<Listing> {
         let place = (Box::from(cluster), Box::from(namespace));
         let held = self.0.read();
-        let is_others =
-            |object: &Arc<str>| held.objects.get(object).is_some_and(|giving| *giving.tenant != *tenant);
-        held.account_places.get(&place).into_iter().flatten().any(is_others)
+        let mut others: BTreeMap<&str, Listing> = BTreeMap::new();
+        for object in held.account_places.get(&place).into_iter().flatten() {
+            let Some(giving) = held.objects.get(object).filter(|giving| *giving.tenant != *tenant) else {
+                continue;
+            };
+            let uses_cluster = giving.account_clusters.contains(cluster);
+            let listing = Listing { tenant: giving.tenant.clone(), object: Arc::clone(object), uses_cluster };
+            let known = others.entry(&*giving.tenant).or_insert_with(|| listing.clone());
+            if uses_cluster && !known.uses_cluster {
+                *known = listing;
+            }
+        }
+        others.into_values().collect()
     }
 
     /// The tenant of an object, and the highest role that these names have at it; `None` if there is no such object.

@@ -248,7 +248,7 @@ pub(crate) async fn kubernetes(kubeconfig: Option<&Path>) -> Result<Client> {
 fn follow_clusters(settings: &Serve, store: &Store, kube: Option<&Client>, tasks: &Tasks) -> Clusters {
     // Without Kubernetes there may be no controller, which registers them.
     let clusters = if settings.no_kubernetes { Clusters::open() } else { Clusters::registered() };
-    let host = HostCluster::default();
+    let host = if kube.is_some() { HostCluster::sought() } else { HostCluster::default() };
     let clusters = clusters.beside(host.clone());
     tasks.spawn("member clusters", clusters.clone().follow(store.clone(), numbers::MEMBER_CLUSTER));
     if let Some(client) = kube.cloned() {

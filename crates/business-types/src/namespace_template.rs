@@ -15,7 +15,9 @@ mod validation;
 pub use limits::{LimitRangeItem, LimitRangeTemplate};
 pub use project_field::ProjectField;
 pub use schema::schema;
-pub use validation::{is_reserved, namespace_template, namespace_template_status};
+pub use validation::{
+    is_reserved, namespace_template, namespace_template_changed, namespace_template_status,
+};
 
 /// Its full name.
 pub fn gvk() -> GroupVersionKind {

@@ -1,4 +1,4 @@
-use crate::validation::{USERS_MAX, somebody};
+use crate::validation::{KnownNames, USERS_MAX, somebody};
 use meta::field::{FieldError, FieldErrors, Path};
 use meta::schema::Schema;
 use serde::{Deserialize, Serialize};
@@ -17,6 +17,13 @@ pub struct Subject {
     /// The namespace of a service account; empty for everybody else.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
+}
+
+impl Subject {
+    /// His name, and the namespace of a service account.
+    pub(crate) fn names(&self) -> [&str; 2] {
+        [&self.name, &self.namespace]
+    }
 }
 
 /// What somebody is.
@@ -55,16 +62,16 @@ pub(crate) fn fields() -> [(&'static str, meta::schema::Field); 3] {
 }
 
 /// What is wrong with a list of subjects.
-pub(crate) fn check_subjects(subjects: &[Subject], path: &Path) -> FieldErrors {
+pub(crate) fn check_subjects(known: &KnownNames<'_>, subjects: &[Subject], path: &Path) -> FieldErrors {
     let mut errors = FieldErrors::new();
     if subjects.len() > USERS_MAX {
         errors.push(FieldError::too_many(path, subjects.len(), USERS_MAX));
     }
-    let mut known = HashSet::new();
+    let mut seen = HashSet::new();
     for (index, subject) in subjects.iter().enumerate() {
         let at = path.index(index);
-        errors.extend(check_subject(subject, &at));
-        if !known.insert(subject) {
+        errors.extend(check_subject(known, subject, &at));
+        if !seen.insert(subject) {
             errors.push(FieldError::duplicate(&at, &json!(subject.name)));
         }
     }
@@ -73,13 +80,13 @@ pub(crate) fn check_subjects(subjects: &[Subject], path: &Path) -> FieldErrors {
 
 /// What is wrong with a subject. Names that only Kubernetes gives do not tell who somebody is; a group of such a name
 /// is nearly everybody.
-pub(crate) fn check_subject(subject: &Subject, path: &Path) -> FieldErrors {
+pub(crate) fn check_subject(known: &KnownNames<'_>, subject: &Subject, path: &Path) -> FieldErrors {
     let mut errors = FieldErrors::new();
     let Subject { kind, name, namespace } = subject;
     if name.is_empty() {
         errors.push(FieldError::required(&path.child("name"), "somebody has a name"));
     }
-    errors.extend(somebody(name, &path.child("name")));
+    errors.extend(somebody(known, name, &path.child("name")));
     if *kind != SubjectKind::ServiceAccount && name.starts_with("system:") {
         let why = "names with the prefix \"system:\" are Kubernetes' own";
         errors.push(FieldError::invalid(&path.child("name"), &json!(name), why));
@@ -92,7 +99,7 @@ pub(crate) fn check_subject(subject: &Subject, path: &Path) -> FieldErrors {
             let why = "only a service account has a namespace";
             errors.push(FieldError::forbidden(&path.child("namespace"), why));
         }
-        _ => errors.extend(somebody(namespace, &path.child("namespace"))),
+        _ => errors.extend(somebody(known, namespace, &path.child("namespace"))),
     }
     errors
 }

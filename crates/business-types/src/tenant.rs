@@ -12,7 +12,7 @@ mod validation;
 
 pub use account::ChargedTenant;
 pub use schema::schema;
-pub use validation::{foreign_identity, tenant, tenant_status};
+pub use validation::{foreign_identity, tenant, tenant_changed, tenant_status};
 
 /// Its full name.
 pub fn gvk() -> GroupVersionKind {

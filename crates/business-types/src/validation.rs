@@ -9,6 +9,7 @@ use meta::name;
 use meta::object::Object;
 use meta::quantity::ResourceList;
 use serde_json::json;
+use std::collections::HashSet;
 
 /// Bytes that `spec.displayName` may have.
 pub const DISPLAY_NAME_BYTES_MAX: usize = 1024;
@@ -19,8 +20,33 @@ pub const USERS_MAX: usize = 10_000;
 /// Image namespaces and chart groups that a credential for the registry may name.
 pub const REGISTRY_NAMES_MAX: usize = 100;
 
+/// The names of people that an object has from before. One that was let in by an older rule stands in the way of no
+/// other change.
+#[derive(Debug, Default)]
+pub(crate) struct KnownNames<'a>(HashSet<&'a str>);
+
+impl<'a> FromIterator<&'a str> for KnownNames<'a> {
+    fn from_iter<I: IntoIterator<Item = &'a str>>(names: I) -> Self {
+        Self(names.into_iter().collect())
+    }
+}
+
 /// What is wrong with a project's spec, without regard to other objects.
 pub fn project(name: &str, spec: &ProjectSpec) -> FieldErrors {
+    project_beside(&KnownNames::default(), name, spec)
+}
+
+/// What is wrong with a project's changed spec. What is stored already is not judged again.
+pub fn project_changed(before: &ProjectSpec, name: &str, spec: &ProjectSpec) -> FieldErrors {
+    if spec == before {
+        return FieldErrors::new();
+    }
+    let listed = before.access.iter().flat_map(|entry| entry.subject.names());
+    let known = before.members.iter().map(String::as_str).chain(listed).collect();
+    project_beside(&known, name, spec)
+}
+
+fn project_beside(known: &KnownNames<'_>, name: &str, spec: &ProjectSpec) -> FieldErrors {
     let path = Path::new("spec");
     let mut errors = printable(&spec.tenant_id, &path.child("tenantID"));
     if spec.display_name.is_empty() {
@@ -29,8 +55,8 @@ pub fn project(name: &str, spec: &ProjectSpec) -> FieldErrors {
     if spec.display_name.len() > DISPLAY_NAME_BYTES_MAX {
         errors.push(FieldError::too_long(&path.child("displayName"), DISPLAY_NAME_BYTES_MAX));
     }
-    errors.extend(users(&spec.members, &path.child("members")));
-    errors.extend(check_access(&spec.access, &path.child("access")));
+    errors.extend(users(known, &spec.members, &path.child("members")));
+    errors.extend(check_access(known, &spec.access, &path.child("access")));
     errors.extend(template_name(&spec.template, &path.child("template")));
     for (cluster, quota) in &spec.clusters {
         if cluster == REGISTRY_DOMAIN {
@@ -73,8 +99,11 @@ pub(crate) fn printable(name: &str, path: &Path) -> FieldErrors {
 
 /// The name of somebody, as an identity provider gives it. One with white space around it is nobody's: who has typed it
 /// has meant another one. One that turns the direction of letters looks like another one.
-pub(crate) fn somebody(name: &str, path: &Path) -> FieldErrors {
+pub(crate) fn somebody(known: &KnownNames<'_>, name: &str, path: &Path) -> FieldErrors {
     let mut errors = printable(name, path);
+    if known.0.contains(name) {
+        return errors;
+    }
     if errors.is_empty() && name.trim() != name {
         errors.push(FieldError::invalid(path, &json!(name), "must not begin or end with white space"));
     }
@@ -99,7 +128,7 @@ pub(crate) fn template_name(name: &str, path: &Path) -> FieldErrors {
 }
 
 /// Users by their names.
-pub(crate) fn users(users: &[String], path: &Path) -> FieldErrors {
+pub(crate) fn users(known: &KnownNames<'_>, users: &[String], path: &Path) -> FieldErrors {
     let mut errors = FieldErrors::new();
     if users.len() > USERS_MAX {
         errors.push(FieldError::too_many(path, users.len(), USERS_MAX));
@@ -108,7 +137,7 @@ pub(crate) fn users(users: &[String], path: &Path) -> FieldErrors {
         if user.is_empty() {
             errors.push(FieldError::required(&path.index(index), "a user has a name"));
         }
-        errors.extend(somebody(user, &path.index(index)));
+        errors.extend(somebody(known, user, &path.index(index)));
     }
     errors
 }

@@ -4,6 +4,7 @@ use crate::dispatch;
 use crate::routes::Route;
 use axum::body::Body;
 use http::{Request, Response};
+use runtime::Metrics;
 use std::future::Future;
 use std::sync::Arc;
 
@@ -20,6 +21,9 @@ pub trait Handler: Send + Sync + 'static {
     fn routes(&self) -> Vec<Route> {
         Vec::new()
     }
+
+    /// Registers metrics of its own.
+    fn measure(&self, _metrics: &Metrics) {}
 }
 
 impl Handler for Arc<Api> {
@@ -29,5 +33,10 @@ impl Handler for Arc<Api> {
 
     fn routes(&self) -> Vec<Route> {
         self.documents.routes()
+    }
+
+    fn measure(&self, metrics: &Metrics) {
+        let help = "Writes under way whose bodies may take much memory";
+        metrics.register("apiserver_heavy_bodies", help, self.heavy_bodies.shown());
     }
 }

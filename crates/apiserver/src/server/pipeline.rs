@@ -371,10 +371,7 @@ fn enter<H>(shared: &ServerShared<H>, class: Class, caller: &Caller) -> Result<O
     if let Some(place) = lane.enter(caller, shared.authorization.rank(caller)) {
         return Ok(Some(place));
     }
-    if let Some(left_out) = lane.refusals_to_tell(caller) {
-        let tenant = caller.tenant.as_deref().unwrap_or_default();
-        tracing::warn!(user = caller.name, tenant, class = what, left_out, "there is no room for a caller");
-    }
+    lane.tell_refusal(caller, what);
     Err(too_many(shared))
 }
 

@@ -46,8 +46,15 @@ pub(crate) fn place(call: &Call<'_>, body: &[u8]) -> Result<Option<LanePlace>, S
     // Patches are of media types of their own; those of an apply are YAML.
     let media = if content_type(&call.headers).ends_with("yaml") { Media::Yaml } else { Media::Json };
     let caller = &call.cx.caller;
-    let rank = call.cx.authorization.as_ref().map_or(Rank::Ordinary, |asked| asked.rank(caller));
-    enter(&call.api.heavy_bodies, caller, rank, body, media)
+    let authorization = call.cx.authorization.as_ref();
+    let rank = authorization.map_or(Rank::Ordinary, |asked| asked.rank(caller));
+    let lane = &call.api.heavy_bodies;
+    enter(lane, caller, rank, body, media).inspect_err(|_no_room| {
+        lane.tell_refusal(caller, "heavy bodies");
+        if let Some(asked) = authorization {
+            asked.found_no_room();
+        }
+    })
 }
 
 fn enter(

@@ -12,6 +12,8 @@ use business_types::names::{GROUP, PROJECTS};
 use business_types::project::{ChargedProject, gvk, schema};
 use business_types::{AccessEntry, account};
 use serde::Deserialize;
+use serde::de::IgnoredAny;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use store::{Attributes, Kind, ScopeRole};
 
@@ -85,6 +87,7 @@ struct GivingProjectSpec {
     parent_project_name: Box<str>,
     members: Vec<String>,
     access: Vec<AccessEntry>,
+    clusters: BTreeMap<Box<str>, IgnoredAny>,
 }
 
 /// The people to whom a project gives roles here. A service account of a member cluster has none here.
@@ -102,6 +105,9 @@ fn giving(_name: &str, body: &[u8]) -> Giving {
     }
     for entry in &spec.access {
         giving.note_account_place(&entry.cluster, &entry.subject);
+        if spec.clusters.contains_key(entry.cluster.as_str()) {
+            giving.account_clusters.insert(entry.cluster.as_str().into());
+        }
     }
     // The controller keeps them all.
     giving.listed = spec.members.len().saturating_add(spec.access.len());
@@ -152,13 +158,16 @@ mod tests {
         let body = br#"{"spec":{"tenantID":"t","parentProjectName":"q","members":["ann"],"access":[
             {"kind":"User","name":"ann","role":"view"},{"kind":"Group","name":"devs","role":"admin"},
             {"kind":"ServiceAccount","name":"a","namespace":"n","role":"edit"},
-            {"kind":"ServiceAccount","name":"b","namespace":"n","cluster":"c1","role":"edit"}]}}"#;
+            {"kind":"ServiceAccount","name":"b","namespace":"n","cluster":"c1","role":"edit"},
+            {"kind":"ServiceAccount","name":"b","namespace":"n","cluster":"c2","role":"edit"}],
+            "clusters":{"c2":{"hard":{}},"c3":{}}}}"#;
         let given = giving("p", body);
-        assert_eq!((&*given.tenant, &*given.below, given.listed), ("t", "q", 5));
+        assert_eq!((&*given.tenant, &*given.below, given.listed), ("t", "q", 6));
         let roles: Vec<(&str, Role)> = given.people.iter().map(|(name, role)| (&**name, *role)).collect();
         let account_places: Vec<(&str, &str)> =
             given.account_places.iter().map(|(cluster, name)| (&**cluster, &**name)).collect();
-        assert_eq!(account_places, [("", "n"), ("c1", "n")]);
+        assert_eq!(account_places, [("", "n"), ("c1", "n"), ("c2", "n")]);
+        assert_eq!(given.account_clusters, ["c2".into()].into());
         let expected = [
             ("\u{1}devs", Role::Admin),
             ("\u{2}ann", Role::Edit),

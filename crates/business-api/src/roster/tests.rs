@@ -18,6 +18,20 @@ impl Roster {
         self.0.change(|given| given.set(&object.into(), Some(giving)));
     }
 
+    /// An object that lists a service account.
+    pub(crate) fn list_account(
+        &self,
+        object: &str,
+        tenant: &str,
+        (cluster, namespace): (&str, &str),
+        uses_cluster: bool,
+    ) {
+        let account_places = [(cluster.into(), namespace.into())].into();
+        let account_clusters = uses_cluster.then(|| cluster.into()).into_iter().collect();
+        let giving = Giving { tenant: tenant.into(), account_places, account_clusters, ..Giving::default() };
+        self.0.change(|given| given.set(&object.into(), Some(giving)));
+    }
+
     pub(crate) fn remove(&self, object: &str) {
         self.0.change(|given| given.set(&object.into(), None));
     }
@@ -198,21 +212,29 @@ fn where_service_accounts_live_is_known_as_long_as_somebody_lists_them() {
         let giving = Giving { tenant: tenant.into(), account_places, ..Giving::default() };
         roster.0.change(|given| given.set(&object.into(), Some(giving)));
     };
+    let is_listed = |tenant: &str, cluster: &str, namespace: &str| {
+        !roster.others_list_accounts_in(tenant, cluster, namespace).is_empty()
+    };
     list("p", "t", &[("c1", "ci"), ("", "gitops")]);
-    assert!(
-        roster.others_list_accounts_in("u", "c1", "ci") && roster.others_list_accounts_in("u", "", "gitops")
-    );
-    assert!(!roster.others_list_accounts_in("t", "c1", "ci"), "it is the tenant's own list");
-    assert!(
-        !roster.others_list_accounts_in("u", "c2", "ci")
-            && !roster.others_list_accounts_in("u", "c1", "gitops")
-    );
+    assert!(is_listed("u", "c1", "ci") && is_listed("u", "", "gitops"));
+    assert!(!is_listed("t", "c1", "ci"), "it is the tenant's own list");
+    assert!(!is_listed("u", "c2", "ci") && !is_listed("u", "c1", "gitops"));
     list("q", "t", &[("c1", "ci")]);
     list("p", "t", &[]);
-    assert!(
-        roster.others_list_accounts_in("u", "c1", "ci") && !roster.others_list_accounts_in("u", "", "gitops")
-    );
+    assert!(is_listed("u", "c1", "ci") && !is_listed("u", "", "gitops"));
     roster.remove("q");
-    assert!(!roster.others_list_accounts_in("u", "c1", "ci"));
+    assert!(!is_listed("u", "c1", "ci"));
     assert!(roster.0.read().account_places.is_empty());
+}
+
+#[test]
+fn of_a_tenants_lists_that_one_is_named_which_gives_roles() {
+    let roster = Roster::settled(RoleChanges::default());
+    for (object, tenant, uses_cluster) in [("p", "t", false), ("q", "t", true), ("r", "u", false)] {
+        roster.list_account(object, tenant, ("c1", "ci"), uses_cluster);
+    }
+    let others = roster.others_list_accounts_in("v", "c1", "ci");
+    let told: Vec<(&str, &str, bool)> =
+        others.iter().map(|other| (&*other.tenant, &*other.object, other.uses_cluster)).collect();
+    assert_eq!(told, [("t", "q", true), ("u", "r", false)]);
 }

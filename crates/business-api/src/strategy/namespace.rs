@@ -17,6 +17,7 @@ use crate::finalizers::{self, TenantFinalizers};
 use crate::levels::Levels;
 use crate::refusal::{self, RefusedKind, RefusedObject};
 use crate::roles::Roles;
+use crate::roster::Listing;
 use apiserver::resource::Column;
 use apiserver::strategy::{Strategy, WriteContext};
 use apiserver::subresource::FieldPath;
@@ -130,19 +131,29 @@ impl NamespaceStrategy {
     /// Whoever claims a namespace makes its service accounts. Where another tenant lists one of them, he would have its
     /// roles. Operators are told; they may know who relies on it.
     fn check_accounts(&self, cx: &mut WriteContext<'_>, spec: &NamespaceSpec) -> Option<FieldError> {
-        let NamespaceSpec { tenant_id, cluster_name, namespace, .. } = spec;
-        let is_host = self.clusters.is_host(cluster_name);
-        if !self.roles.others_list_accounts_in(tenant_id, cluster_name, is_host, namespace) {
-            return None;
-        }
+        let listing = self.other_listing(spec)?;
         let why =
             "lists of people outside this tenant name service accounts of a namespace of this name there";
         if cx.sees_everything() {
-            cx.warnings.push(format!("spec.namespace: {why}: this tenant gets their roles"));
+            let Listing { tenant, object, .. } = listing;
+            let who = format!("one is that of {object} in tenant {tenant}");
+            cx.warnings.push(format!("spec.namespace: {why} ({who}): this tenant gets their roles"));
             return None;
         }
         let why = format!("{why}: an operator can make it");
-        Some(FieldError::invalid(&Path::new("spec").child("namespace"), &json!(namespace), &why))
+        Some(FieldError::invalid(&Path::new("spec").child("namespace"), &json!(spec.namespace), &why))
+    }
+
+    /// A list of another tenant that gives roles to service accounts of this namespace. In a member cluster it gives none
+    /// to those of a tenant that may not use the cluster, and has nothing there from before.
+    fn other_listing(&self, spec: &NamespaceSpec) -> Option<Listing> {
+        let NamespaceSpec { tenant_id, cluster_name, namespace, .. } = spec;
+        let lists = |cluster: &str| self.roles.others_list_accounts_in(tenant_id, cluster, namespace);
+        let gives =
+            |listing: &Listing| listing.uses_cluster || self.clusters.allows(cluster_name, &listing.tenant);
+        let there = lists(cluster_name).into_iter().find(gives);
+        let may_be_host = self.clusters.may_be_host(cluster_name);
+        there.or_else(|| may_be_host.then(|| lists("")).into_iter().flatten().next())
     }
 
     /// Copies what is known of the cluster into the object. The facts about a cluster that is not known any more stay.

@@ -9,7 +9,7 @@ use business_types::account::{self, FreeOfAll};
 use business_types::names;
 use business_types::namespace_template::{
     NamespaceTemplateSpec, NamespaceTemplateStatus, group_resource, gvk, namespace_template,
-    namespace_template_status,
+    namespace_template_changed, namespace_template_status,
 };
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
@@ -167,7 +167,10 @@ impl Strategy for NamespaceTemplateStrategy {
             ),
             Part::FINALIZE => FieldErrors::new(),
             Part::Main | Part::Sub(_) => match NamespaceTemplateSpec::of(object) {
-                Ok(spec) => namespace_template(&spec),
+                Ok(spec) => NamespaceTemplateSpec::of(old).map_or_else(
+                    |_unread| namespace_template(&spec),
+                    |before| namespace_template_changed(&before, &spec),
+                ),
                 Err(_stored) if only_lets_go(old, object) => FieldErrors::new(),
                 Err(error) => cannot_be_read(object, "spec", &error),
             },

@@ -74,9 +74,7 @@ impl Strategy for PlatformStrategy {
             Ok(specs) => specs,
             Err(errors) => return errors,
         };
-        let mut errors = platform_update(&before, &spec);
-        errors.extend(platform(&spec));
-        errors
+        platform_update(&before, &spec)
     }
 
     fn account(&self, object: &Object) -> Result<Account, Status> {

@@ -83,7 +83,7 @@ impl ProjectStrategy {
         let tenant = object.text(TENANT);
         match listed::check(&self.roles, &group_resource(), tenant, old, object)? {
             // A write that is about to be refused reserves no room.
-            Some(growth) if !dry_run && validation::project(object.name(), &spec_of(object)?).is_empty() => {
+            Some(growth) if !dry_run && spec_errors(old, object)?.is_empty() => {
                 self.coming.enter(&self.roles, tenant, object, &growth)
             }
             _ => Ok(()),
@@ -103,6 +103,38 @@ impl ProjectStrategy {
                 check_cluster(cx, &self.clusters, &path.key(cluster), cluster, &spec.tenant_id)
             })
             .collect()
+    }
+
+    /// Refuses service accounts of clusters that are named for the first time and that the tenant may not use: they are
+    /// bound nowhere, and nobody who may use the cluster is to ask whose they are.
+    fn check_account_clusters(
+        &self,
+        cx: &WriteContext<'_>,
+        old: Option<&Object>,
+        object: &Object,
+    ) -> Result<(), Status> {
+        let before = old.map(spec_of).transpose()?;
+        let spec = spec_of(object)?;
+        let known: BTreeSet<&String> = before
+            .iter()
+            .flat_map(|before| before.clusters.keys().chain(before.access.iter().map(|entry| &entry.cluster)))
+            .collect();
+        let entries = spec.access.iter().map(|entry| &entry.cluster).enumerate();
+        let new: Vec<_> =
+            entries.filter(|(_, cluster)| !cluster.is_empty() && !known.contains(cluster)).collect();
+        if new.is_empty() {
+            return Ok(());
+        }
+        self.clusters.check_loaded()?;
+        let path = Path::new("spec").child("access");
+        let errors: FieldErrors = new
+            .into_iter()
+            .filter_map(|(index, cluster)| {
+                let at = path.index(index).child("cluster");
+                check_cluster(cx, &self.clusters, &at, cluster, &spec.tenant_id)
+            })
+            .collect();
+        if errors.is_empty() { Ok(()) } else { Err(Status::invalid(&gvk(), object.name(), &errors)) }
     }
 
     /// Refuses clusters that nobody has named in this write, and says where they come from.
@@ -186,6 +218,14 @@ impl ProjectStrategy {
 
 fn spec_of(object: &Object) -> Result<ProjectSpec, Status> {
     ProjectSpec::of(object).map_err(unreadable)
+}
+
+fn spec_errors(old: Option<&Object>, object: &Object) -> Result<FieldErrors, Status> {
+    let spec = spec_of(object)?;
+    Ok(match old.map(spec_of).transpose()? {
+        Some(before) => validation::project_changed(&before, object.name(), &spec),
+        None => validation::project(object.name(), &spec),
+    })
 }
 
 fn newly_named<'a>(old: Option<&'a ProjectSpec>, spec: &'a ProjectSpec) -> impl Iterator<Item = &'a String> {
@@ -297,6 +337,8 @@ impl Strategy for ProjectStrategy {
             if let Some(taken) = take_tenant(view, self.parent(object), object) {
                 taken.await?;
             }
+            // Before the defaults are filled in: what they name is the operators' affair.
+            self.check_account_clusters(cx, old, object)?;
             if tenant_terms::admit(view, old, object).await? {
                 self.check_defaults(object)?;
             }
@@ -330,7 +372,7 @@ impl Strategy for ProjectStrategy {
                     return vec![FieldError::forbidden(&Path::new("spec"), why)];
                 }
                 let mut errors = validation::project_update(&before, &spec);
-                errors.extend(validation::project(object.name(), &spec));
+                errors.extend(validation::project_changed(&before, object.name(), &spec));
                 errors.extend(self.check_clusters(cx, Some(&before), &spec));
                 errors
             }

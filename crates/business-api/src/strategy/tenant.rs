@@ -3,7 +3,7 @@ use super::{by_operators, cannot_be_read, dash, ready, shares_by_cluster, unread
 use super::{listed, listed_accounts};
 use crate::clusters::{ClusterGrowth, Clusters};
 use crate::levels::Levels;
-use crate::numbers::TENANT;
+use crate::numbers::{MEMBER_CLUSTER, TENANT};
 use crate::refusal::{self, RefusedKind, RefusedObject};
 use crate::roles::Roles;
 use apiserver::resource::Column;
@@ -20,6 +20,7 @@ use meta::status::Status;
 use meta::validation::NameRule;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
+use store::Key;
 use store::quota::{Account, Grants, Violation};
 
 /// Names that a refusal tells.
@@ -68,8 +69,13 @@ impl TenantStrategy {
     }
 
     /// Refuses clusters that the defaults name for the first time and that are not registered: every new root project
-    /// would be refused for them.
-    fn check_defaults(&self, old: Option<&Object>, object: &Object) -> Result<(), Status> {
+    /// would be refused for them. One that is not known here may have been registered a moment ago.
+    async fn check_defaults(
+        &self,
+        view: View<'_>,
+        old: Option<&Object>,
+        object: &Object,
+    ) -> Result<(), Status> {
         let defaults =
             |object: &Object| TenantSpec::of(object).map(|spec| spec.defaults.clusters).map_err(unreadable);
         let before = old.map(defaults).transpose()?.unwrap_or_default();
@@ -81,9 +87,12 @@ impl TenantStrategy {
         }
         self.clusters.check_loaded()?;
         let path = Path::new("spec").child("defaults").child("clusters");
-        let unknown = named.into_iter().filter(|name| !self.clusters.knows(name));
-        let errors: FieldErrors =
-            unknown.map(|name| FieldError::not_found(&path.key(name), &json!(name))).collect();
+        let mut errors = FieldErrors::new();
+        for name in named.into_iter().filter(|name| !self.clusters.knows(name)) {
+            if view.unfiltered().get(&Key::new(MEMBER_CLUSTER, "", name.as_str())).await?.is_none() {
+                errors.push(FieldError::not_found(&path.key(name), &json!(name)));
+            }
+        }
         if errors.is_empty() { Ok(()) } else { Err(Status::invalid(&gvk(), object.name(), &errors)) }
     }
 
@@ -141,9 +150,13 @@ fn has_ceiling(body: &[u8], cluster: &str) -> bool {
     account.grants.is_some_and(|grants| grants.domains.contains_key(cluster))
 }
 
-fn spec_errors(object: &Object) -> FieldErrors {
+fn spec_errors(old: Option<&Object>, object: &Object) -> FieldErrors {
     let unread = |error| cannot_be_read(object, "spec", &error);
-    TenantSpec::of(object).map_or_else(unread, |spec| tenant::tenant(&spec))
+    let before = old.and_then(|old| TenantSpec::of(old).ok());
+    TenantSpec::of(object).map_or_else(unread, |spec| match &before {
+        Some(before) => tenant::tenant_changed(before, &spec),
+        None => tenant::tenant(&spec),
+    })
 }
 
 impl Strategy for TenantStrategy {
@@ -167,7 +180,7 @@ impl Strategy for TenantStrategy {
         let named = newly_named_template(old, object);
         let looked_up = async move {
             check_template(view, &gvk(), object, named).await?;
-            self.check_defaults(old, object)?;
+            self.check_defaults(view, old, object).await?;
             listed::check(&self.roles, &group_resource(), object.name(), old, object)?;
             cx.warnings
                 .extend(listed_accounts::warnings(view, &self.clusters, object.name(), old, object).await?);
@@ -177,7 +190,7 @@ impl Strategy for TenantStrategy {
     }
 
     fn validate_create(&self, _cx: &mut WriteContext<'_>, object: &Object) -> FieldErrors {
-        spec_errors(object)
+        spec_errors(None, object)
     }
 
     fn prepare_update(
@@ -190,13 +203,13 @@ impl Strategy for TenantStrategy {
         self.check_growth(Some(old), object)
     }
 
-    fn validate_update(&self, cx: &mut WriteContext<'_>, _old: &Object, object: &Object) -> FieldErrors {
+    fn validate_update(&self, cx: &mut WriteContext<'_>, old: &Object, object: &Object) -> FieldErrors {
         match cx.part {
             Part::STATUS => TenantStatus::of(object).map_or_else(
                 |error| cannot_be_read(object, "status", &error),
                 |status| tenant::tenant_status(&status),
             ),
-            _ => spec_errors(object),
+            _ => spec_errors(Some(old), object),
         }
     }
 

@@ -227,6 +227,56 @@ fn without_a_directory_new_cluster_names_wait() {
 }
 
 #[test]
+fn a_project_with_a_name_of_an_older_rule_is_labelled_locked_and_released() {
+    let admin = caller(Some("t"), ADMIN);
+    let mut old = project();
+    old.set(&["spec", "members"], json!(["carol "]));
+    old.set(&["metadata", "finalizers"], json!(["mine"]));
+    let write = |part: Part, old: &Object, path: &[&str], value: Value| {
+        let (_, errors) = update(&projects(), &admin, part, old, |o| o.set(path, value)).unwrap();
+        errors.into_iter().map(|error| error.field).collect::<Vec<_>>()
+    };
+    assert_eq!(write(Part::Main, &old, &["metadata", "labels"], json!({"a": "b"})), [""; 0]);
+    let more = json!({"c1": {"hard": {"pods": "90", "requests.cpu": "10"}}});
+    assert_eq!(write(Part::Main, &old, &["spec", "clusters"], more), [""; 0]);
+    assert_eq!(write(Part::Sub("lock"), &old, &["status", "locked"], json!(true)), [""; 0]);
+    assert_eq!(write(Part::Main, &deleting(old.clone()), &["metadata", "finalizers"], json!([])), [""; 0]);
+    let members = json!(["carol ", "dan "]);
+    assert_eq!(write(Part::Main, &old, &["spec", "members"], members), ["spec.members[1]"]);
+}
+
+#[test]
+fn a_list_of_who_may_not_use_a_cluster_keeps_nobody_from_a_namespace_there() {
+    let claim = |lists: &[(&str, &str, bool)], groups: &[&str]| {
+        let roles = roles();
+        for (object, tenant, uses_cluster) in lists {
+            roles.projects.list_account(object, tenant, ("theirs", "ci"), *uses_cluster);
+        }
+        let finalizers = TenantFinalizers::default();
+        let strategy = NamespaceStrategy::new(clusters(), Levels::default(), roles, Vec::new(), finalizers);
+        let who = caller((!groups.is_empty()).then_some("other"), groups);
+        let (mut cx, mut object) = (
+            context(&who),
+            object(json!({
+                "metadata": {"namespace": "web"},
+                "spec": {"clusterName": "theirs", "namespace": "ci", "tenantID": "other", "hard": {"pods": "1"}},
+            })),
+        );
+        strategy.prepare_create(&mut cx, &mut object).unwrap();
+        let errors = strategy.validate_create(&mut cx, &object);
+        let errors: Vec<String> = errors.into_iter().map(|error| error.field).collect();
+        (errors, cx.warnings.join("; "))
+    };
+    assert_eq!(claim(&[("top", "t", false)], ADMIN).0, [""; 0], "it gives nobody a role there");
+    assert_eq!(claim(&[("web", "other", true)], ADMIN).0, [""; 0], "it is his own");
+    let lists = [("top", "t", false), ("ca", "t", true)];
+    assert_eq!(claim(&lists, ADMIN).0, ["spec.namespace"], "it uses the cluster from before");
+    let (errors, told) = claim(&lists, &[]);
+    assert_eq!(errors, [""; 0], "an operator may");
+    assert!(told.contains("that of ca in tenant t"), "{told}");
+}
+
+#[test]
 fn a_main_write_raises_the_charge_and_never_lowers_it() {
     let admin = caller(Some("t"), ADMIN);
     let to = |pods: &str| json!({"pods": pods, "services": "2"});

@@ -59,6 +59,34 @@ async fn nobody_claims_where_another_tenants_service_account_lives() {
 }
 
 #[tokio::test]
+async fn nobody_lists_accounts_of_a_cluster_that_his_tenant_may_not_use() {
+    let world = world().await;
+    world.register(member_cluster("theirs", &["b"]), json!({})).await;
+    let (a, b) = (world.admin("a"), world.admin("b"));
+    let list = |cluster: &str| {
+        let entry = json!({"kind": "ServiceAccount", "namespace": "ci", "name": "x", "cluster": cluster, "role": "edit"});
+        json!({"spec": {"access": [entry]}})
+    };
+    for cluster in ["theirs", "nowhere"] {
+        let refused = a.patch("/projects/a-web", list(cluster)).await;
+        let cause = ("FieldValueNotFound".to_owned(), "spec.access[0].cluster".to_owned());
+        assert_eq!((refused.code, refused.causes()), (422, vec![cause]), "{refused:?}");
+    }
+    b.patch("/projects/b-web", list("theirs")).await.expect(200);
+    world.register(member_cluster("theirs", &["a"]), json!({})).await;
+    let claimed = async || {
+        let mut body = project("a-new", json!({}));
+        body["spec"]["clusters"] = json!({"theirs": {"hard": {}}});
+        a.post("/projects?dryRun=All", body).await.code == 201
+    };
+    until("it is the other tenant's cluster now", claimed).await;
+    let body = json!({"spec": {"clusters": {"theirs": {"hard": {}}}}});
+    a.patch("/projects/a-web", body).await.expect(200);
+    a.post(&format!("{}?dryRun=All", namespaces("a-web")), claim("theirs", "ci")).await.expect(201);
+    b.patch("/projects/b-web", json!({"metadata": {"labels": {"x": "y"}}})).await.expect(200);
+}
+
+#[tokio::test]
 async fn whoever_lists_a_service_account_hears_that_its_namespace_is_not_his() {
     let world = world().await;
     let (a, b) = (world.admin("a"), world.admin("b"));

@@ -311,6 +311,12 @@ async fn defaults_name_clusters_that_are_there_and_a_refusal_says_that_it_is_the
     operator.patch(ACME, json!({"spec": {"displayName": "Acme"}})).await.expect(200);
     operator.patch(ACME, json!({"spec": {"defaults": null}})).await.expect(200);
     admin.post("/projects", new()).await.expect(201);
+    // One that has just come is there, whether or not the replica's index has it yet.
+    for number in 0..8 {
+        let name = format!("new{number}");
+        operator.post("/memberclusters", member_cluster(&name, json!({}))).await.expect(201);
+        operator.patch(ACME, defaults(&name)).await.expect(200);
+    }
 }
 
 #[tokio::test]

@@ -4,8 +4,8 @@ use super::{
 };
 use crate::names::OFFERED_ROLE_PREFIX;
 use crate::namespace::pull_credential;
-use crate::subject::check_subjects;
-use crate::validation::{self, DISPLAY_NAME_BYTES_MAX, conditions};
+use crate::subject::{Subject, check_subjects};
+use crate::validation::{self, DISPLAY_NAME_BYTES_MAX, KnownNames, conditions};
 use meta::field::{FieldError, FieldErrors, Path};
 use meta::name;
 use serde_json::json;
@@ -52,6 +52,22 @@ pub fn is_reserved(key: &str) -> bool {
 
 /// What is wrong with a template.
 pub fn namespace_template(spec: &NamespaceTemplateSpec) -> FieldErrors {
+    template_beside(&KnownNames::default(), spec)
+}
+
+/// What is wrong with a template that is changed. What is stored already is not judged again.
+pub fn namespace_template_changed(
+    before: &NamespaceTemplateSpec,
+    spec: &NamespaceTemplateSpec,
+) -> FieldErrors {
+    if spec == before {
+        return FieldErrors::new();
+    }
+    let listed = before.role_bindings.iter().flat_map(|binding| &binding.subjects);
+    template_beside(&listed.flat_map(Subject::names).collect(), spec)
+}
+
+fn template_beside(known: &KnownNames<'_>, spec: &NamespaceTemplateSpec) -> FieldErrors {
     let path = Path::new("spec");
     let mut errors = FieldErrors::new();
     if spec.display_name.len() > DISPLAY_NAME_BYTES_MAX {
@@ -63,7 +79,7 @@ pub fn namespace_template(spec: &NamespaceTemplateSpec) -> FieldErrors {
         errors.extend(limits::check(limit_range, &path.child("limitRange")));
     }
     errors.extend(network_policies(&spec.network_policies, &path.child("networkPolicies")));
-    errors.extend(role_bindings(&spec.role_bindings, &path.child("roleBindings")));
+    errors.extend(role_bindings(known, &spec.role_bindings, &path.child("roleBindings")));
     if let Some(pull_secret) = &spec.pull_secret {
         errors.extend(check_pull_secret(pull_secret, &path.child("pullSecret")));
     }
@@ -160,7 +176,7 @@ fn network_policies(policies: &[NetworkPolicyTemplate], path: &Path) -> FieldErr
     errors
 }
 
-fn role_bindings(bindings: &[RoleBindingTemplate], path: &Path) -> FieldErrors {
+fn role_bindings(known: &KnownNames<'_>, bindings: &[RoleBindingTemplate], path: &Path) -> FieldErrors {
     let mut errors = FieldErrors::new();
     if bindings.len() > ROLE_BINDINGS_MAX {
         errors.push(FieldError::too_many(path, bindings.len(), ROLE_BINDINGS_MAX));
@@ -181,7 +197,7 @@ fn role_bindings(bindings: &[RoleBindingTemplate], path: &Path) -> FieldErrors {
         if binding.subjects.len() > SUBJECTS_MAX {
             errors.push(FieldError::too_many(&at, binding.subjects.len(), SUBJECTS_MAX));
         }
-        errors.extend(check_subjects(&binding.subjects, &at));
+        errors.extend(check_subjects(known, &binding.subjects, &at));
     }
     errors
 }

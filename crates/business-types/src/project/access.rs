@@ -1,6 +1,6 @@
 use crate::access::AccessRole;
 use crate::subject::{Subject, SubjectKind, check_subject};
-use crate::validation::{USERS_MAX, cluster_name};
+use crate::validation::{KnownNames, USERS_MAX, cluster_name};
 use meta::field::{FieldError, FieldErrors, Path};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -22,16 +22,16 @@ pub struct AccessEntry {
 }
 
 /// What is wrong with a list of entries.
-pub(crate) fn check_access(entries: &[AccessEntry], path: &Path) -> FieldErrors {
+pub(crate) fn check_access(known: &KnownNames<'_>, entries: &[AccessEntry], path: &Path) -> FieldErrors {
     let mut errors = FieldErrors::new();
     if entries.len() > USERS_MAX {
         errors.push(FieldError::too_many(path, entries.len(), USERS_MAX));
     }
-    let mut known = HashSet::new();
+    let mut seen = HashSet::new();
     for (index, entry) in entries.iter().enumerate() {
         let at = path.index(index);
         let AccessEntry { subject, cluster, role: _ } = entry;
-        errors.extend(check_subject(subject, &at));
+        errors.extend(check_subject(known, subject, &at));
         if !cluster.is_empty() {
             errors.extend(cluster_name(cluster, &at.child("cluster")));
             if subject.kind != SubjectKind::ServiceAccount {
@@ -39,7 +39,7 @@ pub(crate) fn check_access(entries: &[AccessEntry], path: &Path) -> FieldErrors 
                 errors.push(FieldError::forbidden(&at.child("cluster"), why));
             }
         }
-        if !known.insert((subject, cluster)) {
+        if !seen.insert((subject, cluster)) {
             errors.push(FieldError::duplicate(&at, &json!(subject.name)));
         }
     }
@@ -52,7 +52,7 @@ mod tests {
 
     fn fields(entries: serde_json::Value) -> Vec<String> {
         let entries: Vec<AccessEntry> = serde_json::from_value(entries).unwrap();
-        check_access(&entries, &Path::new("spec").child("access"))
+        check_access(&KnownNames::default(), &entries, &Path::new("spec").child("access"))
             .into_iter()
             .map(|error| error.field)
             .collect()

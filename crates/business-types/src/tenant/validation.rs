@@ -4,7 +4,7 @@ use crate::project::check_access;
 use crate::registry::{self, REGISTRY_DOMAIN};
 use crate::subject::{Subject, SubjectKind, check_subjects};
 use crate::validation::{
-    DISPLAY_NAME_BYTES_MAX, amounts, cluster_name, conditions, printable, template_name,
+    DISPLAY_NAME_BYTES_MAX, KnownNames, amounts, cluster_name, conditions, printable, template_name,
 };
 use meta::field::{FieldError, FieldErrors, Path};
 use serde_json::json;
@@ -21,12 +21,26 @@ const PREFIX_BYTES_MAX: usize = 256;
 
 /// What is wrong with a tenant's spec.
 pub fn tenant(spec: &TenantSpec) -> FieldErrors {
+    tenant_beside(&KnownNames::default(), spec)
+}
+
+/// What is wrong with a tenant's changed spec. What is stored already is not judged again.
+pub fn tenant_changed(before: &TenantSpec, spec: &TenantSpec) -> FieldErrors {
+    if spec == before {
+        return FieldErrors::new();
+    }
+    let listed = before.defaults.access.iter().map(|entry| &entry.subject);
+    let known = before.administrators.iter().chain(listed).flat_map(Subject::names).collect();
+    tenant_beside(&known, spec)
+}
+
+fn tenant_beside(known: &KnownNames<'_>, spec: &TenantSpec) -> FieldErrors {
     let path = Path::new("spec");
     let mut errors = FieldErrors::new();
     if spec.display_name.len() > DISPLAY_NAME_BYTES_MAX {
         errors.push(FieldError::too_long(&path.child("displayName"), DISPLAY_NAME_BYTES_MAX));
     }
-    errors.extend(check_subjects(&spec.administrators, &path.child("administrators")));
+    errors.extend(check_subjects(known, &spec.administrators, &path.child("administrators")));
     errors.extend(quotas(&spec.clusters, &path.child("clusters")));
     errors.extend(contacts(&spec.contacts, &path.child("contacts")));
     errors.extend(template_name(&spec.template, &path.child("template")));
@@ -34,7 +48,7 @@ pub fn tenant(spec: &TenantSpec) -> FieldErrors {
     for (index, subject) in spec.administrators.iter().enumerate() {
         errors.extend(foreign_identity(spec, subject, &path.child("administrators").index(index)));
     }
-    errors.extend(defaults(spec, &path.child("defaults")));
+    errors.extend(defaults(known, spec, &path.child("defaults")));
     errors
 }
 
@@ -70,10 +84,10 @@ fn prefixes(prefixes: &[String], path: &Path) -> FieldErrors {
     errors
 }
 
-fn defaults(spec: &TenantSpec, path: &Path) -> FieldErrors {
+fn defaults(known: &KnownNames<'_>, spec: &TenantSpec, path: &Path) -> FieldErrors {
     let ProjectDefaults { clusters, access } = &spec.defaults;
     let mut errors = quotas(clusters, &path.child("clusters"));
-    errors.extend(check_access(access, &path.child("access")));
+    errors.extend(check_access(known, access, &path.child("access")));
     for (index, entry) in access.iter().enumerate() {
         errors.extend(foreign_identity(spec, &entry.subject, &path.child("access").index(index)));
     }

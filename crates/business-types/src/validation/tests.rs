@@ -230,3 +230,44 @@ fn every_field_is_described() {
     walk("project", &crate::project::schema());
     walk("namespace", &crate::namespace::schema());
 }
+
+#[test]
+fn a_name_that_an_older_rule_let_in_stands_in_the_way_of_no_other_change() {
+    let project_with = |label: &str, members: &[&str], access: &[&str]| -> ProjectSpec {
+        let access = access.iter().map(|name| json!({"kind": "User", "name": name, "role": "view"}));
+        spec(json!({"displayName": label, "members": members, "access": access.collect::<Value>()}))
+    };
+    let before = project_with("x", &["carol "], &["ca\u{202e}rol"]);
+    assert_eq!(project("me", &before).len(), 2, "they are not newly named");
+    for after in [&before, &project_with("y", &["carol ", "ann"], &["bob", "ca\u{202e}rol"])] {
+        assert_eq!(causes(&project_changed(&before, "me", after)), []);
+    }
+    let after = project_with("x", &["carol ", "dan "], &[" eve"]);
+    let wrong = [("FieldValueInvalid", "spec.members[1]"), ("FieldValueInvalid", "spec.access[0].name")];
+    assert_eq!(causes(&project_changed(&before, "me", &after)), wrong);
+    let after = project_with("", &["carol "], &[]);
+    assert_eq!(causes(&project_changed(&before, "me", &after)), [("FieldValueRequired", "spec.displayName")]);
+}
+
+#[test]
+fn what_other_kinds_have_let_in_stands_in_the_way_of_nothing_there_either() {
+    use crate::namespace_template::namespace_template_changed;
+    use crate::platform::platform_update;
+    use crate::tenant::tenant_changed;
+    let user = |name: &str| json!({"kind": "User", "name": name});
+    let tenant = |names: [&str; 2]| spec(json!({"administrators": names.map(user)}));
+    let platform = |names: [&str; 2]| spec(json!({"administrators": names}));
+    let template = |names: [&str; 2]| {
+        let binding = json!({"name": "b", "role": "business:offered:view", "subjects": names.map(user)});
+        spec(json!({"roleBindings": [binding]}))
+    };
+    let before = ["carol ", "ann"];
+    for (after, wrong) in [(before, false), (["bob", "carol "], false), (["carol ", "bob "], true)] {
+        let errors = [
+            tenant_changed(&tenant(before), &tenant(after)),
+            platform_update(&platform(before), &platform(after)),
+            namespace_template_changed(&template(before), &template(after)),
+        ];
+        assert_eq!(errors.map(|errors| errors.len()), [usize::from(wrong); 3], "{after:?}");
+    }
+}

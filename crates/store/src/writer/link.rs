@@ -3,6 +3,7 @@ use crate::batch::BatchAnswer;
 use crate::cache::inner::CacheInner;
 use crate::connect::{self, StatementFailure, told};
 use crate::kinds::{KindName, number};
+use crate::model::Revision;
 use crate::server::Home;
 use runtime::Backoff;
 use sqlx::{Connection as _, PgConnection, Row as _};
@@ -109,6 +110,24 @@ struct BatchId {
     seq: i64,
 }
 
+/// What a server is out of, as far as is known.
+#[derive(Debug)]
+struct Exhaustion {
+    reason: String,
+    /// When it was so for the last time.
+    at: Instant,
+    /// The newest revision that was known at the first look afterwards. At the failure itself, writes from before it may
+    /// not have been heard of yet.
+    seen: Option<Revision>,
+}
+
+impl Exhaustion {
+    /// Whether it is over: another replica has written since, or it is long ago.
+    fn is_over(&mut self, known: Revision) -> bool {
+        known > *self.seen.get_or_insert(known) || self.at.elapsed() >= EXHAUSTED_MAX
+    }
+}
+
 /// The writer's connection.
 #[derive(Debug)]
 pub(crate) struct Link {
@@ -121,8 +140,8 @@ pub(crate) struct Link {
     retry_at: Option<(Instant, String)>,
     /// The connection was given out, and nobody has said since that a call on it failed.
     used: bool,
-    /// When the server was out of something for the last time, and no write has succeeded since.
-    exhausted: Option<Instant>,
+    /// The server was out of something, and no write has succeeded since.
+    exhausted: Option<Exhaustion>,
     /// A batch whose fate is not known yet.
     unsettled: Option<BatchId>,
 }
@@ -250,7 +269,7 @@ impl Link {
             StatementFailure::Unfit(reason) => self.lost(reason),
             StatementFailure::Unavailable(reason) => self.state.set(Err(reason.clone())),
             StatementFailure::Exhausted(reason) => {
-                self.exhausted = Some(Instant::now());
+                self.exhausted = Some(Exhaustion { reason: reason.clone(), at: Instant::now(), seen: None });
                 self.state.set(Err(reason.clone()));
             }
             StatementFailure::Lost(_) | StatementFailure::Fault(_) => {}
@@ -269,10 +288,11 @@ impl Link {
         self.used = false;
         match asked {
             Ok(Ok(read_only)) if read_only == "off" => {
-                if self.exhausted.is_none_or(|at| at.elapsed() >= EXHAUSTED_MAX) {
-                    self.exhausted = None;
-                    self.state.set(Ok(()));
-                }
+                let known = self.cache.known();
+                let lasting = self.exhausted.take_if(|exhaustion| !exhaustion.is_over(known));
+                // What has failed meanwhile, such as a lock, has passed.
+                self.state.set(lasting.as_ref().map_or(Ok(()), |lasting| Err(lasting.reason.clone())));
+                self.exhausted = lasting;
             }
             Ok(Ok(_)) => self.lost("PostgreSQL is read-only"),
             Ok(Err(error)) => self.lost(&error.to_string()),

@@ -85,6 +85,25 @@ async fn a_server_that_is_out_of_something_is_not_well_before_a_write_succeeds()
 }
 
 #[tokio::test]
+async fn an_idle_replica_says_what_the_server_is_out_of_until_another_one_writes() {
+    let kit = Kit::new().await;
+    let other = Kit::on(kit.database.clone()).await;
+    kit.lay_trap().await;
+    kit.set_trap(0.0, "53100").await;
+    is_unavailable(&kit, "disk is full").await;
+    kit.set_trap(0.0, "55P03").await;
+    is_unavailable(&kit, "holds a lock").await;
+    let is_full = || kit.store.database().is_err_and(|text| text.contains("disk is full"));
+    kit.until("the lock is forgotten, and the disk is not", is_full).await;
+    kit.set_trap(0.0, "").await;
+    tokio::time::sleep(Duration::from_millis(2500)).await;
+    assert!(is_full(), "nobody has written");
+    other.create(Object::note("theirs")).await.unwrap();
+    kit.until("another replica's write is heard of", || kit.store.database_ok()).await;
+    other.stop().await;
+}
+
+#[tokio::test]
 async fn a_batch_that_takes_too_long_is_given_up_by_the_server() {
     let kit = Kit::new().await;
     kit.lay_trap().await;

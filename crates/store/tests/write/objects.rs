@@ -1,7 +1,9 @@
 use crate::kit::{Kit, NOTES, Object, confined};
 use crate::outage::until_waiting;
 use sqlx::Connection as _;
+use sqlx::postgres::PgListener;
 use std::sync::Arc;
+use std::time::Duration;
 use store::model::{Change, Write};
 use store::{Access, Error, Revision, Store};
 
@@ -20,6 +22,29 @@ async fn create_update_delete_leave_a_row_and_three_events() {
     let deleted = kit.delete(&note).await.unwrap();
     assert!(deleted > note.revision);
     assert_eq!(kit.events().await, ["c a", "u a", "d a"]);
+}
+
+#[tokio::test]
+async fn others_are_told_of_a_write_unless_the_queue_of_what_is_told_fills() {
+    let kit = Kit::new().await;
+    let mut listener = PgListener::connect(&kit.database.url).await.unwrap();
+    listener.listen("store").await.unwrap();
+    let mut told = async || {
+        let heard = tokio::time::timeout(Duration::from_secs(10), listener.recv()).await;
+        heard.unwrap().unwrap().payload().to_owned()
+    };
+    let note = kit.create(Object::note("a")).await.unwrap();
+    assert!(told().await.starts_with(&format!("{} ", note.revision.0)));
+    // Half of the real one is gigabytes.
+    let full = "CREATE FUNCTION public.pg_notification_queue_usage() RETURNS float8 LANGUAGE sql AS 'SELECT 0.5::float8'; \
+         DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET search_path = public, pg_catalog', current_database()); END $$";
+    let mut sql = kit.sql().await;
+    sqlx::raw_sql(full).execute(&mut sql).await.unwrap();
+    let other = Kit::on(kit.database.clone()).await;
+    other.create(Object::note("b")).await.unwrap();
+    sqlx::query("SELECT pg_notify('store', 'end')").execute(&mut sql).await.unwrap();
+    assert_eq!(told().await, "end", "the write is made and nobody is told");
+    other.stop().await;
 }
 
 #[tokio::test]
