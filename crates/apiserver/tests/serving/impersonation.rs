@@ -96,7 +96,7 @@ async fn each_attribute_is_asked_for_and_the_refusal_names_it() {
     let answer = world.get(Some(&support), &account).await;
     assert_eq!(
         (answer.code, answer.json()["reason"].as_str()),
-        (500, Some("InternalError")),
+        (503, Some("ServiceUnavailable")),
         "not known is not no"
     );
 }

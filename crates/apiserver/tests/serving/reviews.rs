@@ -82,7 +82,7 @@ async fn without_kube_apiserver_masters_probes_and_tenants_go_on_and_others_wait
     assert_eq!(discovery.code, 200);
     assert_eq!(world.client(None).await.send(Method::GET, "/readyz", &[]).await.code, 200);
     let answer = world.get(Some(&world.aggregator()), &known).await;
-    assert_eq!((answer.code, answer.json()["reason"].as_str()), (500, Some("InternalError")));
+    assert_eq!((answer.code, answer.json()["reason"].as_str()), (503, Some("ServiceUnavailable")));
 }
 
 /// Two issuers, of which the cluster believes the first, too.
@@ -127,6 +127,6 @@ async fn without_kube_apiserver_whoever_was_no_operator_goes_on_and_who_is_not_k
     assert_eq!((code(&one, "alice", 0).await, code(&two, "alice", 0).await), (200, 403));
     world.kube.down.store(true, Ordering::SeqCst);
     assert_eq!((code(&one, "alice", 1).await, code(&two, "alice", 1).await), (200, 403));
-    assert_eq!((code(&one, "bob", 0).await, code(&two, "bob", 0).await), (500, 403));
+    assert_eq!((code(&one, "bob", 0).await, code(&two, "bob", 0).await), (503, 403));
     std::fs::remove_file(path).unwrap();
 }
