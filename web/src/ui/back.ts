@@ -28,7 +28,9 @@ function entryNow(): string {
 
 /** What was kept of the page that somebody comes back to. */
 export function kept<Value>(name: string): Value | undefined {
-  return isReturned ? (entries.of(current, name) as Value | undefined) : undefined;
+  // The router may hear of it first. On the way to a new place the entry is still the old one.
+  const now = entryNow();
+  return isReturned || now !== current ? (entries.of(now, name) as Value | undefined) : undefined;
 }
 
 export function keep(name: string, value: unknown): void {
