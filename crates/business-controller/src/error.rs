@@ -176,17 +176,7 @@ fn status_of(error: &watcher::Error) -> Option<&Status> {
 
 /// An error with its causes, in one line; of what is long, the beginning.
 pub fn chain(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        if !text.contains(&cause_text) {
-            text.push_str(": ");
-            text.push_str(&cause_text);
-        }
-        source = cause.source();
-    }
-    shortened(&text, TEXT_MAX)
+    shortened(&runtime::chain(error), TEXT_MAX)
 }
 
 /// Why a pass over one object ended early.

@@ -9,6 +9,8 @@ pub mod shutdown;
 pub mod clock;
 /// Waiting times between tries.
 pub mod backoff;
+/// Errors with their causes.
+mod causes;
 /// Logs.
 pub mod telemetry;
 /// Traces over OTLP.
@@ -25,6 +27,7 @@ pub mod health;
 pub mod admin;
 
 pub use backoff::Backoff;
+pub use causes::chain;
 pub use certificate_end::CertificateEnd;
 pub use clock::Clock;
 pub use health::Health;

@@ -52,27 +52,19 @@ pub async fn send(
     let asked = async {
         let request = request.map(|body| Full::new(Bytes::from(body)));
         let (head, body) =
-            client.request(request).await.map_err(|error| failed(&whole(&error)))?.into_parts();
+            client.request(request).await.map_err(|error| failed(&advised(&error)))?.into_parts();
         let body = Limited::new(body, SIZE_LIMIT).collect().await.map_err(|error| failed(&error))?;
         Ok(Response::from_parts(head, body.to_bytes().to_vec()))
     };
     tokio::time::timeout(TIMEOUT, asked).await.unwrap_or_else(|_elapsed| Err(failed(&"no answer in time")))
 }
 
-/// An error with what has caused it, and what to do where the issuer has a CA of its own.
-fn whole(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        if !text.contains(&cause_text) {
-            text = format!("{text}: {cause_text}");
-        }
-        source = cause.source();
-    }
+/// An error with its causes, and what to do where the issuer has a CA of its own.
+fn advised(error: &dyn std::error::Error) -> String {
+    let text = runtime::chain(error);
     if text.contains(UNKNOWN_AUTHORITY) {
-        text.push_str(
-            "; a CA of its own is named by issuer.certificateAuthority of the file, or by --jwt-ca-file",
+        return format!(
+            "{text}; a CA of its own is named by issuer.certificateAuthority of the file, or by --jwt-ca-file"
         );
     }
     text
