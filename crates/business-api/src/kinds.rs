@@ -33,13 +33,13 @@ pub mod member_cluster;
 pub mod namespace_template;
 
 use crate::accounts::{KindAccounts, ReadAccount};
-use crate::certificates::Certificates;
+use crate::certificates::{Certificates, ValidDays};
 use crate::clusters::Clusters;
 use crate::finalizers::TenantFinalizers;
 use crate::levels::Levels;
 use crate::rights::{KindRights, Right};
 use crate::roles::Roles;
-use crate::roster::ReadGiving;
+use crate::roster::{ReadGiving, Roster};
 use anyhow::{Context, ensure};
 use apiserver::{Resource, Subresource};
 use runtime::{Metrics, Tasks};
@@ -136,6 +136,27 @@ pub struct Directories {
     pub certificates: Certificates,
     /// How many days a password for the registry may be good for.
     pub credential_days_max: i64,
+}
+
+impl Directories {
+    /// Those of a server that knows nothing yet: the shapes of kinds do not depend on them.
+    pub fn of_nothing() -> Self {
+        let roles = Roles {
+            tenant_admin_group: String::new(),
+            projects: Roster::of_nobody(),
+            administrators: Vec::new(),
+            tenant_grant: false,
+        };
+        Self {
+            clusters: Clusters::open(),
+            levels: Levels::default(),
+            roles,
+            finalizers: TenantFinalizers::default(),
+            forbidden: Vec::new(),
+            certificates: Certificates::new(None, ValidDays::default()),
+            credential_days_max: 0,
+        }
+    }
 }
 
 /// All kinds of a program.

@@ -2,13 +2,7 @@ use crate::table::{Table, code};
 use apiserver::Resource;
 use apiserver::resource::ResourceSource;
 use apiserver::subresource::{FieldPath, Shape, Subresource, SubresourceKind};
-use business_api::certificates::{Certificates, ValidDays};
-use business_api::clusters::Clusters;
-use business_api::finalizers::TenantFinalizers;
 use business_api::kinds::{Directories, KINDS};
-use business_api::levels::Levels;
-use business_api::roles::Roles;
-use business_api::roster::Roster;
 use meta::schema::{ListType, Schema, StringFormat, Type};
 use std::collections::BTreeMap;
 
@@ -27,7 +21,7 @@ type Definitions<'a> = BTreeMap<&'static str, &'a Schema>;
 
 /// The page of all kinds.
 pub(crate) fn page() -> String {
-    let resources = KINDS.resources(&nothing());
+    let resources = KINDS.resources(&Directories::of_nothing());
     let mut text = INTRODUCTION.to_owned();
     let mut shared = Definitions::new();
     for resource in &resources {
@@ -49,25 +43,6 @@ pub(crate) fn page() -> String {
         text.push_str(&table(&["field", "type", "meaning"], rows));
     }
     text
-}
-
-/// Directories in which there is nothing: shapes do not depend on them.
-fn nothing() -> Directories {
-    let roles = Roles {
-        tenant_admin_group: String::new(),
-        projects: Roster::of_nobody(),
-        administrators: Vec::new(),
-        tenant_grant: false,
-    };
-    Directories {
-        clusters: Clusters::open(),
-        levels: Levels::default(),
-        roles,
-        finalizers: TenantFinalizers::default(),
-        forbidden: Vec::new(),
-        certificates: Certificates::new(None, ValidDays::default()),
-        credential_days_max: 0,
-    }
 }
 
 fn kind<'a>(resource: &'a Resource, shared: &mut Definitions<'a>) -> String {

@@ -2,34 +2,9 @@
 
 use crate::support::{World, member_cluster, project};
 use apiserver::resource::ResourceSource;
-use business_api::certificates::{Certificates, ValidDays};
-use business_api::clusters::Clusters;
-use business_api::finalizers::TenantFinalizers;
 use business_api::kinds::{Directories, KINDS};
-use business_api::levels::Levels;
-use business_api::roles::Roles;
-use business_api::roster::Roster;
 use meta::schema::{Schema, StringFormat, Type};
 use serde_json::{Value, json};
-
-/// Shapes do not depend on directories.
-fn nothing() -> Directories {
-    let roles = Roles {
-        tenant_admin_group: String::new(),
-        projects: Roster::of_nobody(),
-        administrators: Vec::new(),
-        tenant_grant: false,
-    };
-    Directories {
-        clusters: Clusters::open(),
-        levels: Levels::default(),
-        roles,
-        finalizers: TenantFinalizers::default(),
-        forbidden: Vec::new(),
-        certificates: Certificates::new(None, ValidDays::default()),
-        credential_days_max: 0,
-    }
-}
 
 /// The places of such texts, each with a value that has a wrong one there.
 fn places(schema: &Schema, at: &str) -> Vec<(String, Value)> {
@@ -62,7 +37,7 @@ async fn a_text_outside_its_set_is_refused_with_its_place_in_every_kind() {
     let world = world().await;
     let operator = world.operator();
     let mut tried = Vec::new();
-    for resource in KINDS.resources(&nothing()) {
+    for resource in KINDS.resources(&Directories::of_nothing()) {
         let spec =
             resource.schema.field("spec").filter(|_| matches!(resource.source, ResourceSource::Stored(_)));
         for (place, spec) in spec.into_iter().flat_map(|spec| places(spec, "spec")) {
