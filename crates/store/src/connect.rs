@@ -115,24 +115,24 @@ impl StatementFailure {
 
     /// The error for a caller when it is certain that nothing was written.
     pub(crate) fn into_error(self) -> Error {
-        match self {
-            Self::Lost(text) | Self::Unavailable(text) | Self::Exhausted(text) | Self::Unfit(text) => {
-                Error::Unavailable(text)
-            }
-            Self::Fault(text) => Error::Corrupt(text),
-        }
+        let is_fault = matches!(self, Self::Fault(_));
+        let text = self.into_text();
+        if is_fault { Error::Corrupt(text) } else { Error::Unavailable(text) }
+    }
+
+    fn into_text(self) -> String {
+        let (Self::Lost(text)
+        | Self::Unavailable(text)
+        | Self::Exhausted(text)
+        | Self::Unfit(text)
+        | Self::Fault(text)) = self;
+        text
     }
 }
 
 /// A failed statement, in the words of [`StatementFailure`].
 pub(crate) fn told(error: &sqlx::Error) -> String {
-    match StatementFailure::of(error) {
-        StatementFailure::Lost(text)
-        | StatementFailure::Unavailable(text)
-        | StatementFailure::Exhausted(text)
-        | StatementFailure::Unfit(text)
-        | StatementFailure::Fault(text) => text,
-    }
+    StatementFailure::of(error).into_text()
 }
 
 /// The error of a read, or of a write that was rolled back.
