@@ -93,17 +93,19 @@ struct Holdings(BTreeMap<Place, Vec<Holding>>);
 
 impl Top {
     pub(crate) async fn run(&self, api: &Api, screen: Screen) -> Result<Outcome, Failure> {
-        let (namespaces, projects) = tokio::try_join!(
-            objects::all_by_role::<Namespace>(api, names::NAMESPACES),
-            objects::all_by_role::<Project>(api, names::PROJECTS),
-        )?;
+        let namespaces = objects::all_by_role::<Namespace>(api, names::NAMESPACES);
+        let projects = || objects::all_by_role::<Project>(api, names::PROJECTS);
         let holdings = match self.what {
-            Compared::Namespaces => Holdings::of_namespaces(&namespaces),
-            Compared::Projects => Holdings::of_projects(&projects, &namespaces),
+            Compared::Namespaces => Holdings::of_namespaces(&namespaces.await?),
+            Compared::Projects => {
+                let (namespaces, projects) = tokio::try_join!(namespaces, projects())?;
+                Holdings::of_projects(&projects, &namespaces)
+            }
         };
         match self.output {
             View::Json | View::Yaml => output::data(self.output, &self.told(holdings))?,
-            _ if projects.is_empty() => tree::nothing(),
+            // Whoever sees what is held sees the project that it is held in.
+            _ if holdings.0.is_empty() && projects().await?.is_empty() => tree::nothing(),
             View::Text | View::Wide => self.show(holdings, screen)?,
         }
         Ok(Outcome::Done)
