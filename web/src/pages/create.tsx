@@ -11,7 +11,7 @@ import { inOrder } from "../budget/shares";
 import { t } from "../i18n/messages";
 import { AskingForm, type Outgoing, checked } from "../ui/asking";
 import { FieldState, MADE } from "../ui/awaited";
-import { choiceText, inChoiceOrder } from "../ui/choice";
+import { choiceNamed, inChoiceOrder } from "../ui/choice";
 import { LimitsFields, clusterChoices, leftText } from "../ui/limits";
 import { Head } from "../ui/parts";
 
@@ -101,7 +101,7 @@ export function Create() {
 
 /** Whose project it is: one of the tenants that are seen. Operators make projects of those, too, that have no object. */
 function TenantField(props: { names: readonly string[]; all: ReadonlyMap<string, Tenant>; value: string; onChange: (value: string) => void }) {
-  const text = (name: string) => choiceText(props.all.get(name) ?? { metadata: { name } });
+  const text = (name: string) => choiceNamed(props.all, name);
   return (
     <>
       <label class="field">
@@ -152,7 +152,7 @@ function offerLimited(
 function ParentField(props: { what: What; value: string; onChange: (value: string) => void }) {
   const all = projects();
   const names = createMemo(() => inChoiceOrder(all.objects().values()));
-  const text = (name: string) => choiceText(all.objects().get(name) ?? { metadata: { name } });
+  const text = (name: string) => choiceNamed(all.objects(), name);
   return (
     <label class="field">
       <span>{t("form.parent")}</span>

@@ -8,7 +8,7 @@ import { liesIn } from "../budget/forest";
 import { t } from "../i18n/messages";
 import { AskingForm, type Outgoing, checked } from "../ui/asking";
 import { FieldState, MADE } from "../ui/awaited";
-import { choiceText, inChoiceOrder } from "../ui/choice";
+import { choiceNamed, inChoiceOrder } from "../ui/choice";
 import { type Meanwhile, fromTo } from "../ui/meanwhile";
 import { Head, Loaded } from "../ui/parts";
 
@@ -59,7 +59,7 @@ function MoveForm(props: { moved: Moved; take: (fresh: Moved) => void }) {
   };
   const names = createMemo(() => inChoiceOrder([...all.objects().values()]
     .filter(({ metadata, spec }) => metadata.name !== from() && !(isProject && liesIn(all.objects(), metadata.name, name)) && spec?.tenantID === props.moved.object.spec?.tenantID)));
-  const text = (one: string) => choiceText(all.objects().get(one) ?? { metadata: { name: one } });
+  const text = (one: string) => choiceNamed(all.objects(), one);
   const back = linkOf(name, props.moved.is === "project" ? undefined : props.moved.project);
   /** None that is gone meanwhile. A value of its own: not each event of the feed asks the server again. */
   const target = createMemo(() => {

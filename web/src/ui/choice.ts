@@ -11,6 +11,11 @@ export function choiceText({ metadata: { name }, spec }: Choice): string {
   return shown && shown !== name ? `${shown} · ${name}` : name;
 }
 
+/** The same of a name, which is all there is to read while its object is not known. */
+export function choiceNamed(all: ReadonlyMap<string, Choice>, name: string): string {
+  return choiceText(all.get(name) ?? { metadata: { name } });
+}
+
 const inWords = new Intl.Collator();
 
 /** Names, in the order of what is read. */
