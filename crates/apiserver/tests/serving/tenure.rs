@@ -154,6 +154,16 @@ fn restless(signer: &Signer) -> (PathBuf, impl FnOnce(&mut ServerSettings)) {
     (file, change)
 }
 
+/// The same, but that it looks at callers again only when something has changed.
+fn attentive(signer: &Signer) -> (PathBuf, impl FnOnce(&mut ServerSettings)) {
+    let (file, often) = restless(signer);
+    let change = |settings: &mut ServerSettings| {
+        often(settings);
+        settings.recheck_every = Duration::from_hours(1);
+    };
+    (file, change)
+}
+
 async fn watch_by(served: &Served, token: &str) -> Watching {
     let [(name, value)] = bearer(token);
     Watching::open(served, &[(name, &value)]).await
@@ -181,13 +191,9 @@ async fn a_watch_ends_when_the_key_of_its_token_is_no_longer_trusted() {
 #[tokio::test]
 async fn who_sees_something_else_has_to_list_again() {
     let signer = Signer::new("key-1");
-    let (_file, change) = restless(&signer);
+    let (_file, change) = attentive(&signer);
     let sight = Sighted::of(&["n"]);
-    let change_rarely = |settings: &mut ServerSettings| {
-        change(settings);
-        settings.recheck_every = Duration::from_hours(1);
-    };
-    let served = Served::start_by(Arc::<Sighted>::clone(&sight), None, change_rarely).await;
+    let served = Served::start_by(Arc::<Sighted>::clone(&sight), None, change).await;
     for (what, namespaces) in [("taken away", vec![]), ("added", vec!["n", "m"])] {
         sight.show(&["n"]);
         let mut watch = watch_by(&served, &signer.token(|_| {})).await;
@@ -202,13 +208,9 @@ async fn who_sees_something_else_has_to_list_again() {
 #[tokio::test]
 async fn the_event_that_takes_the_sight_of_itself_away_is_not_shown() {
     let signer = Signer::new("key-1");
-    let (_file, change) = restless(&signer);
+    let (_file, change) = attentive(&signer);
     let sight = Sighted::of(&["n"]);
-    let change_rarely = |settings: &mut ServerSettings| {
-        change(settings);
-        settings.recheck_every = Duration::from_hours(1);
-    };
-    let served = Served::start_by(Arc::<Sighted>::clone(&sight), None, change_rarely).await;
+    let served = Served::start_by(Arc::<Sighted>::clone(&sight), None, change).await;
     let create = async |name: &str| {
         let body =
             json!({"metadata": {"name": name, "annotations": {"tenant": "acme"}}, "spec": {"colour": "red"}});
