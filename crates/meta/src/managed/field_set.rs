@@ -1,34 +1,34 @@
-//! Sets of fields, with the algebra that ownership needs, and their `FieldsV1` form.
+//! Sets of field paths (`fieldpath.Set`), their set operations, and their `FieldsV1` form.
 
-use super::element::Element;
+use super::path_element::PathElement;
 use crate::schema::{Schema, Type};
 use serde_json::{Map, Value};
 use std::cmp::Ordering;
 
-/// A set of field paths as a tree, sorted at every level. The root itself is never in it.
+/// A set of field paths as a tree, sorted at every level. The empty path is never in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldSet(Vec<Node>);
 
-/// An element of which the set has itself, paths below it, or both.
+/// A path element, whether the path that ends there is in the set, and the paths that go on from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Node {
-    pub(super) element: Element,
+    pub(super) element: PathElement,
     pub(super) member: bool,
-    pub(super) below: FieldSet,
+    pub(super) children: FieldSet,
 }
 
-/// What a set has at one place: the place itself, and paths below it.
+/// What a set has at one path element: whether the path that ends there is in it, and the paths that go on.
 #[derive(Debug, Default)]
-pub(super) struct Mark {
+pub(super) struct Membership {
     pub(super) member: bool,
-    pub(super) below: FieldSet,
+    pub(super) children: FieldSet,
 }
 
-impl Mark {
-    pub(super) const MEMBER: Self = Self { member: true, below: FieldSet(Vec::new()) };
+impl Membership {
+    pub(super) const MEMBER: Self = Self { member: true, children: FieldSet(Vec::new()) };
 
     pub(super) fn is_empty(&self) -> bool {
-        !self.member && self.below.is_empty()
+        !self.member && self.children.is_empty()
     }
 }
 
@@ -40,16 +40,16 @@ impl FieldSet {
 
     /// Number of paths in it.
     pub fn len(&self) -> usize {
-        self.0.iter().map(|node| usize::from(node.member).saturating_add(node.below.len())).sum()
+        self.0.iter().map(|node| usize::from(node.member).saturating_add(node.children.len())).sum()
     }
 
-    /// Adds a path; the empty path is passed over.
-    pub fn insert(&mut self, path: &[Element]) {
+    /// Adds a path. An empty path is ignored.
+    pub fn insert(&mut self, path: &[PathElement]) {
         let Some((first, rest)) = path.split_first() else { return };
         let at = match self.0.binary_search_by(|node| node.element.cmp(first)) {
             Ok(at) => at,
             Err(at) => {
-                let node = Node { element: first.clone(), member: false, below: Self::default() };
+                let node = Node { element: first.clone(), member: false, children: Self::default() };
                 self.0.insert(at, node);
                 at
             }
@@ -58,7 +58,7 @@ impl FieldSet {
         if rest.is_empty() {
             node.member = true;
         } else {
-            node.below.insert(rest);
+            node.children.insert(rest);
         }
     }
 
@@ -66,26 +66,28 @@ impl FieldSet {
     pub fn of_names(paths: &[&[&str]]) -> Self {
         let mut set = Self::default();
         for path in paths {
-            let path: Vec<Element> = path.iter().map(|name| Element::Field((*name).to_owned())).collect();
+            let path: Vec<PathElement> =
+                path.iter().map(|name| PathElement::Field((*name).to_owned())).collect();
             set.insert(&path);
         }
         set
     }
 
     /// Whether a path is in it.
-    pub fn has(&self, path: &[Element]) -> bool {
+    pub fn has(&self, path: &[PathElement]) -> bool {
         let Some((first, rest)) = path.split_first() else { return false };
-        self.get(first).is_some_and(|node| if rest.is_empty() { node.member } else { node.below.has(rest) })
+        self.get(first)
+            .is_some_and(|node| if rest.is_empty() { node.member } else { node.children.has(rest) })
     }
 
-    /// All paths, shorter ones of a level first, as upstream lists them.
-    pub fn paths(&self) -> Vec<Vec<Element>> {
+    /// All paths in upstream's order: at each level, those that end there come first.
+    pub fn paths(&self) -> Vec<Vec<PathElement>> {
         let mut found = Vec::new();
         self.collect(&mut Vec::new(), &mut found);
         found
     }
 
-    fn collect(&self, prefix: &mut Vec<Element>, found: &mut Vec<Vec<Element>>) {
+    fn collect(&self, prefix: &mut Vec<PathElement>, found: &mut Vec<Vec<PathElement>>) {
         for node in self.0.iter().filter(|node| node.member) {
             let mut path = prefix.clone();
             path.push(node.element.clone());
@@ -93,12 +95,12 @@ impl FieldSet {
         }
         for node in &self.0 {
             prefix.push(node.element.clone());
-            node.below.collect(prefix, found);
+            node.children.collect(prefix, found);
             prefix.pop();
         }
     }
 
-    pub(super) fn get(&self, element: &Element) -> Option<&Node> {
+    pub(super) fn get(&self, element: &PathElement) -> Option<&Node> {
         let at = self.0.binary_search_by(|node| node.element.cmp(element)).ok()?;
         self.0.get(at)
     }
@@ -108,19 +110,23 @@ impl FieldSet {
         self.0.get(at)
     }
 
-    /// Adds what was found at an element. Elements may come in any order if [`Self::sort`] follows.
-    pub(super) fn push(&mut self, element: &Element, mark: Mark) {
-        if !mark.is_empty() {
-            self.0.push(Node { element: element.clone(), member: mark.member, below: mark.below });
+    /// Adds an element. If elements are not added in their order, [`Self::sort`] has to follow.
+    pub(super) fn push(&mut self, element: &PathElement, membership: Membership) {
+        if !membership.is_empty() {
+            self.0.push(Node {
+                element: element.clone(),
+                member: membership.member,
+                children: membership.children,
+            });
         }
     }
 
-    pub(super) fn push_field(&mut self, name: &str, mark: Mark) {
-        if !mark.is_empty() {
+    pub(super) fn push_field(&mut self, name: &str, membership: Membership) {
+        if !membership.is_empty() {
             self.0.push(Node {
-                element: Element::Field(name.to_owned()),
-                member: mark.member,
-                below: mark.below,
+                element: PathElement::Field(name.to_owned()),
+                member: membership.member,
+                children: membership.children,
             });
         }
     }
@@ -147,48 +153,47 @@ impl FieldSet {
                 (Some(a), Some(b)) => Some(Node {
                     element: a.element.clone(),
                     member: a.member || b.member,
-                    below: a.below.union(&b.below),
+                    children: a.children.union(&b.children),
                 }),
                 (one, other) => one.or(other).cloned(),
             });
         }
     }
 
-    /// The paths that are in any of the sets. Each path is moved once a level, however many sets there are.
+    /// The paths that are in any of the sets. Each path is moved once per level, however many sets there are.
     pub(super) fn union_of(sets: impl IntoIterator<Item = Self>) -> Self {
-        Self::gathered(sets.into_iter().flat_map(|set| set.0).collect())
+        Self::from_nodes(sets.into_iter().flat_map(|set| set.0).collect())
     }
 
-    /// A set of nodes in any order; those of one element are put together.
-    fn gathered(mut nodes: Vec<Node>) -> Self {
+    /// A set from nodes in any order. Nodes of one element are merged.
+    fn from_nodes(mut nodes: Vec<Node>) -> Self {
         nodes.sort_by(|a, b| a.element.cmp(&b.element));
         let mut set = Vec::with_capacity(nodes.len());
         let mut nodes = nodes.into_iter().peekable();
         while let Some(mut node) = nodes.next() {
-            let mut below = Vec::new();
+            let mut children = Vec::new();
             while let Some(same) = nodes.next_if(|next| next.element == node.element) {
                 node.member |= same.member;
-                below.extend(same.below.0);
+                children.extend(same.children.0);
             }
-            if !below.is_empty() {
-                below.append(&mut node.below.0);
-                node.below = Self::gathered(below);
+            if !children.is_empty() {
+                children.append(&mut node.children.0);
+                node.children = Self::from_nodes(children);
             }
             set.push(node);
         }
         Self(set)
     }
 
-    /// The paths that are in both sets. The larger set is not walked: there may be many small ones to compare with
-    /// it.
+    /// The paths that are in both sets. Only the smaller set is walked: a large set may be compared with many small ones.
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
         let (few, many) = if self.0.len() <= other.0.len() { (self, other) } else { (other, self) };
         let mut both = Self::default();
         for one in &few.0 {
             if let Some(other) = many.get(&one.element) {
-                let below = one.below.intersection(&other.below);
-                both.push(&one.element, Mark { member: one.member && other.member, below });
+                let children = one.children.intersection(&other.children);
+                both.push(&one.element, Membership { member: one.member && other.member, children });
             }
         }
         both
@@ -208,24 +213,24 @@ impl FieldSet {
             return;
         }
         self.0.retain_mut(|node| {
-            if let Some(doomed) = other.get(&node.element) {
-                node.member &= !doomed.member;
-                node.below.remove(&doomed.below);
+            if let Some(removed) = other.get(&node.element) {
+                node.member &= !removed.member;
+                node.children.remove(&removed.children);
             }
-            node.member || !node.below.is_empty()
+            node.member || !node.children.is_empty()
         });
     }
 
-    /// Removes the paths of the other set, and those below them.
-    pub fn remove_below(&mut self, other: &Self) {
+    /// Removes the paths of the other set, and all paths below them (`RecursiveDifference`).
+    pub fn remove_recursive(&mut self, other: &Self) {
         if other.is_empty() {
             return;
         }
         self.0.retain_mut(|node| match other.get(&node.element) {
-            Some(doomed) if doomed.member => false,
-            Some(doomed) => {
-                node.below.remove_below(&doomed.below);
-                node.member || !node.below.is_empty()
+            Some(removed) if removed.member => false,
+            Some(removed) => {
+                node.children.remove_recursive(&removed.children);
+                node.member || !node.children.is_empty()
             }
             None => true,
         });
@@ -240,44 +245,44 @@ impl FieldSet {
         }
     }
 
-    /// Whether the other set has all its paths.
+    /// Whether all its paths are in the other set.
     pub fn is_subset(&self, other: &Self) -> bool {
         self.0.iter().all(|node| match other.get(&node.element) {
-            Some(known) => (known.member || !node.member) && node.below.is_subset(&known.below),
+            Some(theirs) => (theirs.member || !node.member) && node.children.is_subset(&theirs.children),
             None => false,
         })
     }
 
-    /// The same set, in which every declared field that leads to a path is itself a member.
+    /// The same set with every declared field on the way to a path added (`EnsureNamedFieldsAreMembers`).
     #[must_use]
-    pub(super) fn with_named_fields(&self, schema: Option<&Schema>) -> Self {
+    pub(super) fn with_named_fields_as_members(&self, schema: Option<&Schema>) -> Self {
         let with = |node: &Node| {
             let inner = schema.and_then(|schema| child(schema, &node.element));
             let named = matches!(
                 (schema.map(|schema| &schema.ty), &node.element),
-                (Some(Type::Struct { fields, .. }), Element::Field(name)) if fields.contains_key(name.as_str())
+                (Some(Type::Struct { fields, .. }), PathElement::Field(name)) if fields.contains_key(name.as_str())
             );
             Node {
                 element: node.element.clone(),
-                member: node.member || (named && !node.below.is_empty()),
-                below: node.below.with_named_fields(inner),
+                member: node.member || (named && !node.children.is_empty()),
+                children: node.children.with_named_fields_as_members(inner),
             }
         };
         Self(self.0.iter().map(with).collect())
     }
 
-    /// Brings a set up to date with a schema in which more is atomic than when it was written.
+    /// Adapts the set to a schema in which more types are atomic than when it was written: an atomic value is owned as a whole.
     pub(super) fn reconcile(&mut self, schema: &Schema) {
         for node in &mut self.0 {
             let Some(inner) = child(schema, &node.element) else { continue };
-            if node.below.is_empty() {
+            if node.children.is_empty() {
                 continue;
             }
             if is_atomic(inner) {
                 node.member = true;
-                node.below = Self::default();
+                node.children = Self::default();
             } else {
-                node.below.reconcile(inner);
+                node.children.reconcile(inner);
             }
         }
     }
@@ -290,12 +295,12 @@ impl FieldSet {
             if key == "." {
                 continue;
             }
-            let Some(element) = Element::parse(key)? else { continue };
-            let below = Self::from_value(value)?;
-            let member = below.is_empty() || value.get(".").is_some();
-            nodes.push(Node { element, member, below });
+            let Some(element) = PathElement::parse(key)? else { continue };
+            let children = Self::from_value(value)?;
+            let member = children.is_empty() || value.get(".").is_some();
+            nodes.push(Node { element, member, children });
         }
-        Ok(Self::gathered(nodes))
+        Ok(Self::from_nodes(nodes))
     }
 
     /// Writes `FieldsV1`.
@@ -305,7 +310,7 @@ impl FieldSet {
 
     fn to_map(&self) -> Map<String, Value> {
         let entry = |node: &Node| {
-            let mut map = node.below.to_map();
+            let mut map = node.children.to_map();
             if node.member && !map.is_empty() {
                 map.insert(".".to_owned(), Value::Object(Map::new()));
             }
@@ -315,10 +320,10 @@ impl FieldSet {
     }
 }
 
-/// The shape of what stands at an element.
-fn child<'a>(schema: &'a Schema, element: &Element) -> Option<&'a Schema> {
+/// The schema of the value at a path element.
+fn child<'a>(schema: &'a Schema, element: &PathElement) -> Option<&'a Schema> {
     match element {
-        Element::Field(name) => match &schema.ty {
+        PathElement::Field(name) => match &schema.ty {
             Type::Any => Some(schema),
             _ => schema.field(name),
         },

@@ -1,7 +1,7 @@
-//! What a configuration holds: whether it fits the schema, and the set of its fields.
+//! Values with their schema (`typed.TypedValue`): validation, field sets, and removal of fields.
 
-use super::element::Element;
-use super::fieldset::{FieldSet, Mark};
+use super::field_set::{FieldSet, Membership};
+use super::path_element::PathElement;
 use super::shape::{Fields, Items, Scalar, Shape};
 use crate::decode::is_line_break;
 use crate::quantity::Quantity;
@@ -12,11 +12,12 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt;
 
-/// Checks a configuration; repeated items are an error. The text is upstream's: tools match on it.
-pub(super) fn check(config: &Map<String, Value>, schema: &Schema) -> Result<(), String> {
+/// Validates a configuration against the schema; repeated items are an error. The texts are upstream's: tools match on
+/// them.
+pub(super) fn validate(config: &Map<String, Value>, schema: &Schema) -> Result<(), String> {
     let mut errors = Vec::new();
     if let Shape::Map(fields) | Shape::AtomicMap(fields) = Shape::of(schema, None) {
-        ContentsPath::Root.check_fields(config, fields, &mut errors);
+        TypedPath::Root.check_fields(config, fields, &mut errors);
     }
     match errors.as_slice() {
         [] => Ok(()),
@@ -25,15 +26,15 @@ pub(super) fn check(config: &Map<String, Value>, schema: &Schema) -> Result<(), 
     }
 }
 
-/// Where a check is; printed only when something is wrong.
+/// The path of the value that is validated. It is formatted for error messages only.
 #[derive(Clone, Copy)]
-enum ContentsPath<'a> {
+enum TypedPath<'a> {
     Root,
     Field(&'a Self, &'a str),
-    Item(&'a Self, &'a Element),
+    Item(&'a Self, &'a PathElement),
 }
 
-impl fmt::Display for ContentsPath<'_> {
+impl fmt::Display for TypedPath<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Root => Ok(()),
@@ -43,13 +44,13 @@ impl fmt::Display for ContentsPath<'_> {
     }
 }
 
-impl ContentsPath<'_> {
+impl TypedPath<'_> {
     fn check_fields(self, map: &Map<String, Value>, fields: Fields<'_>, errors: &mut Vec<String>) {
         for (key, value) in map {
-            let place = ContentsPath::Field(&self, key);
+            let path = TypedPath::Field(&self, key);
             match fields.get(key) {
-                Some(schema) => place.check(value, schema, errors),
-                None => errors.push(format!("{place}: field not declared in schema")),
+                Some(schema) => path.check(value, schema, errors),
+                None => errors.push(format!("{path}: field not declared in schema")),
             }
         }
     }
@@ -73,8 +74,8 @@ impl ContentsPath<'_> {
             }
             (Shape::AtomicList(Some(items)), Value::Array(list)) => {
                 for (index, item) in list.iter().enumerate() {
-                    let element = Element::Index(i64::try_from(index).unwrap_or_default());
-                    ContentsPath::Item(&self, &element).check(item, items, errors);
+                    let element = PathElement::Index(i64::try_from(index).unwrap_or_default());
+                    TypedPath::Item(&self, &element).check(item, items, errors);
                 }
             }
             (Shape::List(items), Value::Array(list)) => self.check_items(list, items, errors),
@@ -93,7 +94,7 @@ impl ContentsPath<'_> {
                     return;
                 }
             };
-            ContentsPath::Item(&self, &element).check(item, items.schema, errors);
+            TypedPath::Item(&self, &element).check(item, items.schema, errors);
             if seen.contains(&element) {
                 errors.push(format!("{self}: duplicate entries for key {element}"));
             }
@@ -102,8 +103,8 @@ impl ContentsPath<'_> {
     }
 }
 
-/// A configuration with quantities, times and bytes as they are stored: the same value written in another way must
-/// not count as another value.
+/// A configuration with quantities, times and bytes in their stored form: another notation of the same value must not
+/// count as a change.
 pub(super) fn normalised<'v>(config: &'v Map<String, Value>, schema: &Schema) -> Cow<'v, Map<String, Value>> {
     let normal =
         config.iter().all(|(key, value)| schema.field(key).is_none_or(|field| is_normal(value, field)));
@@ -149,7 +150,7 @@ fn normalise_value(value: &mut Value, schema: &Schema) {
     }
 }
 
-/// The stored text of a quantity, a time or bytes, if it differs from the given one.
+/// The stored form of a quantity, a time or bytes, if it differs from the given one.
 fn normal_form(value: &Value, schema: &Schema) -> Option<String> {
     let text = match (&schema.ty, value) {
         (Type::Quantity, Value::String(text)) => text.trim().parse::<Quantity>().ok()?.to_string(),
@@ -161,7 +162,7 @@ fn normal_form(value: &Value, schema: &Schema) -> Option<String> {
     (value.as_str() != Some(&text)).then_some(text)
 }
 
-/// The set of the fields of an object.
+/// The set of an object's fields (`ToFieldSet`).
 pub(super) fn fields_of(object: &Map<String, Value>, schema: &Schema) -> Result<FieldSet, String> {
     match Shape::of(schema, None) {
         Shape::Map(fields) => fields_of_map(object, fields),
@@ -172,25 +173,25 @@ pub(super) fn fields_of(object: &Map<String, Value>, schema: &Schema) -> Result<
 fn fields_of_map(map: &Map<String, Value>, fields: Fields<'_>) -> Result<FieldSet, String> {
     let mut set = FieldSet::default();
     for (key, value) in map {
-        let mut mark = match fields.get(key) {
+        let mut membership = match fields.get(key) {
             Some(schema) => fields_of_value(value, schema)?,
-            None => Mark::MEMBER,
+            None => Membership::MEMBER,
         };
         let empty = value.is_null() || value.as_object().is_some_and(Map::is_empty);
-        mark.member |= empty || !fields.declares(key);
-        set.push_field(key, mark);
+        membership.member |= empty || !fields.declares(key);
+        set.push_field(key, membership);
     }
     Ok(set)
 }
 
-fn fields_of_value(value: &Value, schema: &Schema) -> Result<Mark, String> {
-    let below = match (Shape::of(schema, Some(value)), value) {
-        (Shape::Scalar(_) | Shape::AtomicMap(_) | Shape::AtomicList(_), _) => return Ok(Mark::MEMBER),
+fn fields_of_value(value: &Value, schema: &Schema) -> Result<Membership, String> {
+    let children = match (Shape::of(schema, Some(value)), value) {
+        (Shape::Scalar(_) | Shape::AtomicMap(_) | Shape::AtomicList(_), _) => return Ok(Membership::MEMBER),
         (Shape::Map(fields), Value::Object(map)) => fields_of_map(map, fields)?,
         (Shape::List(items), Value::Array(list)) => fields_of_items(list, items)?,
         _ => FieldSet::default(),
     };
-    Ok(Mark { member: false, below })
+    Ok(Membership { member: false, children })
 }
 
 fn fields_of_items(list: &[Value], items: Items<'_>) -> Result<FieldSet, String> {
@@ -203,64 +204,64 @@ fn fields_of_items(list: &[Value], items: Items<'_>) -> Result<FieldSet, String>
     }
     let mut set = FieldSet::default();
     for element in &repeated {
-        set.push(element, Mark::MEMBER);
+        set.push(element, Membership::MEMBER);
     }
     for (element, item) in elements.iter().zip(list).filter(|(element, _)| !repeated.contains(element)) {
-        let mark = fields_of_value(item, items.schema)?;
-        set.push(element, Mark { member: true, ..mark });
+        let membership = fields_of_value(item, items.schema)?;
+        set.push(element, Membership { member: true, ..membership });
     }
     set.sort();
     Ok(set)
 }
 
-/// An object without the fields of a set.
-pub(super) fn without(
+/// An object without the fields of a set (`RemoveItems`).
+pub(super) fn remove_items(
     object: &Map<String, Value>,
     schema: &Schema,
-    doomed: &FieldSet,
+    removed: &FieldSet,
 ) -> Result<Map<String, Value>, String> {
-    Ok(match map_without(object, Shape::of(schema, None), doomed)? {
+    Ok(match map_without(object, Shape::of(schema, None), removed)? {
         Value::Object(map) => map,
         _ => Map::new(),
     })
 }
 
-fn value_without(value: &Value, schema: Option<&Schema>, doomed: &FieldSet) -> Result<Value, String> {
+fn value_without(value: &Value, schema: Option<&Schema>, removed: &FieldSet) -> Result<Value, String> {
     let Some(schema) = schema else { return Ok(value.clone()) };
     match (Shape::of(schema, Some(value)), value) {
         (Shape::Scalar(_), _) => Ok(value.clone()),
         (shape @ (Shape::Map(_) | Shape::AtomicMap(_)), Value::Object(map)) => {
-            map_without(map, shape, doomed)
+            map_without(map, shape, removed)
         }
-        (Shape::List(items), Value::Array(list)) => items_without(list, items, doomed),
+        (Shape::List(items), Value::Array(list)) => items_without(list, items, removed),
         _ => Ok(Value::Null),
     }
 }
 
-fn map_without(map: &Map<String, Value>, shape: Shape<'_>, doomed: &FieldSet) -> Result<Value, String> {
+fn map_without(map: &Map<String, Value>, shape: Shape<'_>, removed: &FieldSet) -> Result<Value, String> {
     let Shape::Map(fields) = shape else { return Ok(Value::Null) };
     let mut left = Map::new();
     for (key, value) in map {
-        let value = match doomed.get_field(key) {
+        let value = match removed.get_field(key) {
             None => value.clone(),
             Some(node) if node.member => continue,
-            Some(node) if node.below.is_empty() => value.clone(),
-            Some(node) => value_without(value, fields.get(key), &node.below)?,
+            Some(node) if node.children.is_empty() => value.clone(),
+            Some(node) => value_without(value, fields.get(key), &node.children)?,
         };
         left.insert(key.clone(), value);
     }
     Ok(if left.is_empty() { Value::Null } else { Value::Object(left) })
 }
 
-fn items_without(list: &[Value], items: Items<'_>, doomed: &FieldSet) -> Result<Value, String> {
+fn items_without(list: &[Value], items: Items<'_>, removed: &FieldSet) -> Result<Value, String> {
     let mut left = Vec::new();
     for item in list {
-        let element: Element = items.element(item)?;
-        match doomed.get(&element) {
+        let element: PathElement = items.element(item)?;
+        match removed.get(&element) {
             None => left.push(item.clone()),
             Some(node) if node.member => {}
-            Some(node) if node.below.is_empty() => left.push(item.clone()),
-            Some(node) => left.push(value_without(item, Some(items.schema), &node.below)?),
+            Some(node) if node.children.is_empty() => left.push(item.clone()),
+            Some(node) => left.push(value_without(item, Some(items.schema), &node.children)?),
         }
     }
     Ok(if left.is_empty() { Value::Null } else { Value::Array(left) })

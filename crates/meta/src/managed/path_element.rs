@@ -1,24 +1,24 @@
-//! One step of a field path, as `FieldsV1` writes it.
+//! One element of a field path, as `FieldsV1` writes it (`fieldpath.PathElement`).
 
 use serde_json::{Map, Value};
 use std::cmp::Ordering;
 use std::fmt;
 
-/// A struct's field or map's key, or an item of a list.
+/// A field of a struct, a key of a map, or an item of a list.
 #[derive(Clone, Debug)]
-pub enum Element {
+pub enum PathElement {
     /// `f:name`
     Field(String),
     /// `k:{"name":"a"}`: the item of an associative list that has these keys, sorted by name.
     Key(Vec<(String, Value)>),
     /// `v:"a"`: the item of a set that has this value.
     Value(Value),
-    /// `i:0`: the item of a list at this place.
+    /// `i:0`: the item of a list at this index.
     Index(i64),
 }
 
-impl Element {
-    /// Reads a key of `FieldsV1`. `None` for a kind of element that nobody knows yet.
+impl PathElement {
+    /// Reads a key of `FieldsV1`. `None` for an unknown kind of element, which a later version may have.
     pub fn parse(text: &str) -> Result<Option<Self>, String> {
         let Some((kind, rest)) = text.split_at_checked(2) else {
             return Err("key must be 2 characters long:".to_owned());
@@ -52,7 +52,7 @@ impl Element {
         }
     }
 
-    /// The order of this element and a field of this name.
+    /// Compares this element with a field of this name.
     pub(super) fn cmp_field(&self, name: &str) -> Ordering {
         match self {
             Self::Field(own) => own.as_str().cmp(name),
@@ -70,10 +70,10 @@ impl Element {
     }
 }
 
-/// JSON as Go writes it: characters that HTML or JavaScript could stumble over are escaped.
+/// JSON as Go writes it: with characters escaped that have a meaning in HTML or JavaScript.
 fn go_json(value: &Value) -> String {
     let mut json = value.to_string();
-    // None of them can occur outside of strings.
+    // These characters occur inside of strings only.
     for (character, escape) in [
         ('<', "\\u003c"),
         ('>', "\\u003e"),
@@ -88,7 +88,7 @@ fn go_json(value: &Value) -> String {
     json
 }
 
-impl Ord for Element {
+impl Ord for PathElement {
     fn cmp(&self, other: &Self) -> Ordering {
         match (self, other) {
             (Self::Field(a), Self::Field(b)) => a.cmp(b),
@@ -105,21 +105,21 @@ impl Ord for Element {
     }
 }
 
-impl PartialOrd for Element {
+impl PartialOrd for PathElement {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for Element {
+impl PartialEq for PathElement {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other) == Ordering::Equal
     }
 }
 
-impl Eq for Element {}
+impl Eq for PathElement {}
 
-impl fmt::Display for Element {
+impl fmt::Display for PathElement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Field(name) => write!(f, ".{name}"),
@@ -137,7 +137,8 @@ impl fmt::Display for Element {
     }
 }
 
-/// The order of values: numbers, strings, booleans, lists, maps, null. Whole numbers and fractions compare by value.
+/// Compares values. Types are ordered numbers, strings, booleans, lists, maps, null; whole numbers and fractions compare by
+/// value.
 pub(super) fn compare_values(a: &Value, b: &Value) -> Ordering {
     match (a, b) {
         (Value::Number(x), Value::Number(y)) => match (x.as_i64(), y.as_i64()) {
@@ -180,9 +181,9 @@ mod tests {
             (r#"k:{"name":"a>b"}"#, r#"k:{"name":"a\u003eb"}"#),
             (r#"v:"é\n""#, r#"v:"é\n""#),
         ] {
-            let element = Element::parse(key).unwrap().unwrap();
+            let element = PathElement::parse(key).unwrap().unwrap();
             assert_eq!(element.to_key(), want);
-            assert_eq!(Element::parse(want).unwrap().unwrap(), element);
+            assert_eq!(PathElement::parse(want).unwrap().unwrap(), element);
         }
     }
 }
