@@ -1,8 +1,8 @@
 //! Field ownership (`metadata.managedFields`) and server-side apply.
 //!
 //! The rules are those of `sigs.k8s.io/structured-merge-diff`, over our own `Schema`: an update owns the fields
-//! that it changes, an apply owns the fields that it lists. A field that an applier no longer lists and nobody else owns is
-//! removed.
+//! that it changes, an apply owns the fields that it lists. A field that an applier no longer lists and nobody else
+//! owns is removed.
 //!
 //! `FieldManager` decodes and encodes `managedFields`. `ownership` decides who owns which field afterwards. It uses
 //! `typed`, `merge` and `compare`, which walk values by the `shape` that their schema gives them.
@@ -156,8 +156,8 @@ impl FieldManager<'_> {
         new
     }
 
-    /// Server-side apply: merges a configuration into the live object, or creates the object if `live` is `None`. Returns
-    /// the pruned result with its `managedFields`, but without defaults.
+    /// Server-side apply: merges a configuration into the live object, or creates the object if `live` is `None`.
+    /// Returns the pruned result with its `managedFields`, but without defaults.
     ///
     /// `applied` is the request's body as it was sent: unpruned, with its nulls. The caller checks its name, uid and
     /// resourceVersion. When only times would change, the result equals `live`.
@@ -253,8 +253,8 @@ impl FieldManager<'_> {
         Ok(())
     }
 
-    /// Merges a configuration. kubectl also takes over the fields that its client-side apply has set and nobody has changed
-    /// since.
+    /// Merges a configuration. kubectl also takes over the fields that its client-side apply has set and nobody has
+    /// changed since.
     fn merge_configuration(
         &self,
         before: &Map<String, Value>,
@@ -368,7 +368,8 @@ fn apply_error(error: OwnershipError) -> ApplyError {
     }
 }
 
-/// The managers before a write: those in its own body, if it has some and is not to a subresource; else the live object's.
+/// The managers before a write: those in its own body, if it has some and is not to a subresource; else the live
+/// object's.
 fn managers_before(live: Option<&Object>, new: &Object, subresource: &str) -> Managers {
     let live_managers =
         || Managers::decode(live.and_then(|live| live.get(&MANAGED_FIELDS))).unwrap_or_default();

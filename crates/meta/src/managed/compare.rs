@@ -175,7 +175,8 @@ fn compare_lists(old: &[Value], new: &[Value], items: Items<'_>) -> Result<Compa
                 item_comparison.modified.member = !same;
                 item_comparison
             }
-            // Repeated items are owned as one value: where repetition ends or begins, their fields get or lose their owners.
+            // Repeated items are owned as one value: where repetition ends or begins, their fields get or lose their
+            // owners.
             ([_, _, ..], new) => {
                 let mut item_comparison = match new.first() {
                     Some(item) => compare_typed(None, Some(item), items.schema)?,

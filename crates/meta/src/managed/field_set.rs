@@ -185,7 +185,8 @@ impl FieldSet {
         Self(set)
     }
 
-    /// The paths that are in both sets. Only the smaller set is walked: a large set may be compared with many small ones.
+    /// The paths that are in both sets. Only the smaller set is walked: a large set may be compared with many small
+    /// ones.
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
         let (few, many) = if self.0.len() <= other.0.len() { (self, other) } else { (other, self) };
@@ -271,7 +272,8 @@ impl FieldSet {
         Self(self.0.iter().map(with).collect())
     }
 
-    /// Adapts the set to a schema in which more types are atomic than when it was written: an atomic value is owned as a whole.
+    /// Adapts the set to a schema in which more types are atomic than when it was written: an atomic value is owned as
+    /// a whole.
     pub(super) fn reconcile(&mut self, schema: &Schema) {
         for node in &mut self.0 {
             let Some(inner) = child(schema, &node.element) else { continue };

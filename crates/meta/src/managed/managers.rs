@@ -51,7 +51,8 @@ impl ManagerIdentity {
 
 impl Ord for ManagerIdentity {
     fn cmp(&self, other: &Self) -> Ordering {
-        // Upstream sorts by a JSON text: appliers before updaters of the same name, subresources before the object itself.
+        // Upstream sorts by a JSON text: appliers before updaters of the same name, subresources before the object
+        // itself.
         let names = self.manager.cmp(&other.manager).then_with(|| self.sort_key().cmp(&other.sort_key()));
         names.then_with(|| self.subresource.cmp(&other.subresource))
     }

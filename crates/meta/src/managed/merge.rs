@@ -99,7 +99,8 @@ impl ListMerge<'_> {
     }
 }
 
-/// Merges two associative lists. The configuration's items keep their order. The other items keep their place between them.
+/// Merges two associative lists. The configuration's items keep their order. The other items keep their place between
+/// them.
 fn merge_lists(live: &[Value], config: &[Value], items: Items<'_>) -> Result<Vec<Value>, String> {
     let (live_elements, config_elements) = (items.elements(live)?, items.elements(config)?);
     let lists = ListMerge {

@@ -89,8 +89,8 @@ impl Updater<'_> {
         }
     }
 
-    /// Takes added, modified and removed fields from the managers other than the writer. Without `force`, taking an added
-    /// or modified one is a conflict.
+    /// Takes added, modified and removed fields from the managers other than the writer. Without `force`, taking an
+    /// added or modified one is a conflict.
     fn take_from_others(
         change: &Comparison,
         managers: &mut Managers,

@@ -137,8 +137,8 @@ impl fmt::Display for PathElement {
     }
 }
 
-/// Compares values. Types are ordered numbers, strings, booleans, lists, maps, null; whole numbers and fractions compare by
-/// value.
+/// Compares values. Types are ordered numbers, strings, booleans, lists, maps, null; whole numbers and fractions
+/// compare by value.
 pub(super) fn compare_values(a: &Value, b: &Value) -> Ordering {
     match (a, b) {
         (Value::Number(x), Value::Number(y)) => match (x.as_i64(), y.as_i64()) {

@@ -59,8 +59,8 @@ impl<'a> Fields<'a> {
 }
 
 impl<'a> Shape<'a> {
-    /// The shape of a value. Without a schema ([`Type::Any`]) the value decides: a map is walked by its keys, a list is one
-    /// leaf.
+    /// The shape of a value. Without a schema ([`Type::Any`]) the value decides: a map is walked by its keys, a list is
+    /// one leaf.
     pub(super) fn of(schema: &'a Schema, value: Option<&Value>) -> Self {
         match &schema.ty {
             Type::Struct { fields, atomic: true, .. } => Self::AtomicMap(Fields::Declared(fields)),

@@ -1,4 +1,5 @@
-//! Replays writes that were recorded with upstream's own implementation (`tests/recorder`): the results must be the same.
+//! Replays writes that were recorded with upstream's own implementation (`tests/recorder`): the results must be the
+//! same.
 
 use super::*;
 

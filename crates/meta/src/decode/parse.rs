@@ -1,26 +1,27 @@
-//! Reading: text to a JSON tree, with a report of keys that stand twice.
+//! Parses text into a JSON tree and reports duplicate keys.
 
-use super::weight::{next_entry, next_item};
+use super::memory::{entry_bytes, item_bytes};
 use super::{DEPTH_MAX, DecodeError, Media, STRICT_ERRORS_MAX};
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 use std::fmt;
 
-/// How many times its text a tree may take in memory, and how much beside it: neither aliases of YAML nor many small maps
-/// may take what other requests need. A list of 10,000 small maps of maps takes half of it, with its fields' owners.
-const TREE_TIMES: usize = 16;
-const TREE_BESIDE: usize = 32 * 1024 * 1024;
+/// A tree may take this many bytes of memory per byte of its text, and [`TREE_BYTES_BASE`] more. So neither YAML
+/// aliases nor many small maps use up the memory that other requests need. A list of 10,000 small maps of maps with its
+/// managed fields takes half of it.
+const TREE_BYTES_PER_BODY_BYTE: usize = 16;
+const TREE_BYTES_BASE: usize = 32 * 1024 * 1024;
 
-/// What the reader of YAML keeps of a part of a document before the first value is read.
-const YAML_EVENT: usize = 128;
+/// Bytes that the YAML reader keeps per event of a document before it returns the first value.
+const YAML_EVENT_BYTES: usize = 128;
 
-/// Most bytes times brackets of a YAML document: the time to read one that is all nested is in proportion, and a
-/// fraction of a second at the limit. JSON has no such limit.
+/// The largest product of bytes and brackets of a YAML document. The time to read a deeply nested document is
+/// proportional to it: a fraction of a second at the limit. JSON needs no such limit.
 const YAML_COST_MAX: usize = 1 << 28;
 
-/// Reads a body as plain JSON, with a `duplicate field "…"` for each repeated key; the last one counts.
+/// Parses a body. Also returns a `duplicate field "…"` for each repeated key, of which the last one counts.
 pub fn decode_value(body: &[u8], media: Media) -> Result<(Value, Vec<String>), DecodeError> {
-    // Apply bodies are declared as YAML and are nearly always JSON.
+    // The bodies of applies are declared as YAML, but are nearly always JSON.
     let looks_like_json = body.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
     match media {
         Media::Json => read_json(body),
@@ -30,9 +31,9 @@ pub fn decode_value(body: &[u8], media: Media) -> Result<(Value, Vec<String>), D
 }
 
 fn read_json(body: &[u8]) -> Result<(Value, Vec<String>), DecodeError> {
-    let mut reader = Reader::new(body);
+    let mut reader = TreeReader::new(body);
     let mut source = serde_json::Deserializer::from_slice(body);
-    let value = Slot(&mut reader).deserialize(&mut source).map_err(syntax)?;
+    let value = ValueSeed(&mut reader).deserialize(&mut source).map_err(syntax)?;
     source.end().map_err(syntax)?;
     Ok((value, reader.duplicates))
 }
@@ -46,16 +47,17 @@ fn read_yaml(body: &[u8]) -> Result<(Value, Vec<String>), DecodeError> {
                 .to_owned(),
         ));
     }
-    let mut reader = Reader::new(body);
-    let is_part = |pair: &&[u8]| matches!(pair, [b',' | b':' | b'\n' | b'[' | b'{', _] | [b'-' | b'?', b' ']);
-    let parts = body.windows(2).filter(is_part).count();
-    if parts.saturating_mul(YAML_EVENT) > reader.budget {
+    let mut reader = TreeReader::new(body);
+    let is_event =
+        |pair: &&[u8]| matches!(pair, [b',' | b':' | b'\n' | b'[' | b'{', _] | [b'-' | b'?', b' ']);
+    let events = body.windows(2).filter(is_event).count();
+    if events.saturating_mul(YAML_EVENT_BYTES) > reader.memory_left {
         return Err(DecodeError::Syntax(
             "error converting YAML to JSON: too many parts for a document of this size; send it as JSON"
                 .to_owned(),
         ));
     }
-    let value = Slot(&mut reader)
+    let value = ValueSeed(&mut reader)
         .deserialize(serde_yaml_ng::Deserializer::from_slice(body))
         .map_err(|error| DecodeError::Syntax(format!("error converting YAML to JSON: {error}")))?;
     Ok((value, reader.duplicates))
@@ -71,22 +73,22 @@ enum DocumentStep {
     Index(usize),
 }
 
-struct Reader {
+struct TreeReader {
     path: Vec<DocumentStep>,
     duplicates: Vec<String>,
     /// Bytes of memory that the tree may still take.
-    budget: usize,
+    memory_left: usize,
 }
 
-impl Reader {
+impl TreeReader {
     fn new(body: &[u8]) -> Self {
-        let budget = body.len().saturating_mul(TREE_TIMES).saturating_add(TREE_BESIDE);
-        Self { path: Vec::new(), duplicates: Vec::new(), budget }
+        let memory_left = body.len().saturating_mul(TREE_BYTES_PER_BODY_BYTE).saturating_add(TREE_BYTES_BASE);
+        Self { path: Vec::new(), duplicates: Vec::new(), memory_left }
     }
 
-    fn spend<E: Error>(&mut self, bytes: usize) -> Result<(), E> {
-        self.budget = self
-            .budget
+    fn charge<E: Error>(&mut self, bytes: usize) -> Result<(), E> {
+        self.memory_left = self
+            .memory_left
             .checked_sub(bytes.saturating_add(1))
             .ok_or_else(|| E::custom("the document takes too much memory once it is read"))?;
         Ok(())
@@ -115,10 +117,10 @@ impl Reader {
     }
 }
 
-/// A place in the tree that is yet to be read.
-struct Slot<'r>(&'r mut Reader);
+/// Deserializes one value of the tree.
+struct ValueSeed<'r>(&'r mut TreeReader);
 
-impl<'de> DeserializeSeed<'de> for Slot<'_> {
+impl<'de> DeserializeSeed<'de> for ValueSeed<'_> {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, source: D) -> Result<Value, D::Error> {
@@ -129,7 +131,7 @@ impl<'de> DeserializeSeed<'de> for Slot<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Slot<'_> {
+impl<'de> Visitor<'de> for ValueSeed<'_> {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -137,27 +139,27 @@ impl<'de> Visitor<'de> for Slot<'_> {
     }
 
     fn visit_unit<E: Error>(self) -> Result<Value, E> {
-        self.0.spend(0)?;
+        self.0.charge(0)?;
         Ok(Value::Null)
     }
 
     fn visit_bool<E: Error>(self, value: bool) -> Result<Value, E> {
-        self.0.spend(0)?;
+        self.0.charge(0)?;
         Ok(Value::Bool(value))
     }
 
     fn visit_i64<E: Error>(self, value: i64) -> Result<Value, E> {
-        self.0.spend(0)?;
+        self.0.charge(0)?;
         Ok(Value::from(value))
     }
 
     fn visit_u64<E: Error>(self, value: u64) -> Result<Value, E> {
-        self.0.spend(0)?;
+        self.0.charge(0)?;
         Ok(Value::from(value))
     }
 
     fn visit_f64<E: Error>(self, value: f64) -> Result<Value, E> {
-        self.0.spend(0)?;
+        self.0.charge(0)?;
         let number =
             Number::from_f64(value).ok_or_else(|| E::custom(format!("unsupported value: {value}")))?;
         Ok(Value::Number(number))
@@ -168,20 +170,20 @@ impl<'de> Visitor<'de> for Slot<'_> {
     }
 
     fn visit_string<E: Error>(self, value: String) -> Result<Value, E> {
-        self.0.spend(value.len())?;
+        self.0.charge(value.len())?;
         Ok(Value::String(value))
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
-        self.0.spend(0)?;
+        self.0.charge(0)?;
         let mut list = Vec::new();
         loop {
             self.0.path.push(DocumentStep::Index(list.len()));
-            let item = items.next_element_seed(Slot(&mut *self.0))?;
+            let item = items.next_element_seed(ValueSeed(&mut *self.0))?;
             self.0.path.pop();
             match item {
                 Some(item) => {
-                    self.0.spend(next_item(list.len()))?;
+                    self.0.charge(item_bytes(list.len()))?;
                     list.push(item);
                 }
                 None => return Ok(Value::Array(list)),
@@ -190,17 +192,17 @@ impl<'de> Visitor<'de> for Slot<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
-        self.0.spend(0)?;
+        self.0.charge(0)?;
         let mut map = Map::new();
-        while let Some(key) = entries.next_key_seed(MapKey)? {
-            self.0.spend(key.len())?;
+        while let Some(key) = entries.next_key_seed(KeySeed)? {
+            self.0.charge(key.len())?;
             if map.contains_key(&key) {
                 self.0.report_duplicate(&key);
             } else {
-                self.0.spend(next_entry(map.len()))?;
+                self.0.charge(entry_bytes(map.len()))?;
             }
             self.0.path.push(DocumentStep::Key(key));
-            let value = entries.next_value_seed(Slot(&mut *self.0))?;
+            let value = entries.next_value_seed(ValueSeed(&mut *self.0))?;
             if let Some(DocumentStep::Key(key)) = self.0.path.pop() {
                 map.insert(key, value);
             }
@@ -209,10 +211,10 @@ impl<'de> Visitor<'de> for Slot<'_> {
     }
 }
 
-/// A map's key; YAML's numbers and booleans become text, as Go's converter makes them.
-struct MapKey;
+/// Deserializes a map's key. Numbers and booleans of YAML become strings, as in Go's converter.
+struct KeySeed;
 
-impl<'de> DeserializeSeed<'de> for MapKey {
+impl<'de> DeserializeSeed<'de> for KeySeed {
     type Value = String;
 
     fn deserialize<D: Deserializer<'de>>(self, source: D) -> Result<String, D::Error> {
@@ -220,7 +222,7 @@ impl<'de> DeserializeSeed<'de> for MapKey {
     }
 }
 
-impl Visitor<'_> for MapKey {
+impl Visitor<'_> for KeySeed {
     type Value = String;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,47 +1,47 @@
-//! Texts of fixed sets.
+//! Validates enum values.
 
 use crate::field::{FIELD_ERRORS_MAX, FieldError, FieldErrors, Path};
 use crate::object::Object;
 use crate::schema::{Schema, StringFormat, Type};
 use serde_json::{Value, json};
 
-/// Parts of an object that nobody asks for: metadata has rules of its own, and a status is a report.
-const NOT_ASKED_FOR: [&str; 2] = ["metadata", "status"];
+/// Top-level fields that are not validated: metadata has its own validation, and a status is only a report.
+const EXEMPT_FIELDS: [&str; 2] = ["metadata", "status"];
 
-/// What is wrong with the texts of fixed sets in what an object asks for: those that are outside their set, and those that
-/// are required and missing. The object is in the schema's form.
-pub fn check_words(object: &Object, schema: &Schema) -> FieldErrors {
+/// Errors of an object's enum fields outside of metadata and status: values that are not in the enum, and required enum
+/// fields that are missing or empty. The object must have been pruned.
+pub fn check_enums(object: &Object, schema: &Schema) -> FieldErrors {
     let mut errors = FieldErrors::new();
     let Type::Struct { fields, .. } = &schema.ty else { return errors };
-    for (name, field) in fields.iter().filter(|(name, _)| !NOT_ASKED_FOR.contains(*name)) {
+    for (name, field) in fields.iter().filter(|(name, _)| !EXEMPT_FIELDS.contains(*name)) {
         if let Some(value) = object.as_map().get(*name) {
-            Place::Part(name).check(value, &field.schema, &mut errors);
+            EnumPath::Root(name).check(value, &field.schema, &mut errors);
         }
     }
     errors
 }
 
-/// The fixed set of a text.
-fn set_of(schema: &Schema) -> Option<&'static [&'static str]> {
+/// The values of an enum.
+fn enum_values(schema: &Schema) -> Option<&'static [&'static str]> {
     match &schema.ty {
-        Type::String(StringFormat::Enum(words)) => Some(*words),
+        Type::String(StringFormat::Enum(values)) => Some(*values),
         _ => None,
     }
 }
 
-/// Where the walk is; printed only when something is wrong.
+/// The path of the value that is checked. It is formatted for error messages only.
 #[derive(Clone, Copy)]
-enum Place<'a> {
-    Part(&'a str),
+enum EnumPath<'a> {
+    Root(&'a str),
     Field(&'a Self, &'a str),
     Key(&'a Self, &'a str),
     Item(&'a Self, usize),
 }
 
-impl Place<'_> {
+impl EnumPath<'_> {
     fn path(self) -> Path {
         match self {
-            Self::Part(name) => Path::new(name),
+            Self::Root(name) => Path::new(name),
             Self::Field(above, name) => above.path().child(name),
             Self::Key(above, key) => above.path().key(key),
             Self::Item(above, index) => above.path().index(index),
@@ -55,13 +55,13 @@ impl Place<'_> {
         match (&schema.ty, value) {
             (Type::Struct { fields, .. }, Value::Object(map)) => {
                 for (name, field) in fields {
-                    let place = Place::Field(&self, name);
-                    let required = set_of(&field.schema).filter(|_| field.required);
+                    let path = EnumPath::Field(&self, name);
+                    let required = enum_values(&field.schema).filter(|_| field.required);
                     match (map.get(*name).filter(|value| required.is_none() || **value != ""), required) {
-                        (Some(value), _) => place.check(value, &field.schema, errors),
-                        (None, Some(words)) => {
-                            let detail = format!("must be one of {}", words.join(", "));
-                            errors.push(FieldError::required(&place.path(), &detail));
+                        (Some(value), _) => path.check(value, &field.schema, errors),
+                        (None, Some(values)) => {
+                            let detail = format!("must be one of {}", values.join(", "));
+                            errors.push(FieldError::required(&path.path(), &detail));
                         }
                         (None, None) => {}
                     }
@@ -69,18 +69,18 @@ impl Place<'_> {
             }
             (Type::Map { values, .. }, Value::Object(map)) => {
                 for (key, value) in map {
-                    Place::Key(&self, key).check(value, values, errors);
+                    EnumPath::Key(&self, key).check(value, values, errors);
                 }
             }
             (Type::List { items, .. }, Value::Array(list)) => {
                 for (index, value) in list.iter().enumerate() {
-                    Place::Item(&self, index).check(value, items, errors);
+                    EnumPath::Item(&self, index).check(value, items, errors);
                 }
             }
-            (Type::String(StringFormat::Enum(words)), Value::String(text))
-                if !words.contains(&text.as_str()) =>
+            (Type::String(StringFormat::Enum(values)), Value::String(text))
+                if !values.contains(&text.as_str()) =>
             {
-                errors.push(FieldError::not_supported(&self.path(), &json!(text), words));
+                errors.push(FieldError::not_supported(&self.path(), &json!(text), values));
             }
             _ => {}
         }
@@ -113,7 +113,7 @@ mod tests {
         let mut value = json!({"metadata": {"name": "a"}, "spec": spec, "status": {"mode": "Later"}});
         prune_and_check(&mut value, &schema()).unwrap();
         let object = Object::new(value).unwrap();
-        check_words(&object, &schema()).iter().map(ToString::to_string).collect()
+        check_enums(&object, &schema()).iter().map(ToString::to_string).collect()
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! The schema's form: unknown fields pruned, nulls gone, types checked, quantities, times and bytes canonical.
+//! Prunes a JSON tree by a schema: removes unknown fields and nulls, checks types, and makes quantities, times and
+//! bytes canonical.
 
 use super::{DecodeError, STRICT_ERRORS_MAX};
 use crate::quantity::Quantity;
@@ -9,20 +10,20 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
-/// Brings a document into the schema's form: unknown fields go (and are reported as `unknown field "…"`),
-/// nulls go, quantities and times become canonical; a wrong type is an error.
+/// Prunes a document by its schema: removes nulls and unknown fields, and makes quantities, times and bytes canonical.
+/// Returns an `unknown field "…"` for each unknown field; a wrong type is an error.
 pub fn prune_and_check(value: &mut Value, schema: &Schema) -> Result<Vec<String>, DecodeError> {
     let mut unknown = Vec::new();
-    ShapePath { above: None, step: PathStep::Root, owner: "" }.check(value, schema, &mut unknown)?;
+    PrunePath { above: None, step: PathStep::Root, owner: "" }.check(value, schema, &mut unknown)?;
     Ok(unknown)
 }
 
-/// Where the walk is; printed only when something is wrong.
+/// The path of the value that is checked. It is formatted for error messages only.
 #[derive(Clone, Copy)]
-struct ShapePath<'a> {
+struct PrunePath<'a> {
     above: Option<&'a Self>,
     step: PathStep<'a>,
-    /// The definition of the innermost struct.
+    /// The definition name of the innermost struct.
     owner: &'a str,
 }
 
@@ -33,14 +34,14 @@ enum PathStep<'a> {
     Index(usize),
 }
 
-impl ShapePath<'_> {
-    fn below<'b>(&'b self, step: PathStep<'b>) -> ShapePath<'b> {
-        ShapePath { above: Some(self), step, owner: self.owner }
+impl PrunePath<'_> {
+    fn below<'b>(&'b self, step: PathStep<'b>) -> PrunePath<'b> {
+        PrunePath { above: Some(self), step, owner: self.owner }
     }
 
     /// `spec.clusters[0].name`, or without the indices.
     fn path(&self, with_index: bool) -> String {
-        let mut path = self.above.map(|place| place.path(with_index)).unwrap_or_default();
+        let mut path = self.above.map(|above| above.path(with_index)).unwrap_or_default();
         match self.step {
             PathStep::Name(name) => {
                 if !path.is_empty() {
@@ -58,7 +59,7 @@ impl ShapePath<'_> {
         match (&schema.ty, &mut *value) {
             (Type::Any, _) | (Type::Boolean, Value::Bool(_)) => Ok(()),
             (Type::Struct { fields, definition, .. }, Value::Object(map)) => {
-                ShapePath { owner: definition.unwrap_or(self.owner), ..self }
+                PrunePath { owner: definition.unwrap_or(self.owner), ..self }
                     .check_fields(map, fields, unknown)
             }
             (Type::Map { values, .. }, Value::Object(map)) => {
@@ -133,7 +134,7 @@ impl ShapePath<'_> {
                 *text = canonical;
             }
             StringFormat::Bytes => {
-                // Go's decoder skips the breaks of lines, and base64(1) writes some.
+                // Go's decoder skips line breaks, and base64(1) writes them.
                 text.retain(|c| !is_line_break(c));
                 STANDARD.decode(text.as_bytes()).map_err(|error| self.bad_value(&error))?;
             }
@@ -146,27 +147,27 @@ impl ShapePath<'_> {
     }
 
     fn wrong_type(&self, value: &Value, schema: &Schema) -> DecodeError {
-        let (owner, path) = (short(self.owner), self.path(false));
+        let (owner, path) = (last_segment(self.owner), self.path(false));
         let dot = if owner.is_empty() { "" } else { "." };
         let field = if path.is_empty() { path } else { format!("{owner}{dot}{path}") };
         DecodeError::Type { found: json_type(value), field, wanted: go_type(schema) }
     }
 }
 
-/// Whether a character may stand between the lines of base64.
+/// Whether a character is a line break, which base64 text may have anywhere.
 pub(crate) fn is_line_break(c: char) -> bool {
     matches!(c, '\r' | '\n')
 }
 
-/// Go reads a null item as its type's zero value.
+/// Replaces a null item with its type's zero value, as Go does.
 fn replace_null(value: &mut Value, schema: &Schema) {
     if value.is_null() {
-        *value = zero(schema).unwrap_or_default();
+        *value = zero_value(schema).unwrap_or_default();
     }
 }
 
 /// Go's zero value of this type; `None` if it has no JSON form.
-pub(super) fn zero(schema: &Schema) -> Option<Value> {
+pub(super) fn zero_value(schema: &Schema) -> Option<Value> {
     match &schema.ty {
         Type::Struct { .. } | Type::Map { .. } => Some(Value::Object(Map::new())),
         Type::List { .. } => Some(Value::Array(Vec::new())),
@@ -180,7 +181,7 @@ pub(super) fn zero(schema: &Schema) -> Option<Value> {
     }
 }
 
-/// A Go server passes metadata through `ObjectMeta`, which leaves empty fields out.
+/// Whether a Go server, which decodes metadata into `ObjectMeta`, would leave this field out when it encodes it again.
 fn is_empty_metadata(key: &str, value: &Value) -> bool {
     match value {
         Value::String(text) => text.is_empty(),
@@ -226,6 +227,6 @@ fn go_type(schema: &Schema) -> String {
     }
 }
 
-fn short(definition: &str) -> &str {
+fn last_segment(definition: &str) -> &str {
     definition.rsplit('.').next().unwrap_or(definition)
 }

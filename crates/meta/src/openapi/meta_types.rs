@@ -1,4 +1,4 @@
-//! The metadata types of operations.
+//! The types of `meta.k8s.io` that operations use.
 
 use crate::schema::{ListType, Schema, Type};
 
@@ -11,7 +11,7 @@ const STATUS_CAUSE: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.StatusCause";
 const PRECONDITIONS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Preconditions";
 const WATCH_EVENT: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.WatchEvent";
 
-/// The types that requests and answers hold beside the kinds, each with its kind.
+/// The types of requests and responses other than the resources' own kinds, each with its kind.
 pub(super) fn operation_schemas() -> [(Schema, &'static str); 3] {
     [(status(), "Status"), (delete_options(), "DeleteOptions"), (watch_event(), "WatchEvent")]
 }
