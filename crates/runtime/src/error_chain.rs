@@ -1,7 +1,7 @@
 use std::error::Error;
 
-/// An error with its causes, in one line. A cause that an error has told already is not told again.
-pub fn chain(error: &dyn Error) -> String {
+/// The text of an error and its causes, in one line. A cause whose text is contained already is skipped.
+pub fn error_chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {
