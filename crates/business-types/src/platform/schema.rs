@@ -1,6 +1,6 @@
 use meta::schema::{ListType, Schema};
 
-/// The shape of a Platform, as `kubectl explain` shows it.
+/// The schema of a Platform.
 pub fn schema() -> Schema {
     Schema::kind(
         "io.tkestack.business.v1.Platform",
