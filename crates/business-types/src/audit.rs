@@ -10,9 +10,9 @@ pub struct Comparison {
     pub clusters: BTreeMap<String, u64>,
     /// Member clusters that could not be compared the last time, with the reason.
     pub missing: BTreeMap<String, String>,
-    /// Orphans that stand in no project's status: their project does not exist, or there are too many.
+    /// The number of orphans that no project's status lists: their project does not exist, or there are too many.
     pub unreported: u64,
-    /// How many of these name a project that does not exist.
+    /// The number of these orphans whose project does not exist.
     pub homeless: u64,
     /// Some of the namespaces that have our marks but no valid seal. Anybody may have written the marks, so no project
     /// is charged for them. `strange` is their number.
@@ -33,9 +33,9 @@ pub struct ClusterComparison {
     /// The time of this result, RFC 3339.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub time: String,
-    /// Orphans that stand in no project's status: their project does not exist, or there are too many.
+    /// The number of orphans that no project's status lists: their project does not exist, or there are too many.
     pub unreported: u64,
-    /// How many of these name a project that does not exist.
+    /// The number of these orphans whose project does not exist.
     pub homeless: u64,
     /// The number of namespaces that have our marks but no valid seal.
     pub strange: u64,

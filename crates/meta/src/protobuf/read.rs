@@ -33,9 +33,9 @@ pub enum WireError {
     /// This kind is not supported.
     #[error("no kind {kind:?} is registered for version {api_version:?}")]
     UnknownKind {
-        /// As the body says.
+        /// The kind in the body.
         kind: String,
-        /// As the body says.
+        /// The `apiVersion` in the body.
         api_version: String,
     },
 }

@@ -128,7 +128,7 @@ async fn a_collector_that_is_gone_or_refuses_costs_traces_and_nothing_else() {
     tasks.cancel();
     tasks.join(Duration::from_secs(5)).await.unwrap();
 
-    // One that takes connections and says nothing, with more traces than the queue holds.
+    // A collector that accepts connections but never responds, with more traces than the queue can hold.
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", silent.local_addr().unwrap());
     let (tasks, metrics) = (Tasks::new(), Metrics::new());
