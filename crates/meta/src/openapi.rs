@@ -1,10 +1,10 @@
 //! OpenAPI v2 and v3 documents from schemas. They are deterministic.
 
+mod meta_types;
 mod operations;
 mod parameters;
 mod protobuf;
 mod schemas;
-mod meta_types;
 
 use crate::gvk::GroupVersionKind;
 use crate::schema::Schema;
