@@ -189,7 +189,7 @@ impl TokenPage {
         // have been taken away.
         let changes = repository.asked.push || repository.asked.delete;
         if changes || !asker.is_pod() && self.store.database_ok() {
-            freshness::known(&self.store)?;
+            freshness::check_roles(&self.store)?;
         }
         let Some(seen) = self.look(asker, prefix).await? else { return Ok(Actions::NONE) };
         let offer = seen.offer;
