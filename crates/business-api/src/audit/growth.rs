@@ -5,7 +5,7 @@ use super::told::{self, Told};
 use crate::clusters;
 use crate::follow;
 use crate::kinds::KindTable;
-use crate::numbers::MEMBER_CLUSTER;
+use crate::kind_ids::MEMBER_CLUSTER;
 use business_types::{Comparison, OrphanState};
 use std::collections::BTreeSet;
 use store::audit::Difference;

@@ -2,7 +2,7 @@
 
 use super::orphans;
 use crate::follow;
-use crate::numbers::PROJECT;
+use crate::kind_ids::PROJECT;
 use business_types::{ChargedProject, HeldAmount, LedgerStatus, Orphan, ProjectStatus, account};
 use meta::object::Object;
 use meta::quantity::{Format, Quantity, ResourceList};

@@ -3,43 +3,43 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Certificates that somebody may ask for at once.
+/// How many certificates a caller may ask for at once.
 const BURST: u32 = 10;
-/// The time after which he may ask for another one.
+/// The time after which a caller may ask for another one.
 const REFILL: Duration = Duration::from_secs(6);
-/// Callers that are remembered.
-const HOLDERS_MAX: usize = 10_000;
+/// The most callers that are counted. While there are so many, further ones have to wait.
+const KEYS_MAX: usize = 10_000;
 
-/// Who asks.
+/// A caller whose certificates are counted.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct AllowanceHolder {
+pub struct RateLimitKey {
     /// Empty for an operator.
     pub tenant: String,
-    /// His name.
+    /// The caller's name.
     pub user: String,
 }
 
-/// How many certificates each caller may still ask for, on this replica. Each makes objects in a member cluster.
+/// Limits how often each caller asks this replica for certificates: each one makes objects in a member cluster. The value
+/// of a caller is the time at which the whole burst is available again.
 #[derive(Debug, Default)]
-pub struct Allowance(Mutex<HashMap<AllowanceHolder, Instant>>);
+pub struct RateLimiter(Mutex<HashMap<RateLimitKey, Instant>>);
 
-impl Allowance {
-    /// Takes one. The error is the number of seconds until there is another.
-    pub fn take(&self, holder: &AllowanceHolder, now: Instant) -> Result<(), u32> {
-        let mut used = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if used.len() >= HOLDERS_MAX {
-            used.retain(|_, until| *until > now);
+impl RateLimiter {
+    /// Counts one certificate of a caller. The error is the number of seconds until the caller may ask again.
+    pub fn acquire(&self, key: &RateLimitKey, now: Instant) -> Result<(), u32> {
+        let mut full_at = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if full_at.len() >= KEYS_MAX {
+            full_at.retain(|_, until| *until > now);
         }
-        // What he has asked for is used up until this time.
-        let until = used.get(holder).copied().filter(|until| *until > now).unwrap_or(now);
-        let over = (until + REFILL).saturating_duration_since(now + REFILL * BURST);
-        if !over.is_zero() {
-            return Err(u32::try_from(over.as_secs()).unwrap_or(u32::MAX).saturating_add(1));
+        let until = full_at.get(key).copied().filter(|until| *until > now).unwrap_or(now);
+        let wait = (until + REFILL).saturating_duration_since(now + REFILL * BURST);
+        if !wait.is_zero() {
+            return Err(u32::try_from(wait.as_secs()).unwrap_or(u32::MAX).saturating_add(1));
         }
-        if used.len() >= HOLDERS_MAX && !used.contains_key(holder) {
+        if full_at.len() >= KEYS_MAX && !full_at.contains_key(key) {
             return Err(1);
         }
-        used.insert(holder.clone(), until + REFILL);
+        full_at.insert(key.clone(), until + REFILL);
         Ok(())
     }
 }
@@ -50,10 +50,10 @@ mod tests {
 
     #[test]
     fn each_caller_has_his_own_share_and_gets_it_back() {
-        let allowance = Allowance::default();
+        let limiter = RateLimiter::default();
         let now = Instant::now();
         let take = |tenant: &str, now: Instant| {
-            allowance.take(&AllowanceHolder { tenant: tenant.into(), user: "alice".into() }, now)
+            limiter.acquire(&RateLimitKey { tenant: tenant.into(), user: "alice".into() }, now)
         };
         for _ in 0..BURST {
             assert_eq!(take("a", now), Ok(()));
@@ -71,14 +71,14 @@ mod tests {
 
     #[test]
     fn those_who_ask_no_more_are_forgotten() {
-        let allowance = Allowance::default();
+        let limiter = RateLimiter::default();
         let now = Instant::now();
-        let holder = |number: usize| AllowanceHolder { tenant: "t".into(), user: number.to_string() };
-        for number in 0..HOLDERS_MAX {
-            assert_eq!(allowance.take(&holder(number), now), Ok(()));
+        let key = |number: usize| RateLimitKey { tenant: "t".into(), user: number.to_string() };
+        for number in 0..KEYS_MAX {
+            assert_eq!(limiter.acquire(&key(number), now), Ok(()));
         }
-        assert_eq!(allowance.take(&holder(HOLDERS_MAX), now), Err(1));
-        assert_eq!(allowance.take(&holder(HOLDERS_MAX), now + REFILL * 2), Ok(()));
-        assert_eq!(allowance.0.lock().unwrap().len(), 1);
+        assert_eq!(limiter.acquire(&key(KEYS_MAX), now), Err(1));
+        assert_eq!(limiter.acquire(&key(KEYS_MAX), now + REFILL * 2), Ok(()));
+        assert_eq!(limiter.0.lock().unwrap().len(), 1);
     }
 }
