@@ -6,9 +6,9 @@
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its table")]
 
-use business_api::kinds::KINDS;
 use business_api::allocations::Allocations;
 use business_api::kind_ids::{NAMESPACE, PROJECT};
+use business_api::kinds::KINDS;
 use runtime::{Metrics, Tasks};
 use sqlx::{AssertSqlSafe, PgConnection};
 use std::time::{Duration, Instant};

@@ -33,13 +33,13 @@ pub mod member_cluster;
 pub mod namespace_template;
 
 use crate::accounts::{KindAccounts, ReadAccount};
+use crate::allocations::Allocations;
 use crate::certificates::{Certificates, ValidDays};
 use crate::clusters::Clusters;
 use crate::finalizers::TenantFinalizers;
-use crate::allocations::Allocations;
 use crate::rights::{KindRights, Right};
-use crate::roles::Roles;
 use crate::role_bindings::{ReadBindings, RoleBindings};
+use crate::roles::Roles;
 use anyhow::{Context, ensure};
 use apiserver::{Resource, Subresource};
 use runtime::{Metrics, Tasks};

@@ -138,8 +138,12 @@ pub(super) async fn write(store: &Store, access: &Access, news: News<'_>) -> Res
 }
 
 async fn projects(store: &Store, access: &Access) -> Result<Vec<Arc<Entry>>, Error> {
-    let query =
-        ListQuery { selection: follow::select_kind(PROJECT), at: At::Latest, limit: None, continue_token: None };
+    let query = ListQuery {
+        selection: follow::select_kind(PROJECT),
+        at: At::Latest,
+        limit: None,
+        continue_token: None,
+    };
     Ok(store.list(access, &query).await?.items)
 }
 

@@ -1,6 +1,6 @@
 use super::{Directories, KindRow};
-use crate::clusters::Clusters;
 use crate::allocations::Allocations;
+use crate::clusters::Clusters;
 use crate::kind_ids::TENANT;
 use crate::rights::{Right, Role};
 use crate::strategy::{dash, shares};

@@ -1,7 +1,7 @@
 use super::attributes::Selected;
 use super::{Directories, KindRow, Meaning, SUBRESOURCES, StoredRow};
 use crate::kind_ids;
-use crate::rights::{CREATE, CERTIFICATE, GET_UPDATE, UPDATE_FINALIZERS, READ, READ_WRITE, Right, Role};
+use crate::rights::{CERTIFICATE, CREATE, GET_UPDATE, READ, READ_WRITE, Right, Role, UPDATE_FINALIZERS};
 use crate::strategy::namespace::certificate::CertificateHandler;
 use crate::strategy::namespace::pull_credential::PullIssuing;
 use crate::strategy::namespace::transfer::Transfer;

@@ -1,10 +1,10 @@
 use super::attributes::Selected;
 use super::{Directories, Gives, KindRow, Meaning, StoredRow};
 use crate::kind_ids;
-use crate::subjects;
 use crate::rights::{READ, READ_UPDATE, Right, Role};
 use crate::role_bindings::ObjectBindings;
 use crate::strategy::{PlatformStrategy, platform};
+use crate::subjects;
 use apiserver::resource::{ALL_VERBS, ResourceSource};
 use apiserver::{Resource, StoredKind};
 use business_types::account;

@@ -1,11 +1,11 @@
 use super::attributes::Selected;
 use super::{Directories, Gives, KindRow, Meaning, SUBRESOURCES, StoredRow};
 use crate::kind_ids;
-use crate::subjects;
-use crate::rights::{GET_UPDATE, GRANT, UPDATE_FINALIZERS, READ, Right, Role};
+use crate::rights::{GET_UPDATE, GRANT, READ, Right, Role, UPDATE_FINALIZERS};
 use crate::role_bindings::ObjectBindings;
 use crate::strategy::operator_act::Act;
 use crate::strategy::{ProjectStrategy, project};
+use crate::subjects;
 use apiserver::resource::{ALL_VERBS, ResourceSource};
 use apiserver::{Resource, StoredKind};
 use business_types::names::{GROUP, PROJECTS};
@@ -97,7 +97,11 @@ fn giving(_name: &str, body: &[u8]) -> ObjectBindings {
         tracing::error!(%error, "a stored project does not say who belongs to it");
         GivingProject::default()
     });
-    let mut giving = ObjectBindings { tenant: spec.tenant_id, parent: spec.parent_project_name, ..ObjectBindings::default() };
+    let mut giving = ObjectBindings {
+        tenant: spec.tenant_id,
+        parent: spec.parent_project_name,
+        ..ObjectBindings::default()
+    };
     for member in &spec.members {
         giving.bind(subjects::tenant_user(member), Role::Edit);
     }

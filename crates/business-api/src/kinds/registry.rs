@@ -2,7 +2,7 @@
 
 use super::attributes::Selected;
 use super::{Directories, Meaning, SUBRESOURCES, StoredRow};
-use crate::rights::{GET_UPDATE, UPDATE_FINALIZERS, READ, READ_WRITE, Right, Role};
+use crate::rights::{GET_UPDATE, READ, READ_WRITE, Right, Role, UPDATE_FINALIZERS};
 use crate::strategy::operator_act::Act;
 use crate::strategy::registry::{COLUMNS, RegistryStrategy, SERVER_FIELDS};
 use apiserver::resource::{ALL_VERBS, ResourceSource};

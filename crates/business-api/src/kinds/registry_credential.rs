@@ -1,7 +1,7 @@
 use super::attributes::Selected;
 use super::{Directories, KindRow, Meaning, StoredRow};
 use crate::kind_ids;
-use crate::rights::{UPDATE_FINALIZERS, READ_WRITE, Right, Role};
+use crate::rights::{READ_WRITE, Right, Role, UPDATE_FINALIZERS};
 use crate::strategy::registry_credential::{self, Issuing, RegistryCredentialStrategy};
 use apiserver::resource::{ALL_VERBS, ResourceSource};
 use apiserver::{Resource, StoredKind, Subresource, Verb};

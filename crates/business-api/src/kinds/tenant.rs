@@ -1,10 +1,10 @@
 use super::attributes::Selected;
 use super::{Directories, Gives, KindRow, Meaning, StoredRow};
 use crate::kind_ids;
-use crate::subjects;
 use crate::rights::{READ, Right, Role};
 use crate::role_bindings::ObjectBindings;
 use crate::strategy::{TenantStrategy, tenant};
+use crate::subjects;
 use apiserver::resource::{ALL_VERBS, ResourceSource};
 use apiserver::{Resource, StoredKind, Subresource};
 use business_types::names::{GROUP, TENANTS};

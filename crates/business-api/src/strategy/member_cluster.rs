@@ -1,8 +1,8 @@
 use super::{
     add_finalizer, by_operators, cannot_be_read, dash, drops_finalizer, read_both, ready, shares, unreadable,
 };
-use crate::finalizers::FINALIZERS;
 use crate::allocations::Allocations;
+use crate::finalizers::FINALIZERS;
 use crate::kind_ids::MEMBER_CLUSTER;
 use crate::refusal::{self, RefusedKind, RefusedObject};
 use apiserver::resource::Column;

@@ -12,12 +12,12 @@ use super::{
     check_cluster, dash, drops_finalizer, or_cannot_be_read, project_key, read_both, ready, set_tenant,
     shares, take_tenant, unreadable, waiting,
 };
+use crate::allocations::Allocations;
 use crate::clusters::{ClusterGrowth, Clusters};
 use crate::finalizers::{self, TenantFinalizers};
-use crate::allocations::Allocations;
 use crate::refusal::{self, RefusedKind, RefusedObject};
-use crate::roles::Roles;
 use crate::role_bindings::AccountListing;
+use crate::roles::Roles;
 use apiserver::resource::Column;
 use apiserver::strategy::{Strategy, WriteContext};
 use apiserver::subresource::FieldPath;
@@ -149,8 +149,9 @@ impl NamespaceStrategy {
     fn other_listing(&self, spec: &NamespaceSpec) -> Option<AccountListing> {
         let NamespaceSpec { tenant_id, cluster_name, namespace, .. } = spec;
         let lists = |cluster: &str| self.roles.foreign_account_listings(tenant_id, cluster, namespace);
-        let gives =
-            |listing: &AccountListing| listing.uses_cluster || self.clusters.allows(cluster_name, &listing.tenant);
+        let gives = |listing: &AccountListing| {
+            listing.uses_cluster || self.clusters.allows(cluster_name, &listing.tenant)
+        };
         let there = lists(cluster_name).into_iter().find(gives);
         let may_be_host = self.clusters.may_be_host(cluster_name);
         there.or_else(|| may_be_host.then(|| lists("")).into_iter().flatten().next())
@@ -342,7 +343,7 @@ impl Strategy for NamespaceStrategy {
     fn validate_update(&self, cx: &mut WriteContext<'_>, old: &Object, object: &Object) -> FieldErrors {
         match cx.part {
             Part::FINALIZE if !cx.sees_everything() => {
-                finalizers::check_release(old, object, names::NAMESPACE_FINALIZER)
+                finalizers::check_removal(old, object, names::NAMESPACE_FINALIZER)
             }
             Part::FINALIZE => FieldErrors::new(),
             Part::STATUS => match (NamespaceStatus::of(old), NamespaceStatus::of(object)) {

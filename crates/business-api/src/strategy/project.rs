@@ -7,9 +7,9 @@ use super::{
     dash, drops_finalizer, or_cannot_be_read, project_key, read_both, ready, ruled_tenants, rules,
     set_tenant, shares_by_cluster, take_tenant, unreadable, waiting,
 };
+use crate::allocations::Allocations;
 use crate::clusters::{ClusterGrowth, Clusters};
 use crate::finalizers::{self, TenantFinalizers};
-use crate::allocations::Allocations;
 use crate::refusal::{self, RefusedKind, RefusedObject};
 use crate::rights::{GRANT, Role};
 use crate::roles::Roles;
@@ -74,7 +74,12 @@ pub struct ProjectStrategy {
 
 impl ProjectStrategy {
     /// A strategy over the known clusters; `roles` tell administrators from members.
-    pub fn new(clusters: Clusters, allocations: Allocations, roles: Roles, finalizers: TenantFinalizers) -> Self {
+    pub fn new(
+        clusters: Clusters,
+        allocations: Allocations,
+        roles: Roles,
+        finalizers: TenantFinalizers,
+    ) -> Self {
         Self { clusters, allocations, roles, finalizers, coming: Coming::default() }
     }
 
@@ -352,7 +357,7 @@ impl Strategy for ProjectStrategy {
     fn validate_update(&self, cx: &mut WriteContext<'_>, old: &Object, object: &Object) -> FieldErrors {
         match cx.part {
             Part::FINALIZE if !cx.sees_everything() => {
-                finalizers::check_release(old, object, names::PROJECT_FINALIZER)
+                finalizers::check_removal(old, object, names::PROJECT_FINALIZER)
             }
             Part::FINALIZE => FieldErrors::new(),
             Part::STATUS => match ProjectStatus::of(object) {

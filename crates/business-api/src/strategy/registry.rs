@@ -2,8 +2,8 @@ use super::{
     abandon_reason, add_finalizer, begin_deletion, cannot_be_read, check_annotations, dash, drops_finalizer,
     or_cannot_be_read, project_key, read_both, ready, set_tenant, shares, take_tenant, unreadable, waiting,
 };
-use crate::finalizers::{self, TenantFinalizers};
 use crate::allocations::Allocations;
+use crate::finalizers::{self, TenantFinalizers};
 use crate::refusal::{self, RefusedKind, RefusedObject};
 use apiserver::resource::Column;
 use apiserver::strategy::{Strategy, WriteContext};
@@ -219,7 +219,7 @@ impl<K: RegistryKind> Strategy for RegistryStrategy<K> {
 
     fn validate_update(&self, cx: &mut WriteContext<'_>, old: &Object, object: &Object) -> FieldErrors {
         match cx.part {
-            Part::FINALIZE if !cx.sees_everything() => finalizers::check_release(old, object, K::FINALIZER),
+            Part::FINALIZE if !cx.sees_everything() => finalizers::check_removal(old, object, K::FINALIZER),
             Part::FINALIZE => FieldErrors::new(),
             Part::STATUS => {
                 let told = registry::object_status(object);

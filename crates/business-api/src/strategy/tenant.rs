@@ -1,8 +1,8 @@
 use super::namespace_template::{check_template, newly_named_template};
 use super::{by_operators, cannot_be_read, dash, ready, shares_by_cluster, unreadable};
 use super::{listed, listed_accounts};
-use crate::clusters::{ClusterGrowth, Clusters};
 use crate::allocations::Allocations;
+use crate::clusters::{ClusterGrowth, Clusters};
 use crate::kind_ids::{MEMBER_CLUSTER, TENANT};
 use crate::refusal::{self, RefusedKind, RefusedObject};
 use crate::roles::Roles;

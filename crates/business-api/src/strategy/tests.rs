@@ -3,12 +3,12 @@ use super::{
     MemberClusterStrategy, NamespaceStrategy, NamespaceTemplateStrategy, PlatformStrategy, ProjectStrategy,
     RegistryStrategy, TenantStrategy,
 };
+use crate::allocations::Allocations;
 use crate::clusters::Clusters;
 use crate::finalizers::TenantFinalizers;
-use crate::allocations::Allocations;
 use crate::rights::Role;
-use crate::roles::Roles;
 use crate::role_bindings::RoleBindings;
+use crate::roles::Roles;
 use apiserver::Caller;
 use apiserver::Part;
 use apiserver::strategy::{Strategy, WriteContext};
@@ -50,7 +50,12 @@ fn roles() -> Roles {
 }
 
 fn projects() -> ProjectStrategy {
-    ProjectStrategy::new(clusters(), Allocations::default(), roles(), TenantFinalizers::new(["mine".to_owned()]))
+    ProjectStrategy::new(
+        clusters(),
+        Allocations::default(),
+        roles(),
+        TenantFinalizers::new(["mine".to_owned()]),
+    )
 }
 
 fn namespaces() -> NamespaceStrategy {
@@ -253,7 +258,8 @@ fn a_list_of_who_may_not_use_a_cluster_keeps_nobody_from_a_namespace_there() {
             roles.projects.list_account(object, tenant, ("theirs", "ci"), *uses_cluster);
         }
         let finalizers = TenantFinalizers::default();
-        let strategy = NamespaceStrategy::new(clusters(), Allocations::default(), roles, Vec::new(), finalizers);
+        let strategy =
+            NamespaceStrategy::new(clusters(), Allocations::default(), roles, Vec::new(), finalizers);
         let who = caller((!groups.is_empty()).then_some("other"), groups);
         let (mut cx, mut object) = (
             context(&who),

@@ -5,9 +5,9 @@
 use apiserver::resource::{ALL_VERBS, Column, ResourceSource};
 use apiserver::strategy::{Strategy, WriteContext};
 use apiserver::{Resource, StoredKind, View};
+use business_api::allocations::Allocations;
 use business_api::kinds::attributes::Selected;
 use business_api::kinds::{Directories, KindRow, Meaning, StoredRow};
-use business_api::allocations::Allocations;
 use business_api::refusal::{self, RefusedKind, RefusedObject};
 use business_api::rights::{READ, READ_WRITE, Right, Role};
 use business_api::strategy::{project_key, set_tenant, take_tenant};
