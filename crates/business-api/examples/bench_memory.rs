@@ -1,6 +1,6 @@
-//! Measures what an object with managed fields costs the API server in memory, all told: the watch cache with its indices,
-//! and what the allocations of projects keep of it. The object is a namespace that Argo CD and a platform team apply together,
-//! and whose status the controller writes.
+//! Measures what an object with managed fields costs the API server in memory, all told: the watch cache with its
+//! indices, and what the allocations of projects keep of it. The object is a namespace that Argo CD and a platform team
+//! apply together, and whose status the controller writes.
 //!
 //! `cargo run --release -p business-api --example bench_memory -- [objects]`
 

@@ -1,5 +1,5 @@
-//! What is allocated of the limits of each scope, kept from the store's watch. It is a moment behind, and only a hint for
-//! warnings and messages: the ledger decides what is admitted.
+//! What is allocated of the limits of each scope, kept from the store's watch. It is a moment behind, and only a hint
+//! for warnings and messages: the ledger decides what is admitted.
 
 use crate::accounts::{KindAccounts, ReadAccount};
 use crate::follow::{ObjectIndex, SharedIndex};
@@ -148,8 +148,8 @@ impl Allocations {
         total
     }
 
-    /// The tenants that have root projects on a limited cluster and no ceiling there. What they take does not count against
-    /// the cluster.
+    /// The tenants that have root projects on a limited cluster and no ceiling there. What they take does not count
+    /// against the cluster.
     pub fn unbounded_tenants(&self, cluster: &str) -> BTreeSet<String> {
         let all = self.read();
         let limits = |scope: &Scope| all.scope(scope).find_map(|sums| sums.limits.get(cluster));

@@ -1,5 +1,5 @@
-//! `business-api check-database`: whether a PostgreSQL, or a server that calls itself compatible, does what this program
-//! relies on.
+//! `business-api check-database`: whether a PostgreSQL, or a server that calls itself compatible, does what this
+//! program relies on.
 
 use crate::config::{CheckDatabase, Output};
 use anyhow::{Context, Result};

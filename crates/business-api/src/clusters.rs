@@ -154,8 +154,8 @@ impl Clusters {
         cluster.is_host || self.host.has_uid(&cluster.uid)
     }
 
-    /// Refuses a write (403) that grows something in a cluster that is closed: cordoned, or being deleted. A tenant that may
-    /// not use the cluster does not learn that it is closed, unless the object has something there already.
+    /// Refuses a write (403) that grows something in a cluster that is closed: cordoned, or being deleted. A tenant
+    /// that may not use the cluster does not learn that it is closed, unless the object has something there already.
     pub fn check_growth(&self, growth: ClusterGrowth<'_>) -> Result<(), Status> {
         let ClusterGrowth { before, after, resource, name } = growth;
         let closed = grown_domains(before, after).find_map(|cluster| {

@@ -1,6 +1,6 @@
-//! Who may set and remove tokens in `spec.finalizers`. A token that nobody removes keeps an object for ever. So a caller
-//! with a tenant sets only tokens that an operator has allowed. Tokens in `metadata.finalizers` are not checked: whoever may
-//! update the object can remove them.
+//! Who may set and remove tokens in `spec.finalizers`. A token that nobody removes keeps an object for ever. So a
+//! caller with a tenant sets only tokens that an operator has allowed. Tokens in `metadata.finalizers` are not checked:
+//! whoever may update the object can remove them.
 
 use meta::field::{FieldError, FieldErrors, Path};
 use meta::object::Object;
@@ -33,8 +33,8 @@ impl TenantFinalizers {
     }
 }
 
-/// Validates a tenant's update of the tokens. The only change that is allowed: to remove tokens, other than the platform's
-/// own token `ours`, from an object that is being deleted.
+/// Validates a tenant's update of the tokens. The only change that is allowed: to remove tokens, other than the
+/// platform's own token `ours`, from an object that is being deleted.
 pub fn check_removal(old: &Object, new: &Object, ours: &str) -> FieldErrors {
     let (before, after) = (tokens(old), tokens(new));
     let mut errors = FieldErrors::new();

@@ -33,7 +33,8 @@ pub trait ObjectIndex: Send + Sync + 'static {
         shared.update(|index| index.apply(entry, exists));
     }
 
-    /// Replaces this index by a complete one and returns the old one. The caller drops it after it has released the lock.
+    /// Replaces this index by a complete one and returns the old one. The caller drops it after it has released the
+    /// lock.
     #[must_use]
     fn replace(&mut self, complete: Self) -> Self
     where
@@ -90,8 +91,9 @@ impl<I: ObjectIndex> SharedIndex<I> {
         self.missing_revision().is_some()
     }
 
-    /// Waits until the index has every change that the store has sent to other watches by now. The index's own watch gets
-    /// these changes, too. A bookmark is requested only if that takes long, since each bookmark wakes everybody who waits.
+    /// Waits until the index has every change that the store has sent to other watches by now. The index's own watch
+    /// gets these changes, too. A bookmark is requested only if that takes long, since each bookmark wakes everybody
+    /// who waits.
     pub async fn catch_up(&self) {
         let Some(newest) = self.missing_revision() else { return };
         let mut reached = self.0.reached.subscribe();
@@ -220,8 +222,8 @@ impl<I: ObjectIndex> Reflector<I> {
         self.shared.0.reached.send_replace(revision);
     }
 
-    /// After a watch that was too slow, the next one resumes where it ended. After one that has expired, the objects are
-    /// listed again.
+    /// After a watch that was too slow, the next one resumes where it ended. After one that has expired, the objects
+    /// are listed again.
     fn watch_ended(&mut self, end: WatchEnd) {
         if matches!(end, WatchEnd::Expired { .. }) {
             self.resume = None;

@@ -5,12 +5,13 @@ use meta::status::Status;
 use std::time::Duration;
 use store::Store;
 
-/// A replica that is further behind than this refuses all writes. The controller waits as long for the last token of the
-/// registry.
+/// A replica that is further behind than this refuses all writes. The controller waits as long for the last token of
+/// the registry.
 pub const AGE_MAX: Duration = Duration::from_secs(10);
 const RETRY_AFTER_SECONDS: u32 = 5;
 
-/// Why the cache is too old, if it is. The text does not change while the cause stays: the health check logs each new text.
+/// Why the cache is too old, if it is. The text does not change while the cause stays: the health check logs each new
+/// text.
 pub fn check(store: &Store) -> Result<(), String> {
     let most = AGE_MAX.as_secs();
     match store.age() {

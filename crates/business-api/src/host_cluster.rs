@@ -9,7 +9,8 @@ const KUBE_SYSTEM: &str = "kube-system";
 /// A call that takes longer has failed.
 const DEADLINE: Duration = Duration::from_secs(10);
 const RETRY_FLOOR: Duration = Duration::from_secs(1);
-/// Short, because as long as the uid is unknown any member may be the host cluster, and more claims are refused than needed.
+/// Short, because as long as the uid is unknown any member may be the host cluster, and more claims are refused than
+/// needed.
 const RETRY_CEILING: Duration = Duration::from_secs(10);
 
 /// The cluster that the API is aggregated in, identified by the uid of its `kube-system`. Clones share it. The default

@@ -30,8 +30,8 @@ impl InitialPlatform {
         Ok(Self { spec })
     }
 
-    /// Creates the Platform as soon as the database answers. An object of this name stays as it is, so that one of several
-    /// replicas creates it.
+    /// Creates the Platform as soon as the database answers. An object of this name stays as it is, so that one of
+    /// several replicas creates it.
     pub async fn create(self, store: Store, clock: Clock) {
         let access = Access::internal(PLATFORM_DEFAULT);
         let mut backoff = Backoff::new(RETRY_FLOOR, RETRY_CEILING);

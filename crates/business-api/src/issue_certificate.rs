@@ -1,10 +1,10 @@
 //! The serving certificate in a cluster where nobody else issues any.
 //!
-//! It is signed by a CA whose key and certificate are in a Secret of their own. Clients that connect directly are given the
-//! CA's certificate once, and trust renewed serving certificates, too. The CA itself is replaced when a third of its
-//! validity is left. Then the former CA signs the new one, and both are trusted until the former has expired. Other CAs
-//! that the APIService trusts are removed ten minutes after the serving certificate was written, when every replica has
-//! read it.
+//! It is signed by a CA whose key and certificate are in a Secret of their own. Clients that connect directly are given
+//! the CA's certificate once, and trust renewed serving certificates, too. The CA itself is replaced when a third of
+//! its validity is left. Then the former CA signs the new one, and both are trusted until the former has expired. Other
+//! CAs that the APIService trusts are removed ten minutes after the serving certificate was written, when every replica
+//! has read it.
 
 use crate::config::IssueCertificate;
 use crate::serve;
@@ -130,7 +130,8 @@ pub async fn issue(settings: &IssueCertificate, clock: &Clock) -> Result<String>
     Ok(format!("a certificate for {} is in {name}", names.join(", ")))
 }
 
-/// Whether the certificate in a Secret that this program has written stays. If its CA is lost, it stays until it is due.
+/// Whether the certificate in a Secret that this program has written stays. If its CA is lost, it stays until it is
+/// due.
 fn is_good(secret: &Secret, authority: Option<&Authority>, wanted: &str, now: i64) -> Result<bool> {
     let is_current = renewal(secret, wanted)?.is_some_and(|due| due > now);
     let Some(authority) = authority else { return Ok(is_current) };
@@ -180,8 +181,8 @@ fn secret<const A: usize, const D: usize>(
     }
 }
 
-/// Replaces the Secret that was read, or creates it. If two jobs run at once, the write of one fails with a conflict; it
-/// finds the result of the other when it tries again.
+/// Replaces the Secret that was read, or creates it. If two jobs run at once, the write of one fails with a conflict;
+/// it finds the result of the other when it tries again.
 async fn write(secrets: &Api<Secret>, found: Option<&Secret>, mut secret: Secret) -> Result<()> {
     let name = secret.metadata.name.clone().unwrap_or_default();
     secret.metadata.resource_version = found.and_then(|found| found.metadata.resource_version.clone());
@@ -193,8 +194,8 @@ async fn write(secrets: &Api<Secret>, found: Option<&Secret>, mut secret: Secret
     written.with_context(|| format!("write the Secret {name}")).map(drop)
 }
 
-/// Writes the CAs that the APIService has to trust into its `caBundle`, unless they are there already. The others there are
-/// kept or removed. Waits for an APIService that does not exist yet: it may be created at the same time.
+/// Writes the CAs that the APIService has to trust into its `caBundle`, unless they are there already. The others there
+/// are kept or removed. Waits for an APIService that does not exist yet: it may be created at the same time.
 async fn trust(client: &Client, authorities: &str, keep_others: bool, timeout: Duration) -> Result<()> {
     let end = Instant::now() + timeout;
     let trusted = loop {

@@ -1,8 +1,8 @@
 //! The API server of business.tkestack.io/v1, on top of the crates `apiserver` and `store`.
 //!
 //! ```text
-//! config ─▶ serve ─▶ kinds ─▶ policy, role_bindings ─▶ strategy, clusters  ─▶ refusal
-//!  flags    wiring   table     who may see and do what   what differs by kind   why a write is refused, and what would fit
+//! config ─▶ serve ─▶ kinds ─▶ policy, role_bindings  ─▶ strategy, clusters  ─▶ refusal
+//!  flags    start    table     who may see and do what   what differs by kind   why a write is refused
 //! ```
 
 /// The command line.
@@ -76,7 +76,8 @@ use std::time::Duration;
 const MIGRATE_DEADLINE: Duration = Duration::from_mins(1);
 /// How long the server's tasks may take to end after the signal.
 const JOIN_DEADLINE: Duration = Duration::from_mins(2);
-/// The exit code of an audit that found differences, of an import plan with open decisions, and of a database that is not fit.
+/// The exit code of an audit that found differences, of an import plan with open decisions, and of a database that is
+/// not fit.
 const FOUND: u8 = 2;
 
 /// Runs the command of the command line.

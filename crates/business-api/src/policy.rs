@@ -23,12 +23,12 @@ pub const OPERATE: &str = "operate";
 /// How long a request, or an event of a watch, waits until the roles include what was written before it.
 const CATCH_UP: Duration = Duration::from_secs(1);
 
-/// The users of the namespace controller. It deletes the objects in a core namespace that is being deleted, and must not
-/// touch a project of the same name.
+/// The users of the namespace controller. It deletes the objects in a core namespace that is being deleted, and must
+/// not touch a project of the same name.
 const NAMESPACE_CONTROLLERS: [&str; 2] =
     ["system:kube-controller-manager", "system:serviceaccount:kube-system:namespace-controller"];
-/// The user of the quota controller. It counts the objects in core namespaces for their ResourceQuotas, and must not count
-/// those of a project of the same name.
+/// The user of the quota controller. It counts the objects in core namespaces for their quotas, and must not
+/// count those of a project of the same name.
 const QUOTA_CONTROLLER: &str = "system:serviceaccount:kube-system:resourcequota-controller";
 /// Further users of kube-controller-manager that read every kind. None of them may operate the platform.
 const OTHER_CONTROLLERS: [&str; 3] = [
@@ -59,8 +59,8 @@ impl BusinessPolicy {
     }
 
     /// Whether a role that was given a moment ago could change a ruling: the caller is refused, or does not see the
-    /// project that the request names, or lists everything that they see, or writes a project, whose body may name another
-    /// project.
+    /// project that the request names, or lists everything that they see, or writes a project, whose body may name
+    /// another project.
     fn may_be_stale(&self, caller: &Caller, request: &ResourceRequest, ruling: &Ruling) -> bool {
         let Ok(sight) = &ruling.sight else { return false };
         if sees_whole_tenants(sight) {
@@ -90,8 +90,9 @@ impl BusinessPolicy {
         }
     }
 
-    /// The role that counts for a request; `None` for a caller without a role in any tenant. For a project that the caller
-    /// does not see it is [`Role::Administrator`]: the request passes, and the store answers that nothing is there.
+    /// The role that counts for a request; `None` for a caller without a role in any tenant. For a project that the
+    /// caller does not see it is [`Role::Administrator`]: the request passes, and the store answers that nothing is
+    /// there.
     fn role_for(&self, caller: &Caller, roles: &CallerRoles, request: &ResourceRequest) -> Option<Role> {
         let CallerRoles { visibility, highest } = roles;
         let highest = (*highest)?;
@@ -149,17 +150,18 @@ fn where_needed(least: Role, request: &ResourceRequest) -> String {
     }
 }
 
-/// Whether the caller is a controller of Kubernetes. Only kube-apiserver authenticates these users, and gives them no tenant.
+/// Whether the caller is a controller of Kubernetes. Only kube-apiserver authenticates these users, and gives them no
+/// tenant.
 fn is_kubernetes_controller(caller: &Caller) -> bool {
     let name = caller.name.as_str();
     caller.tenant.is_none() && (NAMESPACE_CONTROLLERS.contains(&name) || OTHER_CONTROLLERS.contains(&name))
 }
 
 /// The ruling for a controller of Kubernetes. These see everything, and their roles name all resources. Three limits:
-/// none gets a certificate for a member cluster; a project with the name of a core namespace is not emptied together with
-/// that; its objects are not counted in the quota there. kube-controller-manager reads under one user what several of its
-/// controllers share, such as quota and garbage collection. So quotas must not even name what must not be counted
-/// (business-types, `resources.rs`).
+/// none gets a certificate for a member cluster; a project with the name of a core namespace is not emptied together
+/// with that; its objects are not counted in the quota there. kube-controller-manager reads under one user what several
+/// of its controllers share, such as quota and garbage collection. So quotas must not even name what must not be
+/// counted (business-types, `resources.rs`).
 fn judge_kubernetes_controller(caller: &Caller, request: Option<&ResourceRequest>) -> Ruling {
     let is_certificate =
         request.is_some_and(|request| request.group == GROUP && request.subresource == CERTIFICATE);
@@ -229,8 +231,8 @@ impl Policy for BusinessPolicy {
         Some(timeout(CATCH_UP, caught_up).map(drop).boxed())
     }
 
-    /// The roles come by watches of their own, beside the watches of callers. If they are still behind when the time is over,
-    /// the event goes to those who may see it by the present roles.
+    /// The roles come by watches of their own, beside the watches of callers. If they are still behind when the time is
+    /// over, the event goes to those who may see it by the present roles.
     fn settle(&self) -> Option<BoxFuture<'_, ()>> {
         self.roles.are_behind().then(|| timeout(CATCH_UP, self.roles.catch_up()).map(drop).boxed())
     }
@@ -239,8 +241,8 @@ impl Policy for BusinessPolicy {
         Right { verb: OPERATE, group: GROUP, resource: PROJECTS }
     }
 
-    /// Only callers whom objects give their roles are notified. A caller in the group of administrators has the role by the
-    /// credential.
+    /// Only callers whom objects give their roles are notified. A caller in the group of administrators has the role by
+    /// the credential.
     fn changes(&self, caller: &Caller) -> Option<watch::Receiver<u64>> {
         let by_group = self.roles.tenant_by_group(caller).is_some();
         (!by_group && !is_kubernetes_controller(caller))

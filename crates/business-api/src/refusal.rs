@@ -28,8 +28,8 @@ pub struct RefusedObject<'a> {
     pub name: &'a str,
     /// Its kind.
     pub kind: &'static RefusedKind,
-    /// The scope whose holds the writer may learn of: that another project holds a namespace is not told. `None` for a writer
-    /// who sees everything.
+    /// The scope whose holds the writer may learn of: that another project holds a namespace is not told. `None` for a
+    /// writer who sees everything.
     pub holds: Option<&'a Scope>,
 }
 
@@ -315,7 +315,7 @@ fn remaining(shortage: &Shortage) -> Quantity {
     if left.is_negative() { Quantity::ZERO } else { left }
 }
 
-/// The field error of a 422, with the paths that clients of TKEStack know.
+/// The field error of a 422, with the paths that clients of `TKEStack` know.
 fn field_error(subject: RefusedObject<'_>, violation: &Violation) -> FieldError {
     let spec = Path::new("spec");
     let detail = violation_text(violation);

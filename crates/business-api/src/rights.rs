@@ -6,8 +6,8 @@ pub const GRANT: &str = "grant";
 /// The subresource of a namespace that issues certificates.
 pub const CERTIFICATE: &str = "certificate";
 
-/// A caller's role in a project and its descendants; [`Role::Administrator`] is a role in a whole tenant. Each role has the
-/// rights of those before it.
+/// A caller's role in a project and its descendants; [`Role::Administrator`] is a role in a whole tenant. Each role has
+/// the rights of those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {
     /// Reads.
@@ -45,8 +45,8 @@ impl From<AccessRole> for Role {
     }
 }
 
-/// What holders of a role, or of a higher one, may do with the visible objects of a kind. Roles in Kubernetes give them no
-/// further rights: these only let them through kube-apiserver.
+/// What holders of a role, or of a higher one, may do with the visible objects of a kind. Roles in Kubernetes give them
+/// no further rights: these only let them through kube-apiserver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Right {
     /// The least role that has the right.
@@ -75,8 +75,8 @@ pub const READ_UPDATE: &[&str] = &["get", "list", "patch", "update", "watch"];
 /// All verbs of a kind.
 pub const READ_WRITE: &[&str] =
     &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
-/// The verb on `finalizers` of an owner that `blockOwnerDeletion` needs. Kubernetes checks it, and the subresource itself
-/// is not served.
+/// The verb on `finalizers` of an owner that `blockOwnerDeletion` needs. Kubernetes checks it, and the subresource
+/// itself is not served.
 pub const UPDATE_FINALIZERS: &[&str] = &["update"];
 /// The verbs of a subresource that is a part of its object.
 pub const GET_UPDATE: &[&str] = &["get", "patch", "update"];

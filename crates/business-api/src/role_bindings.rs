@@ -336,9 +336,9 @@ impl BindingIndex {
         }
     }
 
-    /// Removes the affected subjects' cached roles, and notifies their subscribers. Returns the removed subtrees. If more
-    /// subjects are listed than subscribed, it goes through the subscribers instead: the objects above a project may list
-    /// as many people as a tenant has.
+    /// Removes the affected subjects' cached roles, and notifies their subscribers. Returns the removed subtrees. If
+    /// more subjects are listed than subscribed, it goes through the subscribers instead: the objects above a project
+    /// may list as many people as a tenant has.
     fn notify(&self, change: &BindingChange<'_>) -> Vec<Arc<BTreeSet<String>>> {
         let BindingChange { object, old, has_moved, ancestors } = change;
         let new = self.objects.get(*object);

@@ -61,8 +61,8 @@ impl CallerRoles {
     }
 }
 
-/// Whether a caller sees each of their tenants as a whole, as administrators do. Also true for callers who see everything
-/// or nothing.
+/// Whether a caller sees each of their tenants as a whole, as administrators do. Also true for callers who see
+/// everything or nothing.
 pub fn sees_whole_tenants(visibility: &Visibility) -> bool {
     match visibility {
         Visibility::Everything | Visibility::Nothing => true,
@@ -75,8 +75,8 @@ fn not_synced() -> Status {
 }
 
 impl Roles {
-    /// The roles of a caller. A credential that names a tenant limits the caller to it; other callers have a role in each
-    /// tenant whose objects name them. 503 until the roles have been read.
+    /// The roles of a caller. A credential that names a tenant limits the caller to it; other callers have a role in
+    /// each tenant whose objects name them. 503 until the roles have been read.
     pub fn of_caller(&self, caller: &Caller) -> Result<CallerRoles, Status> {
         let own_tenant = caller.tenant.as_deref();
         if let Some(tenant) = self.tenant_by_group(caller) {
@@ -153,8 +153,8 @@ impl Roles {
         if self.has_synced() { Ok(()) } else { Err(not_synced()) }
     }
 
-    /// The other tenants that list a service account of a namespace of a member cluster; of the host cluster, if `cluster`
-    /// is empty.
+    /// The other tenants that list a service account of a namespace of a member cluster; of the host cluster, if
+    /// `cluster` is empty.
     pub fn foreign_account_listings(
         &self,
         tenant: &str,

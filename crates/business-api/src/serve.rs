@@ -177,8 +177,8 @@ pub async fn serve_with_metrics(
     Ok(outcome?)
 }
 
-/// Registers the expiration metrics of the client certificate for the issuer and of the console's certificate. Follows the
-/// first one. Returns the second metric, which the console's socket sets.
+/// Registers the expiration metrics of the client certificate for the issuer and of the console's certificate. Follows
+/// the first one. Returns the second metric, which the console's socket sets.
 fn register_certificate_ends(settings: &Serve, metrics: &Metrics, tasks: &Tasks) -> CertificateEnd {
     let client = CertificateEnd::register(
         metrics,
@@ -196,8 +196,8 @@ fn register_certificate_ends(settings: &Serve, metrics: &Metrics, tasks: &Tasks)
     )
 }
 
-/// Migrates the schema while discovery and probes are already served, however long the database is away. A migration that
-/// can never succeed ends the program.
+/// Migrates the schema while discovery and probes are already served, however long the database is away. A migration
+/// that can never succeed ends the program.
 async fn migrate_in_background(url: String) {
     match migrate(&url, None).await {
         Ok(()) => std::future::pending().await,
@@ -267,10 +267,10 @@ fn add_clusters_check(ready: &Health, clusters: &Clusters) {
     ready.add("clusters", move || if clusters.has_synced() { Ok(()) } else { Err(not_synced()) });
 }
 
-/// Adds the checks of `/readyz` for the store. It fails until the cache has synced, while the database is away, and while
-/// the events, from a standby or over a connection of their own, stand still although the primary takes writes. Probes
-/// leave out the checks `postgres` and `standby`: all replicas lose the same server at once, and without any replica
-/// discovery fails and no namespace of the host cluster can be deleted.
+/// Adds the checks of `/readyz` for the store. It fails until the cache has synced, while the database is away, and
+/// while the events, from a standby or over a connection of their own, stand still although the primary takes writes.
+/// Probes leave out the checks `postgres` and `standby`: all replicas lose the same server at once, and without any
+/// replica discovery fails and no namespace of the host cluster can be deleted.
 fn add_store_checks(ready: &Health, store: &Store) {
     let synced = store.clone();
     ready.add("cache-sync", move || if synced.synced() { Ok(()) } else { Err("not filled yet".to_owned()) });

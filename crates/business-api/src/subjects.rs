@@ -19,8 +19,8 @@ pub fn key(subject: &Subject) -> Box<str> {
     }
 }
 
-/// The key of a user whose credential names a tenant, as TKE's kinds list users. A user of the same name without a tenant
-/// is another subject.
+/// The key of a user whose credential names a tenant, as TKE's kinds list users. A user of the same name without a
+/// tenant is another subject.
 pub fn tenant_user(name: &str) -> Box<str> {
     prefixed(TENANT_USER, name)
 }

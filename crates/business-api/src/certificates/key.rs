@@ -36,9 +36,9 @@ pub struct KeyAndRequest {
     pub request: String,
 }
 
-/// Generates a key, and a certificate request for a user with groups. The policy in the member cluster accepts exactly this
-/// subject: the groups, then the user, and nothing else. The request is encoded here because a name of rcgen cannot have
-/// an attribute twice.
+/// Generates a key, and a certificate request for a user with groups. The policy in the member cluster accepts exactly
+/// this subject: the groups, then the user, and nothing else. The request is encoded here because a name of rcgen
+/// cannot have an attribute twice.
 pub fn generate(user: &str, groups: &[String]) -> Result<KeyAndRequest, rcgen::Error> {
     let key = KeyPair::generate()?;
     let body = yasna::construct_der(|writer| {

@@ -19,8 +19,8 @@ pub struct RateLimitKey {
     pub user: String,
 }
 
-/// Limits how often each caller asks this replica for certificates: each one makes objects in a member cluster. The value
-/// of a caller is the time at which the whole burst is available again.
+/// Limits how often each caller asks this replica for certificates: each one makes objects in a member cluster. The
+/// value of a caller is the time at which the whole burst is available again.
 #[derive(Debug, Default)]
 pub struct RateLimiter(Mutex<HashMap<RateLimitKey, Instant>>);
 

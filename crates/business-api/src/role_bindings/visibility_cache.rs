@@ -59,8 +59,8 @@ impl VisibilityCache {
         entries.callers.insert(caller, Arc::clone(roles));
     }
 
-    /// The names of a subtree, computed if they are not cached. If several callers compute them at once, all get the value
-    /// that was inserted first.
+    /// The names of a subtree, computed if they are not cached. If several callers compute them at once, all get the
+    /// value that was inserted first.
     pub(super) fn subtree(
         &self,
         key: SubtreeKey,
