@@ -220,7 +220,7 @@ impl Audited {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::numbers::{NAMESPACE, PROJECT};
+    use crate::kind_ids::{NAMESPACE, PROJECT};
 
     #[test]
     fn the_books_know_their_kinds_and_no_other() {

@@ -37,8 +37,8 @@ pub mod report;
 pub mod apply;
 
 use crate::config::{Import, Output};
+use crate::kind_ids::{MEMBER_CLUSTER, NAMESPACE_TEMPLATE};
 use crate::kinds::{KINDS, KindTable};
-use crate::numbers::{MEMBER_CLUSTER, NAMESPACE_TEMPLATE};
 use anyhow::{Context, Result};
 use plan::Plan;
 use report::Stage;

@@ -33,13 +33,13 @@ pub mod member_cluster;
 pub mod namespace_template;
 
 use crate::accounts::{KindAccounts, ReadAccount};
+use crate::allocations::Allocations;
 use crate::certificates::{Certificates, ValidDays};
 use crate::clusters::Clusters;
 use crate::finalizers::TenantFinalizers;
-use crate::levels::Levels;
 use crate::rights::{KindRights, Right};
+use crate::role_bindings::{ReadBindings, RoleBindings};
 use crate::roles::Roles;
-use crate::roster::{ReadGiving, Roster};
 use anyhow::{Context, ensure};
 use apiserver::{Resource, Subresource};
 use runtime::{Metrics, Tasks};
@@ -114,9 +114,9 @@ impl Meaning {
 #[derive(Clone, Copy, Debug)]
 pub enum Gives {
     /// They name administrators of their tenant.
-    Administrators(ReadGiving),
+    Administrators(ReadBindings),
     /// They are projects, and give roles in themselves and in those below.
-    InProjects(ReadGiving),
+    InProjects(ReadBindings),
 }
 
 /// What the strategies look up.
@@ -125,7 +125,7 @@ pub struct Directories {
     /// The member clusters.
     pub clusters: Clusters,
     /// How full the projects are.
-    pub levels: Levels,
+    pub allocations: Allocations,
     /// The roles of callers with a tenant.
     pub roles: Roles,
     /// Tokens that tenants may set.
@@ -143,13 +143,13 @@ impl Directories {
     pub fn of_nothing() -> Self {
         let roles = Roles {
             tenant_admin_group: String::new(),
-            projects: Roster::of_nobody(),
+            projects: RoleBindings::empty(),
             administrators: Vec::new(),
             tenant_grant: false,
         };
         Self {
-            clusters: Clusters::open(),
-            levels: Levels::default(),
+            clusters: Clusters::registration_optional(),
+            allocations: Allocations::default(),
             roles,
             finalizers: TenantFinalizers::default(),
             forbidden: Vec::new(),

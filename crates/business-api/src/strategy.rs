@@ -43,7 +43,7 @@ pub use tenant::TenantStrategy;
 
 use crate::clusters::Clusters;
 use crate::finalizers::FINALIZERS;
-use crate::numbers::PROJECT;
+use crate::kind_ids::PROJECT;
 use crate::rights::Role;
 use crate::roles::Roles;
 use apiserver::View;
@@ -157,7 +157,7 @@ fn check_cluster(
         return None;
     }
     let mut error = FieldError::not_found(path, &json!(name));
-    if cx.sees_everything() && clusters.knows(name) {
+    if cx.sees_everything() && clusters.allows_operators(name) {
         let why = format!("for tenant {tenant:?}: spec.tenants of the membercluster does not list it");
         error.message = [error.message, why].join(" ");
     }
@@ -287,7 +287,7 @@ fn check_role(
     if roles.in_project(cx.caller, cx.visibility, project).is_some_and(|role| role >= least) {
         return Ok(());
     }
-    Err(refused(&format!("this needs the role {} in project {project:?}", least.word())))
+    Err(refused(&format!("this needs the role {} in project {project:?}", least.label())))
 }
 
 #[cfg(test)]

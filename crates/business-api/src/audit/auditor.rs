@@ -103,7 +103,7 @@ impl Auditor {
             store,
             books,
             access: Access::internal("audit"),
-            compared: clusters.compared(),
+            compared: clusters.comparison(),
             told: None,
             meters,
             due: Instant::now() + FIRST,

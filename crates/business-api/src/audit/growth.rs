@@ -4,8 +4,8 @@ use super::orphans;
 use super::told::{self, Told};
 use crate::clusters;
 use crate::follow;
+use crate::kind_ids::MEMBER_CLUSTER;
 use crate::kinds::KindTable;
-use crate::numbers::MEMBER_CLUSTER;
 use business_types::{Comparison, OrphanState};
 use std::collections::BTreeSet;
 use store::audit::Difference;
@@ -48,7 +48,7 @@ pub(super) async fn clusters_in_use(
     for row in kinds.rows() {
         let kind = (row.kind)();
         let Some(field) = kind.fields().iter().position(|field| *field == CLUSTER_FIELD) else { continue };
-        let selection = follow::all(row.id);
+        let selection = follow::select_kind(row.id);
         let query = ListQuery { selection, at: At::Latest, limit: None, continue_token: None };
         for entry in store.list(access, &query).await?.items {
             let cluster = entry.attributes.fields.get(field).map(|cluster| &**cluster).unwrap_or_default();
@@ -61,7 +61,7 @@ pub(super) async fn clusters_in_use(
         clusters.extend(orphans::clusters(&hold).map(str::to_owned));
     }
     let any = ListQuery {
-        selection: follow::all(MEMBER_CLUSTER),
+        selection: follow::select_kind(MEMBER_CLUSTER),
         at: At::Latest,
         limit: Some(1),
         continue_token: None,
@@ -87,7 +87,7 @@ pub(super) async fn told(
     let in_use = clusters_in_use(store, access, kinds).await?;
     let told = told::read(store, access).await?;
     let unheld = unheld(store, access, &told).await?;
-    let registered = follow::all(MEMBER_CLUSTER);
+    let registered = follow::select_kind(MEMBER_CLUSTER);
     let query = ListQuery { selection: registered, at: At::Latest, limit: None, continue_token: None };
     let page = store.list(access, &query).await?;
     let comparison = clusters::comparison(&page.items);

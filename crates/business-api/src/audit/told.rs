@@ -2,7 +2,7 @@
 
 use super::orphans;
 use crate::follow;
-use crate::numbers::PROJECT;
+use crate::kind_ids::PROJECT;
 use business_types::{ChargedProject, HeldAmount, LedgerStatus, Orphan, ProjectStatus, account};
 use meta::object::Object;
 use meta::quantity::{Format, Quantity, ResourceList};
@@ -138,8 +138,12 @@ pub(super) async fn write(store: &Store, access: &Access, news: News<'_>) -> Res
 }
 
 async fn projects(store: &Store, access: &Access) -> Result<Vec<Arc<Entry>>, Error> {
-    let query =
-        ListQuery { selection: follow::all(PROJECT), at: At::Latest, limit: None, continue_token: None };
+    let query = ListQuery {
+        selection: follow::select_kind(PROJECT),
+        at: At::Latest,
+        limit: None,
+        continue_token: None,
+    };
     Ok(store.list(access, &query).await?.items)
 }
 

@@ -1,4 +1,4 @@
-use crate::followed::Followed;
+use crate::reloaded_file::ReloadedFile;
 use anyhow::{Context, Result, ensure};
 use base64::Engine as _;
 use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD};
@@ -33,12 +33,12 @@ impl Purpose {
 /// Keys out of a file that all replicas share: the first seals, all open. So a key is exchanged in three steps: the new
 /// one is put to the end everywhere; it is moved to the front; the old one is taken out when its sessions have ended.
 #[derive(Clone, Debug)]
-pub(super) struct SealingKeys(Followed<Vec<[u8; KEY_BYTES]>>);
+pub(super) struct SealingKeys(ReloadedFile<Vec<[u8; KEY_BYTES]>>);
 
 impl SealingKeys {
     /// Reads the file: a key a line, 32 random bytes in base64. Lines that begin with # are comments.
     pub(super) fn load(file: &Path) -> Result<Self> {
-        Ok(Self(Followed::load(file, parse)?))
+        Ok(Self(ReloadedFile::load(file, parse)?))
     }
 
     /// Reads the file again whenever it has changed, for ever.
@@ -48,7 +48,7 @@ impl SealingKeys {
 
     /// A text that nobody can read or change, good for a cookie.
     pub(super) fn seal(&self, purpose: Purpose, plain: &[u8]) -> Result<String> {
-        let read = self.0.now();
+        let read = self.0.current();
         let key = read.value.first().context("there is no key")?;
         let mut sealed = vec![0; SALT_BYTES];
         SystemRandom::new().fill(&mut sealed).ok().context("no random numbers")?;
@@ -66,7 +66,7 @@ impl SealingKeys {
     pub(super) fn open(&self, purpose: Purpose, sealed: &str) -> Option<Vec<u8>> {
         let bytes = BASE64_URL_SAFE_NO_PAD.decode(sealed).ok()?;
         let (salt, text) = bytes.split_at_checked(SALT_BYTES)?;
-        let read = self.0.now();
+        let read = self.0.current();
         read.value.iter().find_map(|key| {
             let mut text = text.to_vec();
             let cipher = cipher(key, salt, purpose)?;
@@ -77,7 +77,7 @@ impl SealingKeys {
 
     #[cfg(test)]
     fn of_text(text: &str) -> Self {
-        Self(Followed::of_text(text, parse))
+        Self(ReloadedFile::of_text(text, parse))
     }
 }
 

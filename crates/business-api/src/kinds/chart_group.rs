@@ -1,5 +1,5 @@
 use super::{KindRow, StoredRow, registry};
-use crate::numbers;
+use crate::kind_ids;
 use business_types::ChartGroup;
 use business_types::names::CHART_GROUPS;
 
@@ -11,4 +11,4 @@ pub const ROW: KindRow = KindRow {
     resource: |directories| registry::resource::<ChartGroup>(&STORED, directories),
 };
 
-const STORED: StoredRow = registry::stored::<ChartGroup>(numbers::CHART_GROUP);
+const STORED: StoredRow = registry::stored::<ChartGroup>(kind_ids::CHART_GROUP);

@@ -1,7 +1,7 @@
 use super::{Directories, KindRow};
+use crate::allocations::Allocations;
 use crate::clusters::Clusters;
-use crate::levels::Levels;
-use crate::numbers::TENANT;
+use crate::kind_ids::TENANT;
 use crate::rights::{Right, Role};
 use crate::strategy::{dash, shares};
 use apiserver::Resource;
@@ -49,7 +49,7 @@ fn resource(directories: &Directories) -> Resource {
         columns: COLUMNS,
         source: ResourceSource::Computed(Arc::new(ClusterOffers {
             clusters: directories.clusters.clone(),
-            levels: directories.levels.clone(),
+            allocations: directories.allocations.clone(),
         })),
     }
 }
@@ -95,13 +95,13 @@ fn schema() -> Schema {
 #[derive(Debug)]
 struct ClusterOffers {
     clusters: Clusters,
-    levels: Levels,
+    allocations: Allocations,
 }
 
 impl Computed for ClusterOffers {
     fn list<'a>(&'a self, cx: ReadContext<'a>) -> BoxFuture<'a, Result<Vec<Object>, Status>> {
         Box::pin(async move {
-            self.clusters.check_loaded()?;
+            self.clusters.check_synced()?;
             let ceilings = ceilings(&cx).await?;
             let all = self.clusters.all().into_iter();
             Ok(all.filter_map(|(name, cluster)| self.offer(&cx, &ceilings, &name, &cluster)).collect())
@@ -167,7 +167,7 @@ impl ClusterOffers {
         let left: ResourceList = hard
             .keys()
             .map(|key| {
-                let left = self.levels.remaining(&scope, cluster, key);
+                let left = self.allocations.remaining(&scope, cluster, key);
                 (key.clone(), left.unwrap_or(Quantity::ZERO))
             })
             .collect();

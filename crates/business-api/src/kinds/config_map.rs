@@ -1,7 +1,7 @@
 use super::attributes::Selected;
 use super::{Directories, KindRow, Meaning, StoredRow};
-use crate::numbers;
-use crate::rights::{READ, RULE, Right, Role};
+use crate::kind_ids;
+use crate::rights::{READ, READ_WRITE, Right, Role};
 use crate::strategy::{ConfigMapStrategy, config_map};
 use apiserver::resource::{ALL_VERBS, ResourceSource};
 use apiserver::{Resource, StoredKind};
@@ -16,13 +16,13 @@ use store::{Attributes, Kind};
 pub const ROW: KindRow = KindRow { plural: CONFIG_MAPS, stored: Some(STORED), rights: RIGHTS, resource };
 
 const STORED: StoredRow = StoredRow {
-    id: numbers::CONFIG_MAP,
+    id: kind_ids::CONFIG_MAP,
     kind: || Arc::new(ConfigMapKind),
     account: Meaning::Free(account::of_stored::<ChargedConfigMap>),
     gives: None,
 };
 
-const RIGHTS: &[Right] = &[Right::object(Role::Administrator, RULE), Right::object(Role::View, READ)];
+const RIGHTS: &[Right] = &[Right::object(Role::Administrator, READ_WRITE), Right::object(Role::View, READ)];
 
 fn resource(_directories: &Directories) -> Resource {
     Resource {

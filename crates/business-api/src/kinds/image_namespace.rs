@@ -1,5 +1,5 @@
 use super::{KindRow, StoredRow, registry};
-use crate::numbers;
+use crate::kind_ids;
 use business_types::ImageNamespace;
 use business_types::names::IMAGE_NAMESPACES;
 
@@ -11,4 +11,4 @@ pub const ROW: KindRow = KindRow {
     resource: |directories| registry::resource::<ImageNamespace>(&STORED, directories),
 };
 
-const STORED: StoredRow = registry::stored::<ImageNamespace>(numbers::IMAGE_NAMESPACE);
+const STORED: StoredRow = registry::stored::<ImageNamespace>(kind_ids::IMAGE_NAMESPACE);

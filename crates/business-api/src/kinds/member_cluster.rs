@@ -1,6 +1,6 @@
 use super::attributes::Selected;
 use super::{Directories, KindRow, Meaning, SUBRESOURCES, StoredRow};
-use crate::numbers;
+use crate::kind_ids;
 use crate::strategy::{MemberClusterStrategy, member_cluster};
 use apiserver::resource::{ALL_VERBS, ResourceSource};
 use apiserver::{Resource, StoredKind, Subresource};
@@ -17,7 +17,7 @@ pub const ROW: KindRow = KindRow { plural: MEMBER_CLUSTERS, stored: Some(STORED)
 const CAPACITY: Subresource = Subresource::growing(member_cluster::CAPACITY, &[&["status", "capacity"]]);
 
 const STORED: StoredRow = StoredRow {
-    id: numbers::MEMBER_CLUSTER,
+    id: kind_ids::MEMBER_CLUSTER,
     kind: || Arc::new(MemberClusterKind),
     account: Meaning::Charged(account::of_stored::<ChargedMemberCluster>),
     gives: None,
@@ -39,7 +39,7 @@ fn resource(directories: &Directories) -> Resource {
             kind: (STORED.kind)(),
             subresources: SUBRESOURCES.into_iter().chain([CAPACITY]).collect(),
             server_fields: &[],
-            strategy: Arc::new(MemberClusterStrategy::new(directories.levels.clone())),
+            strategy: Arc::new(MemberClusterStrategy::new(directories.allocations.clone())),
         })),
     }
 }

@@ -1,7 +1,7 @@
 use super::attributes::Selected;
 use super::{Directories, KindRow, Meaning, SUBRESOURCES, StoredRow};
-use crate::numbers;
-use crate::rights::{ACT, CERTIFICATE, CHANGE, HOLD_BACK, READ, RULE, Right, Role};
+use crate::kind_ids;
+use crate::rights::{CERTIFICATE, CREATE, GET_UPDATE, READ, READ_WRITE, Right, Role, UPDATE_FINALIZERS};
 use crate::strategy::namespace::certificate::CertificateHandler;
 use crate::strategy::namespace::pull_credential::PullIssuing;
 use crate::strategy::namespace::transfer::Transfer;
@@ -20,7 +20,7 @@ use store::{Attributes, Kind};
 pub const ROW: KindRow = KindRow { plural: NAMESPACES, stored: Some(STORED), rights: RIGHTS, resource };
 
 const STORED: StoredRow = StoredRow {
-    id: numbers::NAMESPACE,
+    id: kind_ids::NAMESPACE,
     kind: || Arc::new(NamespaceKind),
     account: Meaning::Charged(account::of_stored::<ChargedNamespace>),
     gives: None,
@@ -28,19 +28,19 @@ const STORED: StoredRow = StoredRow {
 
 const RIGHTS: &[Right] = &[
     Right::object(Role::View, READ),
-    Right::object(Role::Edit, RULE),
+    Right::object(Role::Edit, READ_WRITE),
     // The bindings in the cluster say what its bearer may do there.
     Right::subresource(Role::View, CERTIFICATE, &["get"]),
-    Right::subresource(Role::Admin, "finalize", CHANGE),
-    Right::subresource(Role::Admin, "finalizers", HOLD_BACK),
+    Right::subresource(Role::Admin, "finalize", GET_UPDATE),
+    Right::subresource(Role::Admin, "finalizers", UPDATE_FINALIZERS),
     // Moving a namespace takes its budget from a project.
-    Right::subresource(Role::Admin, TRANSFER, ACT),
+    Right::subresource(Role::Admin, TRANSFER, CREATE),
 ];
 
 fn resource(directories: &Directories) -> Resource {
     let Directories {
         clusters,
-        levels,
+        allocations,
         roles,
         finalizers,
         forbidden,
@@ -69,7 +69,7 @@ fn resource(directories: &Directories) -> Resource {
                 .chain([certificate, pull, transfer, Act::Abandon.subresource()])
                 .collect(),
             server_fields: namespace::SERVER_FIELDS,
-            strategy: Arc::new(NamespaceStrategy::new(clusters, levels, roles, forbidden, finalizers)),
+            strategy: Arc::new(NamespaceStrategy::new(clusters, allocations, roles, forbidden, finalizers)),
         })),
     }
 }

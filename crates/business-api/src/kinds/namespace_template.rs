@@ -1,6 +1,6 @@
 use super::attributes::Selected;
 use super::{Directories, KindRow, Meaning, SUBRESOURCES, StoredRow};
-use crate::numbers;
+use crate::kind_ids;
 use crate::rights::{READ, Right, Role};
 use crate::strategy::{NamespaceTemplateStrategy, namespace_template};
 use apiserver::resource::{ALL_VERBS, ResourceSource};
@@ -16,7 +16,7 @@ pub const ROW: KindRow =
     KindRow { plural: NAMESPACE_TEMPLATES, stored: Some(STORED), rights: RIGHTS, resource };
 
 const STORED: StoredRow = StoredRow {
-    id: numbers::NAMESPACE_TEMPLATE,
+    id: kind_ids::NAMESPACE_TEMPLATE,
     kind: || Arc::new(NamespaceTemplateKind),
     account: Meaning::Free(account::of_stored::<FreeOfAll>),
     gives: None,

@@ -1,7 +1,7 @@
 use super::attributes::Selected;
 use super::{Directories, KindRow, Meaning, StoredRow};
-use crate::numbers;
-use crate::rights::{READ, RULE, Right, Role};
+use crate::kind_ids;
+use crate::rights::{READ, READ_WRITE, Right, Role};
 use crate::strategy::{NsEmigrationStrategy, nsemigration};
 use apiserver::resource::{ALL_VERBS, ResourceSource};
 use apiserver::{Resource, StoredKind, Subresource};
@@ -16,13 +16,13 @@ use store::{Attributes, Kind};
 pub const ROW: KindRow = KindRow { plural: NS_EMIGRATIONS, stored: Some(STORED), rights: RIGHTS, resource };
 
 const STORED: StoredRow = StoredRow {
-    id: numbers::NS_EMIGRATION,
+    id: kind_ids::NS_EMIGRATION,
     kind: || Arc::new(NsEmigrationKind),
     account: Meaning::Free(account::of_stored::<FreeOfTenant>),
     gives: None,
 };
 
-const RIGHTS: &[Right] = &[Right::object(Role::View, READ), Right::object(Role::Admin, RULE)];
+const RIGHTS: &[Right] = &[Right::object(Role::View, READ), Right::object(Role::Admin, READ_WRITE)];
 
 fn resource(directories: &Directories) -> Resource {
     Resource {
@@ -41,7 +41,7 @@ fn resource(directories: &Directories) -> Resource {
             subresources: vec![Subresource::STATUS],
             server_fields: &[],
             strategy: Arc::new(NsEmigrationStrategy::new(
-                directories.levels.clone(),
+                directories.allocations.clone(),
                 directories.roles.clone(),
             )),
         })),

@@ -1,10 +1,10 @@
 use super::attributes::Selected;
 use super::{Directories, Gives, KindRow, Meaning, StoredRow};
-use crate::numbers;
-use crate::people;
-use crate::rights::{READ, REVISE, Right, Role};
-use crate::roster::Giving;
+use crate::kind_ids;
+use crate::rights::{READ, READ_UPDATE, Right, Role};
+use crate::role_bindings::ObjectBindings;
 use crate::strategy::{PlatformStrategy, platform};
+use crate::subjects;
 use apiserver::resource::{ALL_VERBS, ResourceSource};
 use apiserver::{Resource, StoredKind};
 use business_types::account;
@@ -18,13 +18,13 @@ use store::{Attributes, Kind};
 pub const ROW: KindRow = KindRow { plural: PLATFORMS, stored: Some(STORED), rights: RIGHTS, resource };
 
 const STORED: StoredRow = StoredRow {
-    id: numbers::PLATFORM,
+    id: kind_ids::PLATFORM,
     kind: || Arc::new(PlatformKind),
     account: Meaning::Charged(account::of_stored::<ChargedPlatform>),
     gives: Some(Gives::Administrators(giving)),
 };
 
-const RIGHTS: &[Right] = &[Right::object(Role::Administrator, REVISE), Right::object(Role::View, READ)];
+const RIGHTS: &[Right] = &[Right::object(Role::Administrator, READ_UPDATE), Right::object(Role::View, READ)];
 
 fn resource(directories: &Directories) -> Resource {
     Resource {
@@ -60,11 +60,11 @@ struct SelectedPlatformSpec {
 }
 
 /// The users that a platform makes administrators of its tenant: their credential has to name that tenant.
-pub(crate) fn giving(_name: &str, body: &[u8]) -> Giving {
+pub(crate) fn giving(_name: &str, body: &[u8]) -> ObjectBindings {
     let SelectedPlatformSpec { tenant_id, administrators } = Selected::read(body).spec;
-    let mut giving = Giving { tenant: tenant_id, ..Giving::default() };
+    let mut giving = ObjectBindings { tenant: tenant_id, ..ObjectBindings::default() };
     for user in &administrators {
-        giving.give(people::user_of_tenant(user), Role::Administrator);
+        giving.bind(subjects::tenant_user(user), Role::Administrator);
     }
     giving
 }

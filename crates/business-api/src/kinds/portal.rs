@@ -1,6 +1,6 @@
 use super::{Directories, KindRow};
-use crate::numbers::PROJECT;
-use crate::rights::{LOOK, Right, Role};
+use crate::kind_ids::PROJECT;
+use crate::rights::{LIST, Right, Role};
 use crate::strategy::project_key;
 use apiserver::Resource;
 use apiserver::computed::{ReadContext, Singleton};
@@ -19,7 +19,7 @@ use store::{Entry, Sight, Visibility};
 /// The portal of a caller: what he is, and which projects he sees.
 pub const ROW: KindRow = KindRow { plural: PORTAL, stored: None, rights: RIGHTS, resource };
 
-const RIGHTS: &[Right] = &[Right::object(Role::View, LOOK)];
+const RIGHTS: &[Right] = &[Right::object(Role::View, LIST)];
 
 const COLUMNS: &[Column] = &[
     Column::typed("Administrator", "boolean", "Whether the caller rules a tenant, or all of them.", 0),

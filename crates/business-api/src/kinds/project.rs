@@ -1,11 +1,11 @@
 use super::attributes::Selected;
 use super::{Directories, Gives, KindRow, Meaning, SUBRESOURCES, StoredRow};
-use crate::numbers;
-use crate::people;
-use crate::rights::{CHANGE, GRANT, HOLD_BACK, READ, Right, Role};
-use crate::roster::Giving;
+use crate::kind_ids;
+use crate::rights::{GET_UPDATE, GRANT, READ, Right, Role, UPDATE_FINALIZERS};
+use crate::role_bindings::ObjectBindings;
 use crate::strategy::operator_act::Act;
 use crate::strategy::{ProjectStrategy, project};
+use crate::subjects;
 use apiserver::resource::{ALL_VERBS, ResourceSource};
 use apiserver::{Resource, StoredKind};
 use business_types::names::{GROUP, PROJECTS};
@@ -21,7 +21,7 @@ use store::{Attributes, Kind, ScopeRole};
 pub const ROW: KindRow = KindRow { plural: PROJECTS, stored: Some(STORED), rights: RIGHTS, resource };
 
 const STORED: StoredRow = StoredRow {
-    id: numbers::PROJECT,
+    id: kind_ids::PROJECT,
     kind: || Arc::new(ProjectKind),
     account: Meaning::Charged(account::of_stored::<ChargedProject>),
     gives: Some(Gives::InProjects(giving)),
@@ -31,13 +31,13 @@ const RIGHTS: &[Right] = &[
     Right::object(Role::View, READ),
     // Its budget, its creation and its deletion need this role in the project above.
     Right::object(Role::Admin, &["create", "delete", "patch", "update"]),
-    Right::subresource(Role::Admin, "finalize", CHANGE),
-    Right::subresource(Role::Admin, "finalizers", HOLD_BACK),
+    Right::subresource(Role::Admin, "finalize", GET_UPDATE),
+    Right::subresource(Role::Admin, "finalizers", UPDATE_FINALIZERS),
     Right::object(Role::Administrator, &["deletecollection", GRANT]),
 ];
 
 fn resource(directories: &Directories) -> Resource {
-    let Directories { clusters, levels, roles, finalizers, .. } = directories.clone();
+    let Directories { clusters, allocations, roles, finalizers, .. } = directories.clone();
     Resource {
         gvk: gvk(),
         plural: PROJECTS,
@@ -56,7 +56,7 @@ fn resource(directories: &Directories) -> Resource {
                 .chain([Act::Lock, Act::Unlock].map(Act::subresource))
                 .collect(),
             server_fields: &[],
-            strategy: Arc::new(ProjectStrategy::new(clusters, levels, roles, finalizers)),
+            strategy: Arc::new(ProjectStrategy::new(clusters, allocations, roles, finalizers)),
         })),
     }
 }
@@ -92,20 +92,24 @@ struct GivingProjectSpec {
 }
 
 /// The people to whom a project gives roles here. A service account of a member cluster has none here.
-fn giving(_name: &str, body: &[u8]) -> Giving {
+fn giving(_name: &str, body: &[u8]) -> ObjectBindings {
     let GivingProject { spec } = serde_json::from_slice(body).unwrap_or_else(|error| {
         tracing::error!(%error, "a stored project does not say who belongs to it");
         GivingProject::default()
     });
-    let mut giving = Giving { tenant: spec.tenant_id, below: spec.parent_project_name, ..Giving::default() };
+    let mut giving = ObjectBindings {
+        tenant: spec.tenant_id,
+        parent: spec.parent_project_name,
+        ..ObjectBindings::default()
+    };
     for member in &spec.members {
-        giving.give(people::user_of_tenant(member), Role::Edit);
+        giving.bind(subjects::tenant_user(member), Role::Edit);
     }
     for entry in spec.access.iter().filter(|entry| entry.cluster.is_empty()) {
-        giving.give(people::subject(&entry.subject), entry.role.into());
+        giving.bind(subjects::key(&entry.subject), entry.role.into());
     }
     for entry in &spec.access {
-        giving.note_account_place(&entry.cluster, &entry.subject);
+        giving.add_account_namespace(&entry.cluster, &entry.subject);
         if spec.clusters.contains_key(entry.cluster.as_str()) {
             giving.account_clusters.insert(entry.cluster.as_str().into());
         }
@@ -163,11 +167,11 @@ mod tests {
             {"kind":"ServiceAccount","name":"b","namespace":"n","cluster":"c2","role":"edit"}],
             "clusters":{"c2":{"hard":{}},"c3":{}}}}"#;
         let given = giving("p", body);
-        assert_eq!((&*given.tenant, &*given.below, given.listed), ("t", "q", 6));
-        let roles: Vec<(&str, Role)> = given.people.iter().map(|(name, role)| (&**name, *role)).collect();
-        let account_places: Vec<(&str, &str)> =
-            given.account_places.iter().map(|(cluster, name)| (&**cluster, &**name)).collect();
-        assert_eq!(account_places, [("", "n"), ("c1", "n"), ("c2", "n")]);
+        assert_eq!((&*given.tenant, &*given.parent, given.listed), ("t", "q", 6));
+        let roles: Vec<(&str, Role)> = given.subjects.iter().map(|(name, role)| (&**name, *role)).collect();
+        let account_namespaces: Vec<(&str, &str)> =
+            given.account_namespaces.iter().map(|(cluster, name)| (&**cluster, &**name)).collect();
+        assert_eq!(account_namespaces, [("", "n"), ("c1", "n"), ("c2", "n")]);
         assert_eq!(given.account_clusters, ["c2".into()].into());
         let expected = [
             ("\u{1}devs", Role::Admin),
@@ -176,7 +180,7 @@ mod tests {
             ("system:serviceaccount:n:a", Role::Edit),
         ];
         assert_eq!(roles, expected);
-        assert_eq!(giving("p", b"[]"), Giving::default());
+        assert_eq!(giving("p", b"[]"), ObjectBindings::default());
     }
 
     #[test]

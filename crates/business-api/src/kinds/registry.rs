@@ -2,7 +2,7 @@
 
 use super::attributes::Selected;
 use super::{Directories, Meaning, SUBRESOURCES, StoredRow};
-use crate::rights::{CHANGE, HOLD_BACK, READ, RULE, Right, Role};
+use crate::rights::{GET_UPDATE, READ, READ_WRITE, Right, Role, UPDATE_FINALIZERS};
 use crate::strategy::operator_act::Act;
 use crate::strategy::registry::{COLUMNS, RegistryStrategy, SERVER_FIELDS};
 use apiserver::resource::{ALL_VERBS, ResourceSource};
@@ -18,9 +18,9 @@ use store::{Attributes, Kind, KindId};
 /// What callers with a tenant may do with either kind. What they may do with the repositories is decided where tokens for
 /// the registry are made.
 pub const RIGHTS: &[Right] = &[
-    Right::object(Role::Admin, RULE),
-    Right::subresource(Role::Admin, "finalize", CHANGE),
-    Right::subresource(Role::Admin, "finalizers", HOLD_BACK),
+    Right::object(Role::Admin, READ_WRITE),
+    Right::subresource(Role::Admin, "finalize", GET_UPDATE),
+    Right::subresource(Role::Admin, "finalizers", UPDATE_FINALIZERS),
     Right::object(Role::View, READ),
 ];
 
@@ -36,7 +36,7 @@ pub const fn stored<K: RegistryKind>(id: KindId) -> StoredRow {
 
 /// How a kind is served.
 pub fn resource<K: RegistryKind>(row: &StoredRow, directories: &Directories) -> Resource {
-    let Directories { levels, finalizers, .. } = directories.clone();
+    let Directories { allocations, finalizers, .. } = directories.clone();
     Resource {
         gvk: K::gvk(),
         plural: K::PLURAL,
@@ -55,7 +55,7 @@ pub fn resource<K: RegistryKind>(row: &StoredRow, directories: &Directories) -> 
                 .chain([Act::Lock, Act::Unlock].map(Act::subresource))
                 .collect(),
             server_fields: SERVER_FIELDS,
-            strategy: Arc::new(RegistryStrategy::<K>::new(levels, finalizers)),
+            strategy: Arc::new(RegistryStrategy::<K>::new(allocations, finalizers)),
         })),
     }
 }

@@ -1,7 +1,7 @@
 use super::attributes::Selected;
 use super::{Directories, KindRow, Meaning, StoredRow};
-use crate::numbers;
-use crate::rights::{HOLD_BACK, RULE, Right, Role};
+use crate::kind_ids;
+use crate::rights::{READ_WRITE, Right, Role, UPDATE_FINALIZERS};
 use crate::strategy::registry_credential::{self, Issuing, RegistryCredentialStrategy};
 use apiserver::resource::{ALL_VERBS, ResourceSource};
 use apiserver::{Resource, StoredKind, Subresource, Verb};
@@ -17,7 +17,7 @@ pub const ROW: KindRow =
     KindRow { plural: REGISTRY_CREDENTIALS, stored: Some(STORED), rights: RIGHTS, resource };
 
 const STORED: StoredRow = StoredRow {
-    id: numbers::REGISTRY_CREDENTIAL,
+    id: kind_ids::REGISTRY_CREDENTIAL,
     kind: || Arc::new(RegistryCredentialKind),
     account: Meaning::Free(account::of_stored::<FreeOfTenant>),
     gives: None,
@@ -29,8 +29,8 @@ const OWN: &[&str] = &["create", "delete", "get", "list", "watch"];
 const ISSUE: &[&str] = &["create"];
 
 const RIGHTS: &[Right] = &[
-    Right::object(Role::Admin, RULE),
-    Right::subresource(Role::Admin, "finalizers", HOLD_BACK),
+    Right::object(Role::Admin, READ_WRITE),
+    Right::subresource(Role::Admin, "finalizers", UPDATE_FINALIZERS),
     Right::subresource(Role::Admin, "token", ISSUE),
     Right::object(Role::View, OWN),
     Right::subresource(Role::View, "token", ISSUE),

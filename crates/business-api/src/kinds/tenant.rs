@@ -1,10 +1,10 @@
 use super::attributes::Selected;
 use super::{Directories, Gives, KindRow, Meaning, StoredRow};
-use crate::numbers;
-use crate::people;
+use crate::kind_ids;
 use crate::rights::{READ, Right, Role};
-use crate::roster::Giving;
+use crate::role_bindings::ObjectBindings;
 use crate::strategy::{TenantStrategy, tenant};
+use crate::subjects;
 use apiserver::resource::{ALL_VERBS, ResourceSource};
 use apiserver::{Resource, StoredKind, Subresource};
 use business_types::names::{GROUP, TENANTS};
@@ -19,7 +19,7 @@ use store::{Attributes, Kind, ScopeRole};
 pub const ROW: KindRow = KindRow { plural: TENANTS, stored: Some(STORED), rights: RIGHTS, resource };
 
 const STORED: StoredRow = StoredRow {
-    id: numbers::TENANT,
+    id: kind_ids::TENANT,
     kind: || Arc::new(TenantKind),
     account: Meaning::Charged(account::of_stored::<ChargedTenant>),
     gives: Some(Gives::Administrators(giving)),
@@ -28,7 +28,7 @@ const STORED: StoredRow = StoredRow {
 const RIGHTS: &[Right] = &[Right::object(Role::View, READ)];
 
 fn resource(directories: &Directories) -> Resource {
-    let Directories { clusters, levels, roles, .. } = directories.clone();
+    let Directories { clusters, allocations, roles, .. } = directories.clone();
     Resource {
         gvk: gvk(),
         plural: TENANTS,
@@ -44,7 +44,7 @@ fn resource(directories: &Directories) -> Resource {
             kind: (STORED.kind)(),
             subresources: vec![Subresource::STATUS],
             server_fields: &[],
-            strategy: Arc::new(TenantStrategy::new(clusters, levels, roles)),
+            strategy: Arc::new(TenantStrategy::new(clusters, allocations, roles)),
         })),
     }
 }
@@ -78,15 +78,15 @@ struct GivingTenantSpec {
 }
 
 /// The people whom a tenant makes its administrators.
-fn giving(name: &str, body: &[u8]) -> Giving {
+fn giving(name: &str, body: &[u8]) -> ObjectBindings {
     let GivingTenant { spec } = serde_json::from_slice(body).unwrap_or_else(|error| {
         tracing::error!(%error, "a stored tenant does not say who rules it");
         GivingTenant::default()
     });
-    let mut giving = Giving { tenant: name.into(), ..Giving::default() };
+    let mut giving = ObjectBindings { tenant: name.into(), ..ObjectBindings::default() };
     for subject in &spec.administrators {
-        giving.give(people::subject(subject), Role::Administrator);
-        giving.note_account_place("", subject);
+        giving.bind(subjects::key(subject), Role::Administrator);
+        giving.add_account_namespace("", subject);
     }
     giving
 }

@@ -116,7 +116,7 @@ impl EventsPage {
         if !self.prefixes.iter().all(Prefixes::is_complete) {
             return Err(Status::unavailable("it is not known yet whose the repositories are", 1));
         }
-        freshness::known(&self.marker.store)?;
+        freshness::check_roles(&self.marker.store)?;
         let events: Vec<&Event> = envelope.events.iter().filter(|event| event.action != "pull").collect();
         let is_nobodys = |event: &&Event| {
             Prefix::of(&event.target.repository).is_some_and(|prefix| self.owners(prefix).next().is_none())

@@ -189,7 +189,7 @@ impl TokenPage {
         // have been taken away.
         let changes = repository.asked.push || repository.asked.delete;
         if changes || !asker.is_pod() && self.store.database_ok() {
-            freshness::known(&self.store)?;
+            freshness::check_roles(&self.store)?;
         }
         let Some(seen) = self.look(asker, prefix).await? else { return Ok(Actions::NONE) };
         let offer = seen.offer;
@@ -241,7 +241,7 @@ impl TokenPage {
 
     /// Whether a robot acts in a project: rights hold in what lies below, as those of people do.
     fn reaches(&self, RobotOf { project, below, .. }: &RobotOf, place: &str) -> bool {
-        *project == place || *below && self.roles.projects.is_below(place, project)
+        *project == place || *below && self.roles.projects.is_descendant(place, project)
     }
 
     /// The role of somebody in the project of an object, if he sees the object.

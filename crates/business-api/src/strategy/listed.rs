@@ -125,12 +125,12 @@ impl Listing {
 mod tests {
     use super::*;
     use crate::rights::Role;
-    use crate::roster::Roster;
+    use crate::role_bindings::RoleBindings;
     use business_types::project::group_resource;
     use serde_json::json;
 
     fn roles(listed: usize) -> Roles {
-        let projects = Roster::of_nobody();
+        let projects = RoleBindings::empty();
         projects.set("p", "", "t", &vec![("u", Role::Edit); listed]);
         Roles { tenant_admin_group: String::new(), projects, administrators: Vec::new(), tenant_grant: false }
     }

@@ -1,7 +1,7 @@
 //! Service accounts in lists of people. Whoever makes the namespace that one lives in has its roles.
 
 use crate::clusters::Clusters;
-use crate::numbers::NAMESPACE;
+use crate::kind_ids::NAMESPACE;
 use apiserver::View;
 use meta::object::Object;
 use meta::status::Status;

@@ -1,9 +1,9 @@
 use super::{
     add_finalizer, by_operators, cannot_be_read, dash, drops_finalizer, read_both, ready, shares, unreadable,
 };
+use crate::allocations::Allocations;
 use crate::finalizers::FINALIZERS;
-use crate::levels::Levels;
-use crate::numbers::MEMBER_CLUSTER;
+use crate::kind_ids::MEMBER_CLUSTER;
 use crate::refusal::{self, RefusedKind, RefusedObject};
 use apiserver::resource::Column;
 use apiserver::strategy::{Strategy, WriteContext};
@@ -53,13 +53,13 @@ static REFUSED: RefusedKind = RefusedKind {
 /// Member clusters: what operators let tenants have of them.
 #[derive(Clone, Debug)]
 pub struct MemberClusterStrategy {
-    levels: Levels,
+    allocations: Allocations,
 }
 
 impl MemberClusterStrategy {
-    /// `levels` tell how full clusters are.
-    pub fn new(levels: Levels) -> Self {
-        Self { levels }
+    /// `allocations` tell how full clusters are.
+    pub fn new(allocations: Allocations) -> Self {
+        Self { allocations }
     }
 }
 
@@ -170,7 +170,7 @@ impl Strategy for MemberClusterStrategy {
         refusal::status(
             RefusedObject { name: object.name(), kind: &REFUSED, holds: None },
             violations,
-            &self.levels,
+            &self.allocations,
         )
     }
 
@@ -183,7 +183,7 @@ impl Strategy for MemberClusterStrategy {
             return vec![Value::Null; COLUMNS.len()];
         };
         let hard = spec.grantable(&status.capacity);
-        let granted = self.levels.allocated(&account::fleet(), object.name());
+        let granted = self.allocations.allocated(&account::fleet(), object.name());
         vec![
             dash(ready(&status.conditions)),
             dash(&status.version),

@@ -12,12 +12,12 @@ use super::{
     check_cluster, dash, drops_finalizer, or_cannot_be_read, project_key, read_both, ready, set_tenant,
     shares, take_tenant, unreadable, waiting,
 };
+use crate::allocations::Allocations;
 use crate::clusters::{ClusterGrowth, Clusters};
 use crate::finalizers::{self, TenantFinalizers};
-use crate::levels::Levels;
 use crate::refusal::{self, RefusedKind, RefusedObject};
+use crate::role_bindings::AccountListing;
 use crate::roles::Roles;
-use crate::roster::Listing;
 use apiserver::resource::Column;
 use apiserver::strategy::{Strategy, WriteContext};
 use apiserver::subresource::FieldPath;
@@ -84,7 +84,7 @@ pub static REFUSED: RefusedKind = RefusedKind {
 #[derive(Clone, Debug)]
 pub struct NamespaceStrategy {
     clusters: Clusters,
-    levels: Levels,
+    allocations: Allocations,
     roles: Roles,
     forbidden: Vec<String>,
     finalizers: TenantFinalizers,
@@ -120,12 +120,12 @@ impl NamespaceStrategy {
     /// a trailing `*` stands for any ending.
     pub fn new(
         clusters: Clusters,
-        levels: Levels,
+        allocations: Allocations,
         roles: Roles,
         forbidden: Vec<String>,
         finalizers: TenantFinalizers,
     ) -> Self {
-        Self { clusters, levels, roles, forbidden, finalizers }
+        Self { clusters, allocations, roles, forbidden, finalizers }
     }
 
     /// Whoever claims a namespace makes its service accounts. Where another tenant lists one of them, he would have its
@@ -135,7 +135,7 @@ impl NamespaceStrategy {
         let why =
             "lists of people outside this tenant name service accounts of a namespace of this name there";
         if cx.sees_everything() {
-            let Listing { tenant, object, .. } = listing;
+            let AccountListing { tenant, object, .. } = listing;
             let who = format!("one is that of {object} in tenant {tenant}");
             cx.warnings.push(format!("spec.namespace: {why} ({who}): this tenant gets their roles"));
             return None;
@@ -146,11 +146,12 @@ impl NamespaceStrategy {
 
     /// A list of another tenant that gives roles to service accounts of this namespace. In a member cluster it gives none
     /// to those of a tenant that may not use the cluster, and has nothing there from before.
-    fn other_listing(&self, spec: &NamespaceSpec) -> Option<Listing> {
+    fn other_listing(&self, spec: &NamespaceSpec) -> Option<AccountListing> {
         let NamespaceSpec { tenant_id, cluster_name, namespace, .. } = spec;
-        let lists = |cluster: &str| self.roles.others_list_accounts_in(tenant_id, cluster, namespace);
-        let gives =
-            |listing: &Listing| listing.uses_cluster || self.clusters.allows(cluster_name, &listing.tenant);
+        let lists = |cluster: &str| self.roles.foreign_account_listings(tenant_id, cluster, namespace);
+        let gives = |listing: &AccountListing| {
+            listing.uses_cluster || self.clusters.allows(cluster_name, &listing.tenant)
+        };
         let there = lists(cluster_name).into_iter().find(gives);
         let may_be_host = self.clusters.may_be_host(cluster_name);
         there.or_else(|| may_be_host.then(|| lists("")).into_iter().flatten().next())
@@ -247,7 +248,7 @@ impl Strategy for NamespaceStrategy {
         let scope = Scope::new(account::PROJECT, &*parent.name);
         let subject = RefusedObject { name: object.name(), kind: &REFUSED, holds: Some(&scope) };
         let missing = Violation::ScopeMissing { scope: scope.clone() };
-        Some(refusal::status(subject, &[missing], &self.levels))
+        Some(refusal::status(subject, &[missing], &self.allocations))
     }
 
     fn prepare_create(&self, cx: &mut WriteContext<'_>, object: &mut Object) -> Result<(), Status> {
@@ -272,9 +273,9 @@ impl Strategy for NamespaceStrategy {
         object.set(CHARGED, amounts_value(&spec.hard));
         cx.warnings.extend(uncounted(&ResourceList::new(), &spec.hard));
         if !cx.sees_everything() {
-            self.roles.check_settled()?;
+            self.roles.check_synced()?;
         }
-        self.clusters.check_loaded()
+        self.clusters.check_synced()
     }
 
     fn validate_create(&self, cx: &mut WriteContext<'_>, object: &Object) -> FieldErrors {
@@ -342,7 +343,7 @@ impl Strategy for NamespaceStrategy {
     fn validate_update(&self, cx: &mut WriteContext<'_>, old: &Object, object: &Object) -> FieldErrors {
         match cx.part {
             Part::FINALIZE if !cx.sees_everything() => {
-                finalizers::check_release(old, object, names::NAMESPACE_FINALIZER)
+                finalizers::check_removal(old, object, names::NAMESPACE_FINALIZER)
             }
             Part::FINALIZE => FieldErrors::new(),
             Part::STATUS => match (NamespaceStatus::of(old), NamespaceStatus::of(object)) {
@@ -398,7 +399,7 @@ impl Strategy for NamespaceStrategy {
     }
 
     fn growth_warnings(&self, before: Option<&Account>, after: &Account) -> Vec<String> {
-        self.levels.warnings(before, after)
+        self.allocations.warnings(before, after)
     }
 
     fn refusal(&self, cx: &WriteContext<'_>, object: &Object, violations: &[Violation]) -> Status {
@@ -406,7 +407,7 @@ impl Strategy for NamespaceStrategy {
         let kind = if moves { &transfer::REFUSED } else { &REFUSED };
         let project = Scope::new(account::PROJECT, object.namespace());
         let holds = (!cx.sees_everything()).then_some(&project);
-        refusal::status(RefusedObject { name: object.name(), kind, holds }, violations, &self.levels)
+        refusal::status(RefusedObject { name: object.name(), kind, holds }, violations, &self.allocations)
     }
 
     fn cells(&self, object: &Object, _now_unix_seconds: i64) -> Vec<Value> {

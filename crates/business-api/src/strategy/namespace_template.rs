@@ -1,7 +1,7 @@
 use super::{
     add_finalizer, by_operators, cannot_be_read, drops_finalizer, only_lets_go, ready, unreadable, waiting,
 };
-use crate::numbers;
+use crate::kind_ids;
 use apiserver::resource::Column;
 use apiserver::strategy::{Strategy, WriteContext};
 use apiserver::{Part, View};
@@ -57,7 +57,7 @@ pub async fn check_template(
 ) -> Result<(), Status> {
     let Some(name) = named else { return Ok(()) };
     let at = Path::new("spec").child("template");
-    let key = Key::new(numbers::NAMESPACE_TEMPLATE, "", &name);
+    let key = Key::new(kind_ids::NAMESPACE_TEMPLATE, "", &name);
     let error = match view.latest().object(&key).await? {
         None => FieldError::not_found(&at, &json!(name)),
         Some(template) if template.is_deleting() => {
@@ -74,7 +74,7 @@ fn is_default(object: &Object) -> bool {
 
 /// Only one template is the default. One that is being deleted makes room for the next.
 async fn check_default(view: View<'_>, object: &Object) -> Result<(), Status> {
-    for entry in view.latest().list(numbers::NAMESPACE_TEMPLATE, None).await? {
+    for entry in view.latest().list(kind_ids::NAMESPACE_TEMPLATE, None).await? {
         let other = Object::from_stored(&entry.body, entry.revision.0).map_err(unreadable)?;
         if is_default(&other) && !other.is_deleting() && other.name() != object.name() {
             let why = format!("{} is the default", other.name());

@@ -1,6 +1,6 @@
 use super::{TENANT, check_role, dash, project_key, set_tenant, unreadable};
-use crate::levels::Levels;
-use crate::numbers::NAMESPACE;
+use crate::allocations::Allocations;
+use crate::kind_ids::NAMESPACE;
 use crate::rights::Role;
 use crate::roles::Roles;
 use apiserver::View;
@@ -37,14 +37,14 @@ pub const COLUMNS: &[Column] = &[
 /// checked.
 #[derive(Clone, Debug)]
 pub struct NsEmigrationStrategy {
-    levels: Levels,
+    allocations: Allocations,
     roles: Roles,
 }
 
 impl NsEmigrationStrategy {
-    /// `levels` tell what the destination has left, `roles` who may make namespaces there.
-    pub fn new(levels: Levels, roles: Roles) -> Self {
-        Self { levels, roles }
+    /// `allocations` tell what the destination has left, `roles` who may make namespaces there.
+    pub fn new(allocations: Allocations, roles: Roles) -> Self {
+        Self { allocations, roles }
     }
 
     /// Looks at the namespace and at both projects, as the caller sees them.
@@ -108,7 +108,7 @@ impl NsEmigrationStrategy {
                     format!("must set quota '{key}', for the parent project has set this kind of quota");
                 errors.push(FieldError::invalid(&at(key), &json!(0), &why));
             }
-            let left = self.levels.remaining(&scope, cluster, key);
+            let left = self.allocations.remaining(&scope, cluster, key);
             if let (Some(amount), Some(left)) = (charged.get(key), left)
                 && *amount > left
             {

@@ -7,9 +7,9 @@ use super::{
     dash, drops_finalizer, or_cannot_be_read, project_key, read_both, ready, ruled_tenants, rules,
     set_tenant, shares_by_cluster, take_tenant, unreadable, waiting,
 };
+use crate::allocations::Allocations;
 use crate::clusters::{ClusterGrowth, Clusters};
 use crate::finalizers::{self, TenantFinalizers};
-use crate::levels::Levels;
 use crate::refusal::{self, RefusedKind, RefusedObject};
 use crate::rights::{GRANT, Role};
 use crate::roles::Roles;
@@ -66,7 +66,7 @@ pub static REFUSED: RefusedKind = RefusedKind {
 #[derive(Clone, Debug)]
 pub struct ProjectStrategy {
     clusters: Clusters,
-    levels: Levels,
+    allocations: Allocations,
     roles: Roles,
     finalizers: TenantFinalizers,
     coming: Coming,
@@ -74,8 +74,13 @@ pub struct ProjectStrategy {
 
 impl ProjectStrategy {
     /// A strategy over the known clusters; `roles` tell administrators from members.
-    pub fn new(clusters: Clusters, levels: Levels, roles: Roles, finalizers: TenantFinalizers) -> Self {
-        Self { clusters, levels, roles, finalizers, coming: Coming::default() }
+    pub fn new(
+        clusters: Clusters,
+        allocations: Allocations,
+        roles: Roles,
+        finalizers: TenantFinalizers,
+    ) -> Self {
+        Self { clusters, allocations, roles, finalizers, coming: Coming::default() }
     }
 
     /// Limits how many people the tenant lists.
@@ -125,7 +130,7 @@ impl ProjectStrategy {
         if new.is_empty() {
             return Ok(());
         }
-        self.clusters.check_loaded()?;
+        self.clusters.check_synced()?;
         let path = Path::new("spec").child("access");
         let errors: FieldErrors = new
             .into_iter()
@@ -139,7 +144,7 @@ impl ProjectStrategy {
 
     /// Refuses clusters that nobody has named in this write, and says where they come from.
     fn check_defaults(&self, object: &Object) -> Result<(), Status> {
-        self.clusters.check_loaded()?;
+        self.clusters.check_synced()?;
         let spec = spec_of(object)?;
         let path = Path::new("spec").child("clusters");
         let why = "it comes from spec.defaults of the tenant, which cannot use it: name clusters yourself, or have an operator \
@@ -170,7 +175,7 @@ impl ProjectStrategy {
     fn check_growth(&self, old: Option<&Object>, object: &Object) -> Result<(), Status> {
         let named_before = old.map(spec_of).transpose()?;
         if newly_named(named_before.as_ref(), &spec_of(object)?).next().is_some() {
-            self.clusters.check_loaded()?;
+            self.clusters.check_synced()?;
         }
         let before = old.map(|old| self.account(old)).transpose()?;
         self.clusters.check_growth(ClusterGrowth {
@@ -261,7 +266,7 @@ impl Strategy for ProjectStrategy {
     fn parent_missing(&self, object: &Object, parent: &Key) -> Option<Status> {
         let subject = RefusedObject { name: object.name(), kind: &REFUSED, holds: None };
         let missing = Violation::ScopeMissing { scope: Scope::new(account::PROJECT, &*parent.name) };
-        Some(refusal::status(subject, &[missing], &self.levels))
+        Some(refusal::status(subject, &[missing], &self.allocations))
     }
 
     fn prepare_create(&self, cx: &mut WriteContext<'_>, object: &mut Object) -> Result<(), Status> {
@@ -352,7 +357,7 @@ impl Strategy for ProjectStrategy {
     fn validate_update(&self, cx: &mut WriteContext<'_>, old: &Object, object: &Object) -> FieldErrors {
         match cx.part {
             Part::FINALIZE if !cx.sees_everything() => {
-                finalizers::check_release(old, object, names::PROJECT_FINALIZER)
+                finalizers::check_removal(old, object, names::PROJECT_FINALIZER)
             }
             Part::FINALIZE => FieldErrors::new(),
             Part::STATUS => match ProjectStatus::of(object) {
@@ -416,7 +421,7 @@ impl Strategy for ProjectStrategy {
     }
 
     fn growth_warnings(&self, before: Option<&Account>, after: &Account) -> Vec<String> {
-        self.levels.warnings(before, after)
+        self.allocations.warnings(before, after)
     }
 
     fn refusal(&self, cx: &WriteContext<'_>, object: &Object, violations: &[Violation]) -> Status {
@@ -426,7 +431,7 @@ impl Strategy for ProjectStrategy {
         let own = Scope::new(account::PROJECT, object.name());
         let holds = (!cx.sees_everything()).then_some(&own);
         let subject = RefusedObject { name: object.name(), kind: &REFUSED, holds };
-        refusal::status(subject, violations, &self.levels)
+        refusal::status(subject, violations, &self.allocations)
     }
 
     fn name_rule(&self) -> NameRule {

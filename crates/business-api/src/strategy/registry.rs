@@ -2,8 +2,8 @@ use super::{
     abandon_reason, add_finalizer, begin_deletion, cannot_be_read, check_annotations, dash, drops_finalizer,
     or_cannot_be_read, project_key, read_both, ready, set_tenant, shares, take_tenant, unreadable, waiting,
 };
+use crate::allocations::Allocations;
 use crate::finalizers::{self, TenantFinalizers};
-use crate::levels::Levels;
 use crate::refusal::{self, RefusedKind, RefusedObject};
 use apiserver::resource::Column;
 use apiserver::strategy::{Strategy, WriteContext};
@@ -48,15 +48,15 @@ pub const COLUMNS: &[Column] = &[
 /// keep there.
 #[derive(Clone, Debug)]
 pub struct RegistryStrategy<K> {
-    levels: Levels,
+    allocations: Allocations,
     finalizers: TenantFinalizers,
     kind: PhantomData<K>,
 }
 
 impl<K: RegistryKind> RegistryStrategy<K> {
-    /// The strategy of a kind; `levels` tell how full projects are.
-    pub fn new(levels: Levels, finalizers: TenantFinalizers) -> Self {
-        Self { levels, finalizers, kind: PhantomData }
+    /// The strategy of a kind; `allocations` tell how full projects are.
+    pub fn new(allocations: Allocations, finalizers: TenantFinalizers) -> Self {
+        Self { allocations, finalizers, kind: PhantomData }
     }
 
     /// The fields that refusals name.
@@ -153,7 +153,7 @@ impl<K: RegistryKind> Strategy for RegistryStrategy<K> {
     fn parent_missing(&self, object: &Object, parent: &Key) -> Option<Status> {
         let scope = Scope::new(account::PROJECT, &*parent.name);
         let missing = Violation::ScopeMissing { scope: scope.clone() };
-        Some(refusal::status(Self::subject(object, Some(&scope)), &[missing], &self.levels))
+        Some(refusal::status(Self::subject(object, Some(&scope)), &[missing], &self.allocations))
     }
 
     fn prepare_create(&self, cx: &mut WriteContext<'_>, object: &mut Object) -> Result<(), Status> {
@@ -219,7 +219,7 @@ impl<K: RegistryKind> Strategy for RegistryStrategy<K> {
 
     fn validate_update(&self, cx: &mut WriteContext<'_>, old: &Object, object: &Object) -> FieldErrors {
         match cx.part {
-            Part::FINALIZE if !cx.sees_everything() => finalizers::check_release(old, object, K::FINALIZER),
+            Part::FINALIZE if !cx.sees_everything() => finalizers::check_removal(old, object, K::FINALIZER),
             Part::FINALIZE => FieldErrors::new(),
             Part::STATUS => {
                 let told = registry::object_status(object);
@@ -259,13 +259,13 @@ impl<K: RegistryKind> Strategy for RegistryStrategy<K> {
     }
 
     fn growth_warnings(&self, before: Option<&Account>, after: &Account) -> Vec<String> {
-        self.levels.warnings(before, after)
+        self.allocations.warnings(before, after)
     }
 
     fn refusal(&self, cx: &WriteContext<'_>, object: &Object, violations: &[Violation]) -> Status {
         let project = Scope::new(account::PROJECT, object.namespace());
         let holds = (!cx.sees_everything()).then_some(&project);
-        refusal::status(Self::subject(object, holds), violations, &self.levels)
+        refusal::status(Self::subject(object, holds), violations, &self.allocations)
     }
 
     fn cells(&self, object: &Object, _now_unix_seconds: i64) -> Vec<Value> {

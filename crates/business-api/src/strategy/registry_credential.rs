@@ -9,7 +9,7 @@ pub use token::Issuing;
 use super::{
     cannot_be_read, dash, only_lets_go, project_key, read_both, rules, set_tenant, take_tenant, unreadable,
 };
-use crate::numbers::REGISTRY_CREDENTIAL;
+use crate::kind_ids::REGISTRY_CREDENTIAL;
 use crate::rights::Role;
 use crate::roles::Roles;
 use apiserver::resource::Column;
@@ -104,7 +104,7 @@ fn opens_nothing(roles: &Roles, project: &str, spec: &RegistryCredentialSpec) ->
     let tenant = (!host_user).then(|| tenant_id.clone());
     let by_name = Caller { name: user.clone(), tenant, ..Caller::default() };
     // Roles that are not known yet are nothing to warn of.
-    let standing = roles.standing(&by_name).ok()?;
+    let standing = roles.of_caller(&by_name).ok()?;
     roles.in_project(&by_name, &standing.visibility, project).is_none().then(|| {
         format!(
             "user {user:?} has no role in project {project:?} by name, and the registry does not know the roles of groups: \

@@ -1,9 +1,9 @@
 use super::namespace_template::{check_template, newly_named_template};
 use super::{by_operators, cannot_be_read, dash, ready, shares_by_cluster, unreadable};
 use super::{listed, listed_accounts};
+use crate::allocations::Allocations;
 use crate::clusters::{ClusterGrowth, Clusters};
-use crate::levels::Levels;
-use crate::numbers::{MEMBER_CLUSTER, TENANT};
+use crate::kind_ids::{MEMBER_CLUSTER, TENANT};
 use crate::refusal::{self, RefusedKind, RefusedObject};
 use crate::roles::Roles;
 use apiserver::resource::Column;
@@ -49,14 +49,14 @@ static REFUSED: RefusedKind = RefusedKind {
 #[derive(Clone, Debug)]
 pub struct TenantStrategy {
     clusters: Clusters,
-    levels: Levels,
+    allocations: Allocations,
     roles: Roles,
 }
 
 impl TenantStrategy {
-    /// `levels` tell how full clusters are, `roles` how many people tenants list.
-    pub fn new(clusters: Clusters, levels: Levels, roles: Roles) -> Self {
-        Self { clusters, levels, roles }
+    /// `allocations` tell how full clusters are, `roles` how many people tenants list.
+    pub fn new(clusters: Clusters, allocations: Allocations, roles: Roles) -> Self {
+        Self { clusters, allocations, roles }
     }
 
     /// A cluster that is cordoned or going takes nothing more.
@@ -85,10 +85,10 @@ impl TenantStrategy {
         if named.is_empty() {
             return Ok(());
         }
-        self.clusters.check_loaded()?;
+        self.clusters.check_synced()?;
         let path = Path::new("spec").child("defaults").child("clusters");
         let mut errors = FieldErrors::new();
-        for name in named.into_iter().filter(|name| !self.clusters.knows(name)) {
+        for name in named.into_iter().filter(|name| !self.clusters.allows_operators(name)) {
             if view.unfiltered().get(&Key::new(MEMBER_CLUSTER, "", name.as_str())).await?.is_none() {
                 errors.push(FieldError::not_found(&path.key(name), &json!(name)));
             }
@@ -110,12 +110,12 @@ impl TenantStrategy {
             |cluster: &str| accepted.split(',').map(str::trim).any(|one| one == "*" || one == cluster);
         for cluster in Grants::raised(before.as_ref(), after.as_ref()).filter(|cluster| !is_accepted(cluster))
         {
-            let mut others = self.levels.unbounded(cluster);
+            let mut others = self.allocations.unbounded_tenants(cluster);
             others.remove(object.name());
             if others.is_empty() {
                 continue;
             }
-            // The levels are a moment behind: a tenant that has a ceiling by now is left out.
+            // The allocations are a moment behind: a tenant that has a ceiling by now is left out.
             for tenant in view.unfiltered().latest().list(TENANT, None).await? {
                 if others.contains(&*tenant.key.name) && has_ceiling(&tenant.body, cluster) {
                     others.remove(&*tenant.key.name);
@@ -218,14 +218,14 @@ impl Strategy for TenantStrategy {
     }
 
     fn growth_warnings(&self, before: Option<&Account>, after: &Account) -> Vec<String> {
-        self.levels.warnings(before, after)
+        self.allocations.warnings(before, after)
     }
 
     fn refusal(&self, _cx: &WriteContext<'_>, object: &Object, violations: &[Violation]) -> Status {
         refusal::status(
             RefusedObject { name: object.name(), kind: &REFUSED, holds: None },
             violations,
-            &self.levels,
+            &self.allocations,
         )
     }
 

@@ -1,7 +1,7 @@
 //! What a tenant says of its projects: the people that they may name, and the defaults of new ones.
 
 use super::{TENANT, unreadable};
-use crate::numbers;
+use crate::kind_ids;
 use apiserver::View;
 use business_types::project::gvk;
 use business_types::tenant::{TenantSpec, foreign_identity};
@@ -47,7 +47,7 @@ async fn terms(view: View<'_>, tenant: &str) -> Result<Option<TenantSpec>, Statu
     if tenant.is_empty() {
         return Ok(None);
     }
-    let found = view.unfiltered().latest().object(&Key::new(numbers::TENANT, "", tenant)).await?;
+    let found = view.unfiltered().latest().object(&Key::new(kind_ids::TENANT, "", tenant)).await?;
     found.map(|tenant| TenantSpec::of(&tenant)).transpose().map_err(unreadable)
 }
 

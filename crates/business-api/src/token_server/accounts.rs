@@ -1,5 +1,5 @@
 use super::is_same;
-use crate::followed::Followed;
+use crate::reloaded_file::ReloadedFile;
 use anyhow::{Context, Result, ensure};
 use apiserver::Caller;
 use apiserver::caller::Via;
@@ -37,7 +37,7 @@ impl Duty {
 #[derive(Clone, Debug)]
 pub struct RegistryAccount {
     duty: Duty,
-    file: Followed<Secret>,
+    file: ReloadedFile<Secret>,
 }
 
 struct Secret {
@@ -48,7 +48,7 @@ struct Secret {
 impl RegistryAccount {
     /// Out of a file with `user:password`.
     pub fn load(duty: Duty, file: &Path) -> Result<Self> {
-        Ok(Self { duty, file: Followed::load(file, Secret::parse)? })
+        Ok(Self { duty, file: ReloadedFile::load(file, Secret::parse)? })
     }
 
     /// Reads the file again whenever it has changed, for ever.
@@ -58,7 +58,7 @@ impl RegistryAccount {
 
     /// The caller, if name and password are the account's.
     pub fn caller(&self, basic: &Basic) -> Option<Caller> {
-        let read = self.file.now();
+        let read = self.file.current();
         let secret = &read.value;
         let same = is_same(secret.password.as_bytes(), basic.password.as_bytes());
         (secret.user == basic.user && same).then(|| Caller {
@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn an_account_is_known_by_its_name_and_password_alone() {
-        let file = Followed::of_text("ctl:0123456789abcdef\n", Secret::parse);
+        let file = ReloadedFile::of_text("ctl:0123456789abcdef\n", Secret::parse);
         let account = RegistryAccount { duty: Duty::Controller, file };
         let caller = |user: &str, password: &str| {
             account.caller(&Basic { user: user.to_owned(), password: password.to_owned() })

@@ -1,4 +1,4 @@
-use crate::followed::Followed;
+use crate::reloaded_file::ReloadedFile;
 use anyhow::{Context, Result, ensure};
 use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, JwkSet, PublicKeyUse, ThumbprintHash};
 use jsonwebtoken::{Algorithm, EncodingKey, Header};
@@ -11,7 +11,7 @@ const END: &str = "-----END PRIVATE KEY-----";
 /// Private keys out of a file: the first signs, all are published. So a key is exchanged in three steps: the new one is
 /// put to the end, and the registry is told; it is moved to the front; the old one is taken out.
 #[derive(Clone, Debug)]
-pub struct TokenKeys(Followed<KeyFile>);
+pub struct TokenKeys(ReloadedFile<KeyFile>);
 
 struct KeyFile {
     id: String,
@@ -28,7 +28,7 @@ impl std::fmt::Debug for KeyFile {
 impl TokenKeys {
     /// Reads the file.
     pub fn load(file: &Path) -> Result<Self> {
-        Ok(Self(Followed::load(file, KeyFile::parse)?))
+        Ok(Self(ReloadedFile::load(file, KeyFile::parse)?))
     }
 
     /// Reads the file again whenever it has changed, for ever.
@@ -38,7 +38,7 @@ impl TokenKeys {
 
     /// A token of these claims.
     pub fn sign(&self, claims: &impl Serialize) -> Result<String, jsonwebtoken::errors::Error> {
-        let read = self.0.now();
+        let read = self.0.current();
         let keys = &read.value;
         let header = Header { kid: Some(keys.id.clone()), ..Header::new(Algorithm::ES256) };
         jsonwebtoken::encode(&header, claims, &keys.signing)
@@ -46,7 +46,7 @@ impl TokenKeys {
 
     /// The public keys, as a JSON web key set.
     pub fn published(&self) -> String {
-        self.0.now().value.published.clone()
+        self.0.current().value.published.clone()
     }
 }
 
@@ -99,7 +99,7 @@ mod tests {
     }
 
     fn keys(pem: &str) -> TokenKeys {
-        TokenKeys(Followed::of_text(pem, KeyFile::parse))
+        TokenKeys(ReloadedFile::of_text(pem, KeyFile::parse))
     }
 
     fn verify(published: &str, token: &str) -> Option<Value> {
@@ -123,7 +123,7 @@ mod tests {
         assert!(!told.contains("\"d\""), "no private half: {told}");
         for (file, knows_both) in [(format!("{old}{new}"), true), (format!("{new}{old}"), true), (new, false)]
         {
-            keys.0.take(file);
+            keys.0.update(file);
             // A registry that was told before the step, and one that is told after it.
             assert_eq!(verify(&told, &sign()), claims);
             told = keys.published();
@@ -142,7 +142,7 @@ mod tests {
             "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----".to_owned(),
             other_curve,
         ] {
-            keys.0.take(wrong);
+            keys.0.update(wrong);
             assert_eq!(keys.published(), before);
         }
         assert!(TokenKeys::load(Path::new("/nonexistent")).is_err());

@@ -1,12 +1,12 @@
 use super::scope::Prefix;
-use crate::follow::{FollowedIndex, Kept};
+use crate::follow::{ObjectIndex, SharedIndex};
 use std::collections::HashMap;
 use store::{Entry, Key, KindId, Revision, Store};
 
 /// Which object of one kind has which prefix.
 #[derive(Clone, Debug)]
 pub struct Prefixes {
-    kept: Kept<Owners>,
+    kept: SharedIndex<Owners>,
     kind: KindId,
     words: &'static str,
 }
@@ -18,7 +18,7 @@ struct Owners(HashMap<Box<str>, HashMap<Box<str>, Key>>);
 impl Prefixes {
     /// Those of a kind, which people call by these words.
     pub fn new(kind: KindId, words: &'static str) -> Self {
-        Self { kept: Kept::new(Owners::default()), kind, words }
+        Self { kept: SharedIndex::new(Owners::default()), kind, words }
     }
 
     /// Follows the objects for ever.
@@ -28,12 +28,12 @@ impl Prefixes {
 
     /// Whether all objects have been read.
     pub fn is_complete(&self) -> bool {
-        self.kept.is_complete()
+        self.kept.has_synced()
     }
 
     /// Waits until the state of the store at this revision is known.
     pub async fn reach(&self, revision: Revision) {
-        self.kept.reach(revision).await;
+        self.kept.wait_for(revision).await;
     }
 
     /// What people call an object of the kind.
@@ -47,12 +47,12 @@ impl Prefixes {
     }
 }
 
-impl FollowedIndex for Owners {
-    fn emptied(&self) -> Self {
+impl ObjectIndex for Owners {
+    fn new_empty(&self) -> Self {
         Self::default()
     }
 
-    fn take(&mut self, entry: &Entry, exists: bool) {
+    fn apply(&mut self, entry: &Entry, exists: bool) {
         let Some(tenant) = entry.attributes.tenant.as_deref() else { return };
         let of_tenant = self.0.entry(tenant.into()).or_default();
         if exists {
@@ -84,7 +84,7 @@ mod tests {
         let prefixes = Prefixes::new(KIND, "image namespace");
         let owner =
             |tenant, name| prefixes.owner(Prefix { tenant, name }).map(|key| key.namespace.to_string());
-        let take = |entry: &Entry, exists| prefixes.kept.change(|owners| owners.take(entry, exists));
+        let take = |entry: &Entry, exists| prefixes.kept.update(|owners| owners.apply(entry, exists));
         take(&entry(Some("t"), "p", "web"), true);
         take(&entry(Some("u"), "q", "web"), true);
         take(&entry(None, "r", "web"), true);

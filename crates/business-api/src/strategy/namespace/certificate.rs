@@ -2,13 +2,13 @@
 
 use super::super::rules;
 use super::{line, unreadable};
-use crate::certificates::allowance::AllowanceHolder;
-use crate::certificates::{Certificates, Credential, Wish};
+use crate::certificates::rate_limit::RateLimitKey;
+use crate::certificates::{CertificateRequest, Certificates, Credential};
+use crate::kind_ids::{PLATFORM, TENANT};
 use crate::kinds::platform;
-use crate::numbers::{PLATFORM, TENANT};
-use crate::people;
+use crate::role_bindings::ObjectBindings;
 use crate::roles::Roles;
-use crate::roster::Giving;
+use crate::subjects;
 use apiserver::request::Query;
 use apiserver::strategy::WriteContext;
 use apiserver::subresource::{Action, Handled, Shape, SubresourceHandler, Text};
@@ -71,7 +71,7 @@ impl CertificateHandler {
         cx: &mut WriteContext<'_>,
         view: View<'_>,
         action: &Action<'_>,
-    ) -> Result<Wish, Status> {
+    ) -> Result<CertificateRequest, Status> {
         let object = action.object;
         let days = self.days(action)?;
         if object.is_deleting() {
@@ -97,8 +97,8 @@ impl CertificateHandler {
             }
             None => groups_with_a_role(cx, view, object, tenant).await?,
         };
-        Ok(Wish {
-            holder: AllowanceHolder { tenant: tenant.to_owned(), user: cx.caller.name.clone() },
+        Ok(CertificateRequest {
+            rate_limit_key: RateLimitKey { tenant: tenant.to_owned(), user: cx.caller.name.clone() },
             user,
             groups,
             cluster: spec.cluster_name,
@@ -124,7 +124,7 @@ impl CertificateHandler {
         let spec = found.as_ref().map(TenantSpec::of).transpose().map_err(unreadable)?;
         let administrators = spec.unwrap_or_default().administrators;
         let platforms = newest.list(PLATFORM, None).await?;
-        let platforms: Vec<Giving> = platforms
+        let platforms: Vec<ObjectBindings> = platforms
             .iter()
             .filter(|entry| entry.attributes.tenant.as_deref() == Some(tenant))
             .map(|entry| platform::giving(&entry.key.name, &entry.body))
@@ -134,7 +134,7 @@ impl CertificateHandler {
 
     fn days(&self, action: &Action<'_>) -> Result<u16, Status> {
         let text = action.query.text(VALID_DAYS);
-        let days = self.certificates.days.of(text);
+        let days = self.certificates.days.parse(text);
         let days = days.map_err(|why| invalid(action.object, VALID_DAYS, text, &why))?;
         let format = action.query.text(FORMAT);
         if !matches!(format, "" | KUBECONFIG) {
@@ -170,7 +170,7 @@ impl Ruling {
         caller: &Caller,
         tenant: &str,
         administrators: &[Subject],
-        platforms: &[Giving],
+        platforms: &[ObjectBindings],
     ) -> Option<Self> {
         let names = |kind: SubjectKind, name: &str| {
             administrators.iter().any(|subject| subject.kind == kind && subject.name == name)
@@ -182,10 +182,10 @@ impl Ruling {
         if !groups.is_empty() || names(SubjectKind::User, &caller.name) {
             return Some(Self::ByNames(groups));
         }
-        let own = people::user_of_tenant(&caller.name);
+        let own = subjects::tenant_user(&caller.name);
         let mut platforms = platforms.iter().filter(|giving| *giving.tenant == *tenant);
         let by_platform = caller.tenant.as_deref() == Some(tenant)
-            && platforms.any(|giving| giving.people.contains_key(&own));
+            && platforms.any(|giving| giving.subjects.contains_key(&own));
         (by_platform || roles.tenant_by_group(caller) == Some(tenant)).then_some(Self::ByGroup)
     }
 }

@@ -1,5 +1,5 @@
 use super::super::{check_uid, unreadable};
-use crate::numbers::PROJECT;
+use crate::kind_ids::PROJECT;
 use crate::token_server::credentials::{hash, new_password};
 use apiserver::View;
 use apiserver::strategy::WriteContext;

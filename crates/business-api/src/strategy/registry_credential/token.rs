@@ -1,5 +1,5 @@
 use super::not_his;
-use crate::numbers::PROJECT;
+use crate::kind_ids::PROJECT;
 use crate::roles::Roles;
 use crate::token_server::credentials::{hash, login, new_password};
 use apiserver::View;

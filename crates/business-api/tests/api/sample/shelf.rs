@@ -5,11 +5,11 @@
 use apiserver::resource::{ALL_VERBS, Column, ResourceSource};
 use apiserver::strategy::{Strategy, WriteContext};
 use apiserver::{Resource, StoredKind, View};
+use business_api::allocations::Allocations;
 use business_api::kinds::attributes::Selected;
 use business_api::kinds::{Directories, KindRow, Meaning, StoredRow};
-use business_api::levels::Levels;
 use business_api::refusal::{self, RefusedKind, RefusedObject};
-use business_api::rights::{READ, RULE, Right, Role};
+use business_api::rights::{READ, READ_WRITE, Right, Role};
 use business_api::strategy::{project_key, set_tenant, take_tenant};
 use business_types::account::{self, Charged, ChargedMeta, PROJECT};
 use business_types::names::{GROUP, VERSION};
@@ -35,7 +35,7 @@ const SHELVES: &str = "shelves";
 const RIGHTS: &[Right] = &[
     Right::object(Role::View, READ),
     Right::object(Role::Edit, &["create"]),
-    Right::object(Role::Administrator, RULE),
+    Right::object(Role::Administrator, READ_WRITE),
 ];
 
 pub(crate) const ROW: KindRow = KindRow { plural: PLURAL, stored: Some(STORED), rights: RIGHTS, resource };
@@ -76,7 +76,7 @@ fn resource(directories: &Directories) -> Resource {
             kind: (STORED.kind)(),
             subresources: Vec::new(),
             server_fields: &[],
-            strategy: Arc::new(ShelfStrategy { levels: directories.levels.clone() }),
+            strategy: Arc::new(ShelfStrategy { allocations: directories.allocations.clone() }),
         })),
     }
 }
@@ -173,7 +173,7 @@ static REFUSED: RefusedKind = RefusedKind {
 };
 
 struct ShelfStrategy {
-    levels: Levels,
+    allocations: Allocations,
 }
 
 impl Strategy for ShelfStrategy {
@@ -219,14 +219,14 @@ impl Strategy for ShelfStrategy {
     }
 
     fn growth_warnings(&self, before: Option<&Account>, after: &Account) -> Vec<String> {
-        self.levels.warnings(before, after)
+        self.allocations.warnings(before, after)
     }
 
     fn refusal(&self, _cx: &WriteContext<'_>, object: &Object, violations: &[Violation]) -> Status {
         refusal::status(
             RefusedObject { name: object.name(), kind: &REFUSED, holds: None },
             violations,
-            &self.levels,
+            &self.allocations,
         )
     }
 

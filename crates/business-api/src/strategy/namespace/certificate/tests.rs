@@ -1,6 +1,6 @@
 use super::*;
 use crate::rights::Role;
-use crate::roster::Roster;
+use crate::role_bindings::RoleBindings;
 
 const TENANT_ADMINS: &str = "tenant-admins";
 
@@ -17,16 +17,16 @@ fn named(kind: SubjectKind, name: &str) -> Subject {
     Subject { kind, name: name.to_owned(), ..Subject::default() }
 }
 
-fn platform_of(tenant: &str, administrator: &str) -> Giving {
-    let mut giving = Giving { tenant: tenant.into(), ..Giving::default() };
-    giving.give(people::user_of_tenant(administrator), Role::Administrator);
+fn platform_of(tenant: &str, administrator: &str) -> ObjectBindings {
+    let mut giving = ObjectBindings { tenant: tenant.into(), ..ObjectBindings::default() };
+    giving.bind(subjects::tenant_user(administrator), Role::Administrator);
     giving
 }
 
-fn ruling(caller: &Caller, administrators: &[Subject], platforms: &[Giving]) -> Option<Ruling> {
+fn ruling(caller: &Caller, administrators: &[Subject], platforms: &[ObjectBindings]) -> Option<Ruling> {
     let roles = Roles {
         tenant_admin_group: TENANT_ADMINS.to_owned(),
-        projects: Roster::of_nobody(),
+        projects: RoleBindings::empty(),
         administrators: Vec::new(),
         tenant_grant: true,
     };

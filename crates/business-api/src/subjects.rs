@@ -1,44 +1,46 @@
-//! The names under which objects give roles to people, and under which a caller has them.
+//! The keys of subjects: by them objects give roles, and by them the roles of a caller are found.
 
 use apiserver::Caller;
 use business_types::{Subject, SubjectKind};
 
-/// No user's name begins with this: it tells groups from users …
+/// Begins the key of a group. No user's name begins with it.
 const GROUP: char = '\u{1}';
-/// … and users whose name counts in the tenant that their credential names, and nowhere else.
-const OF_TENANT: char = '\u{2}';
+/// Begins the key of a user whose name counts only together with the tenant of the credential. No user's name begins
+/// with it.
+const TENANT_USER: char = '\u{2}';
 
-/// A subject.
-pub fn subject(subject: &Subject) -> Box<str> {
+/// The key of a subject.
+pub fn key(subject: &Subject) -> Box<str> {
     let Subject { kind, name, namespace } = subject;
     match kind {
         SubjectKind::User => name.as_str().into(),
-        SubjectKind::Group => marked(GROUP, name).into(),
+        SubjectKind::Group => prefixed(GROUP, name),
         SubjectKind::ServiceAccount => format!("system:serviceaccount:{namespace}:{name}").into(),
     }
 }
 
-/// A user of a tenant, as TKE's kinds name him: a user of this name without a tenant is somebody else.
-pub fn user_of_tenant(name: &str) -> Box<str> {
-    marked(OF_TENANT, name).into()
+/// The key of a user whose credential names a tenant, as TKE's kinds list users. A user of the same name without a
+/// tenant is another subject.
+pub fn tenant_user(name: &str) -> Box<str> {
+    prefixed(TENANT_USER, name)
 }
 
-/// All names of a caller. Groups of Kubernetes' own cannot be given a role.
-pub fn names(caller: &Caller) -> Vec<Box<str>> {
-    let mut names = Vec::with_capacity(caller.groups.len().saturating_add(2));
-    if !caller.name.starts_with([GROUP, OF_TENANT]) {
-        names.push(Box::from(caller.name.as_str()));
+/// The keys of all subjects that a caller is. Groups `system:…` are left out: they cannot be given a role.
+pub fn of_caller(caller: &Caller) -> Vec<Box<str>> {
+    let mut keys = Vec::with_capacity(caller.groups.len().saturating_add(2));
+    if !caller.name.starts_with([GROUP, TENANT_USER]) {
+        keys.push(Box::from(caller.name.as_str()));
     }
     if caller.tenant.is_some() {
-        names.push(user_of_tenant(&caller.name));
+        keys.push(tenant_user(&caller.name));
     }
     let groups = caller.groups.iter().filter(|group| !group.starts_with("system:"));
-    names.extend(groups.map(|group| Box::from(marked(GROUP, group))));
-    names
+    keys.extend(groups.map(|group| prefixed(GROUP, group)));
+    keys
 }
 
-fn marked(mark: char, name: &str) -> String {
-    format!("{mark}{name}")
+fn prefixed(prefix: char, name: &str) -> Box<str> {
+    format!("{prefix}{name}").into()
 }
 
 #[cfg(test)]
@@ -46,7 +48,7 @@ mod tests {
     use super::*;
 
     fn caller(name: &str, tenant: Option<&str>, groups: &[&str]) -> Vec<Box<str>> {
-        names(&Caller {
+        of_caller(&Caller {
             name: name.to_owned(),
             tenant: tenant.map(str::to_owned),
             groups: groups.iter().map(|group| (*group).to_owned()).collect(),
@@ -55,7 +57,7 @@ mod tests {
     }
 
     fn named(kind: SubjectKind, name: &str, namespace: &str) -> Box<str> {
-        subject(&Subject { kind, name: name.to_owned(), namespace: namespace.to_owned() })
+        key(&Subject { kind, name: name.to_owned(), namespace: namespace.to_owned() })
     }
 
     #[test]
@@ -73,8 +75,8 @@ mod tests {
 
     #[test]
     fn a_bare_name_counts_in_the_tenant_of_the_credential_alone() {
-        assert!(caller("root", Some("t"), &[]).contains(&user_of_tenant("root")));
-        assert!(!caller("root", None, &[]).contains(&user_of_tenant("root")));
-        assert!(!caller("\u{2}root", None, &[]).contains(&user_of_tenant("root")));
+        assert!(caller("root", Some("t"), &[]).contains(&tenant_user("root")));
+        assert!(!caller("root", None, &[]).contains(&tenant_user("root")));
+        assert!(!caller("\u{2}root", None, &[]).contains(&tenant_user("root")));
     }
 }

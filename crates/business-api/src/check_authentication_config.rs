@@ -2,7 +2,7 @@ use crate::config::CheckAuthenticationConfig;
 use anyhow::{Context, Result, anyhow, bail};
 use apiserver::authn::issuers::check_file;
 
-/// The issuers that a file trusts, or what is wrong with the file.
+/// Says which issuers a file trusts, or what is wrong with the file.
 pub fn check(settings: &CheckAuthenticationConfig) -> Result<String> {
     let shown = settings.file.display();
     let bytes = std::fs::read(&settings.file).with_context(|| format!("read {shown}"))?;

@@ -1,4 +1,4 @@
-//! The numbers of the kinds in the store. Every database has them: a number is never changed, and never used again.
+//! The ids of the kinds in the store. They are in every database: an id is never changed, and never used again.
 
 use store::KindId;
 

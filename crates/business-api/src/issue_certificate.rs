@@ -1,9 +1,9 @@
 //! The serving certificate in a cluster where nobody else issues any.
 //!
-//! It is signed by an authority that is kept in a Secret of its own: clients that connect directly are given the
-//! authority's certificate once, and trust renewed certificates, too. The authority itself is replaced when a third of
-//! its time is left. The former one signs the new one then, and both are trusted until the former has ended. Other
-//! authorities that the APIService trusts are removed ten minutes after the certificate was written, when every replica
+//! It is signed by a CA whose key and certificate are in a Secret of their own. Clients that connect directly are given
+//! the CA's certificate once, and trust renewed serving certificates, too. The CA itself is replaced when a third of
+//! its validity is left. Then the former CA signs the new one, and both are trusted until the former has expired. Other
+//! CAs that the APIService trusts are removed ten minutes after the serving certificate was written, when every replica
 //! has read it.
 
 use crate::config::IssueCertificate;
@@ -27,36 +27,37 @@ use serde_json::{Value, json};
 use std::time::{Duration, SystemTime};
 use tokio::time::{Instant, sleep, timeout};
 
-const REGISTRATION: &str = "/apis/apiregistration.k8s.io/v1/apiservices/v1.business.tkestack.io";
+const API_SERVICE: &str = "/apis/apiregistration.k8s.io/v1/apiservices/v1.business.tkestack.io";
 /// Annotation of the Secret: the names in the certificate.
 const NAMES: &str = "business.tkestack.io/names";
-/// Annotation of both Secrets: from when on it is replaced.
+/// Annotation of both Secrets: when the certificate is due for replacement.
 const RENEW_AFTER: &str = "business.tkestack.io/renew-after";
-/// Annotation of the Secret: since when it is there.
+/// Annotation of the Secret: when the certificate was issued.
 const ISSUED: &str = "business.tkestack.io/issued";
-/// Annotation of the authority's Secret: when it ends.
+/// Annotation of the CA's Secret: when the CA expires.
 const ENDS: &str = "business.tkestack.io/ends";
-/// Annotation of the authority's Secret: when the former one ends.
+/// Annotation of the CA's Secret: when the former CA expires.
 const FORMER_ENDS: &str = "business.tkestack.io/former-ends";
 const CERTIFICATE_KEY: &str = "tls.crt";
 const KEY_KEY: &str = "tls.key";
 const AUTHORITY_KEY: &str = "ca.crt";
-/// In the authority's Secret: the former authority, and the certificate that it has signed for the one in use.
+/// Key in the CA's Secret: the certificate of the former CA.
 const FORMER_KEY: &str = "former.crt";
+/// Key in the CA's Secret: the cross-signed certificate, the current CA signed by the former one.
 const CROSS_KEY: &str = "cross.crt";
 /// A call that takes longer has failed.
 const DEADLINE: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_secs(1);
 /// Ten years.
 const AUTHORITY_DAYS: u16 = 3650;
-/// Clocks differ, by hours where one was set to a wrong zone: who is behind believes it all the same.
+/// Certificates begin so long ago, because clocks differ, by hours where one was set to a wrong zone.
 const BACKDATED_SECONDS: i64 = DAY_SECONDS;
-/// Until every replica has read a new certificate.
-const SPREAD_SECONDS: i64 = 600;
+/// After this time every replica has read a new certificate.
+const ROLLOUT_SECONDS: i64 = 600;
 const BEGIN: &str = "-----BEGIN CERTIFICATE-----";
 const END: &str = "-----END CERTIFICATE-----";
 
-/// The authority; certificates and keys are PEM.
+/// The CA. Certificates and keys are PEM, times are Unix seconds.
 #[derive(Clone)]
 struct Authority {
     certificate: String,
@@ -66,11 +67,11 @@ struct Authority {
     former: Option<FormerAuthority>,
 }
 
-/// The one before it.
+/// The CA before the current one.
 #[derive(Clone)]
 struct FormerAuthority {
     certificate: String,
-    /// The authority in use, signed by the former one, for clients that know only the former.
+    /// The current CA signed by the former one, for clients that know only the former.
     cross: String,
     ends: i64,
 }
@@ -81,58 +82,63 @@ struct IssuedCertificate {
     key: String,
 }
 
-/// Sees to it that there is a good certificate, and that the APIService trusts it.
+/// Makes sure that the Secret has a good certificate, and that the APIService trusts it. Returns what was done.
 pub async fn issue(settings: &IssueCertificate, clock: &Clock) -> Result<String> {
     let IssueCertificate { secret: name, authority_secret, names, days, timeout, .. } = settings;
     ensure!(name != authority_secret, "{name} cannot have the authority, too");
-    let client = serve::kubernetes(settings.kubeconfig.as_deref()).await?;
+    let client = serve::kubernetes_client(settings.kubeconfig.as_deref()).await?;
     let secrets: Api<Secret> = Api::namespaced(client.clone(), &settings.namespace);
-    let found = within(secrets.get_opt(name)).await.with_context(|| format!("read the Secret {name}"))?;
-    let kept = within(secrets.get_opt(authority_secret))
+    let found =
+        with_deadline(secrets.get_opt(name)).await.with_context(|| format!("read the Secret {name}"))?;
+    let found_authority = with_deadline(secrets.get_opt(authority_secret))
         .await
         .with_context(|| format!("read the Secret {authority_secret}"))?;
     let (now, wanted) = (clock.unix_seconds(), names.join(","));
-    let authority = kept.as_ref().map(Authority::of).transpose().with_context(|| authority_secret.clone())?;
-    let former =
+    let authority = found_authority
+        .as_ref()
+        .map(Authority::from_secret)
+        .transpose()
+        .with_context(|| authority_secret.clone())?;
+    let trusted_before =
         found.as_ref().map(|secret| text(secret, AUTHORITY_KEY)).transpose().with_context(|| name.clone())?;
-    if let (Some(secret), Some(former)) = (&found, &former)
+    if let (Some(secret), Some(trusted_before)) = (&found, &trusted_before)
         && is_good(secret, authority.as_ref(), &wanted, now).with_context(|| name.clone())?
     {
-        let others = now.saturating_sub(issued(secret)) < SPREAD_SECONDS;
-        trust(&client, former, others, *timeout).await?;
+        let keep_others = now.saturating_sub(issued_at(secret)) < ROLLOUT_SECONDS;
+        trust(&client, trusted_before, keep_others, *timeout).await?;
         return Ok(format!("the certificate in {name} is good"));
     }
     let authority = match authority {
         Some(authority) if authority.renew_after > now => authority,
         older => {
-            let authority = Authority::after(older, now)?;
-            write(&secrets, kept.as_ref(), authority.secret(authority_secret)).await?;
+            let authority = Authority::generate(older, now)?;
+            write(&secrets, found_authority.as_ref(), authority.to_secret(authority_secret)).await?;
             authority
         }
     };
-    let made = authority.issue(names, *days, now)?;
+    let issued = authority.issue(names, *days, now)?;
     let trusted = authority.trusted(now);
-    let with_former = joined(&[&trusted, former.as_deref().unwrap_or_default()]);
+    let with_former = bundle(&[&trusted, trusted_before.as_deref().unwrap_or_default()]);
     trust(&client, &with_former, true, *timeout).await?;
     let annotations = [
         (NAMES, wanted),
-        (RENEW_AFTER, time::rfc3339(renewed_after(*days, now))),
+        (RENEW_AFTER, time::rfc3339(renewal_time(*days, now))),
         (ISSUED, time::rfc3339(now)),
     ];
-    let data = [(CERTIFICATE_KEY, made.chain), (KEY_KEY, made.key), (AUTHORITY_KEY, trusted)];
+    let data = [(CERTIFICATE_KEY, issued.chain), (KEY_KEY, issued.key), (AUTHORITY_KEY, trusted)];
     write(&secrets, found.as_ref(), secret(name, annotations, data)).await?;
     Ok(format!("a certificate for {} is in {name}", names.join(", ")))
 }
 
-/// Whether the certificate in a Secret of ours stays. A certificate of an authority that was forgotten stays, too,
-/// until it is due.
+/// Whether the certificate in a Secret that this program has written stays. If its CA is lost, it stays until it is
+/// due.
 fn is_good(secret: &Secret, authority: Option<&Authority>, wanted: &str, now: i64) -> Result<bool> {
-    let in_time = renewal(secret, wanted)?.is_some_and(|until| until > now);
-    let Some(authority) = authority else { return Ok(in_time) };
-    Ok(in_time && authority.renew_after > now && text(secret, AUTHORITY_KEY)? == authority.trusted(now))
+    let is_current = renewal(secret, wanted)?.is_some_and(|due| due > now);
+    let Some(authority) = authority else { return Ok(is_current) };
+    Ok(is_current && authority.renew_after > now && text(secret, AUTHORITY_KEY)? == authority.trusted(now))
 }
 
-/// From when on a certificate of ours is replaced; at once when it has other names.
+/// When a certificate that this program has issued is due for replacement; `None`: at once, because it has other names.
 fn renewal(secret: &Secret, wanted: &str) -> Result<Option<i64>> {
     let (Some(names), Some(renew_after)) = (annotation(secret, NAMES), annotation(secret, RENEW_AFTER))
     else {
@@ -142,8 +148,8 @@ fn renewal(secret: &Secret, wanted: &str) -> Result<Option<i64>> {
     Ok((names == wanted).then_some(renew_after))
 }
 
-/// Since when a certificate of ours is there; long ago where it does not say.
-fn issued(secret: &Secret) -> i64 {
+/// When a certificate was issued that this program has issued; zero if the Secret does not say.
+fn issued_at(secret: &Secret) -> i64 {
     annotation(secret, ISSUED).and_then(|at| time::parse(at).ok()).unwrap_or_default()
 }
 
@@ -175,26 +181,26 @@ fn secret<const A: usize, const D: usize>(
     }
 }
 
-/// Writes a Secret in the place of the one that was read. If two jobs run at once, one is refused, and finds what the
-/// other has made when it tries again.
+/// Replaces the Secret that was read, or creates it. If two jobs run at once, the write of one fails with a conflict;
+/// it finds the result of the other when it tries again.
 async fn write(secrets: &Api<Secret>, found: Option<&Secret>, mut secret: Secret) -> Result<()> {
     let name = secret.metadata.name.clone().unwrap_or_default();
     secret.metadata.resource_version = found.and_then(|found| found.metadata.resource_version.clone());
     let params = PostParams::default();
     let written = match found {
-        Some(_) => within(secrets.replace(&name, &params, &secret)).await,
-        None => within(secrets.create(&params, &secret)).await,
+        Some(_) => with_deadline(secrets.replace(&name, &params, &secret)).await,
+        None => with_deadline(secrets.create(&params, &secret)).await,
     };
     written.with_context(|| format!("write the Secret {name}")).map(drop)
 }
 
-/// Writes the authorities that the APIService is to trust, unless it trusts them already; beside the others that it
-/// trusts, or alone. The APIService may be made at the same time.
-async fn trust(client: &Client, authorities: &str, others: bool, patience: Duration) -> Result<()> {
-    let end = Instant::now() + patience;
+/// Writes the CAs that the APIService has to trust into its `caBundle`, unless they are there already. The others there
+/// are kept or removed. Waits for an APIService that does not exist yet: it may be created at the same time.
+async fn trust(client: &Client, authorities: &str, keep_others: bool, timeout: Duration) -> Result<()> {
+    let end = Instant::now() + timeout;
     let trusted = loop {
-        let read = Request::get(REGISTRATION).body(Vec::new())?;
-        match within(client.request::<Value>(read)).await {
+        let read = Request::get(API_SERVICE).body(Vec::new())?;
+        match with_deadline(client.request::<Value>(read)).await {
             Ok(found) => {
                 break found.pointer("/spec/caBundle").and_then(Value::as_str).unwrap_or_default().to_owned();
             }
@@ -204,25 +210,28 @@ async fn trust(client: &Client, authorities: &str, others: bool, patience: Durat
             Err(error) => return Err(error).context("read the APIService"),
         }
     };
-    let bundle = bundle(authorities, &trusted, others);
+    let bundle = ca_bundle(authorities, &trusted, keep_others);
     if bundle == trusted {
         return Ok(());
     }
     let patch = json!({"spec": {"caBundle": bundle}}).to_string().into_bytes();
     let patch =
-        Request::patch(REGISTRATION).header(CONTENT_TYPE, "application/merge-patch+json").body(patch)?;
-    within(client.request::<Value>(patch)).await.context("write caBundle into the APIService").map(drop)
+        Request::patch(API_SERVICE).header(CONTENT_TYPE, "application/merge-patch+json").body(patch)?;
+    with_deadline(client.request::<Value>(patch))
+        .await
+        .context("write caBundle into the APIService")
+        .map(drop)
 }
 
-/// What `caBundle` is to be, when it is `trusted` now.
-fn bundle(authorities: &str, trusted: &str, others: bool) -> String {
+/// The new value of `caBundle`, which is `trusted` now.
+fn ca_bundle(authorities: &str, trusted: &str, keep_others: bool) -> String {
     let decoded = BASE64_STANDARD.decode(trusted).ok().and_then(|bytes| String::from_utf8(bytes).ok());
-    let others = decoded.filter(|_| others).unwrap_or_default();
-    BASE64_STANDARD.encode(joined(&[authorities, &others]))
+    let others = decoded.filter(|_| keep_others).unwrap_or_default();
+    BASE64_STANDARD.encode(bundle(&[authorities, &others]))
 }
 
-/// The certificates of several texts, each once.
-fn joined(texts: &[&str]) -> String {
+/// The certificates of several PEM texts, each once.
+fn bundle(texts: &[&str]) -> String {
     let mut all: Vec<String> = Vec::new();
     for block in texts.iter().flat_map(|text| text.split_inclusive(END)) {
         if let Some((_, body)) = block.split_once(BEGIN).filter(|(_, body)| body.ends_with(END)) {
@@ -235,7 +244,7 @@ fn joined(texts: &[&str]) -> String {
     all.concat()
 }
 
-async fn within<T>(call: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+async fn with_deadline<T>(call: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
     match timeout(DEADLINE, call).await {
         Ok(outcome) => outcome,
         Err(elapsed) => Err(Error::Service(elapsed.into())),
@@ -243,8 +252,7 @@ async fn within<T>(call: impl Future<Output = Result<T, Error>>) -> Result<T, Er
 }
 
 impl Authority {
-    /// As its Secret has it.
-    fn of(secret: &Secret) -> Result<Self> {
+    fn from_secret(secret: &Secret) -> Result<Self> {
         let (Some(renew_after), Some(ends)) = (annotation(secret, RENEW_AFTER), annotation(secret, ENDS))
         else {
             bail!("somebody else made it, and it is left to him");
@@ -266,8 +274,7 @@ impl Authority {
         })
     }
 
-    /// Its Secret.
-    fn secret(&self, name: &str) -> Secret {
+    fn to_secret(&self, name: &str) -> Secret {
         let own = [(RENEW_AFTER, time::rfc3339(self.renew_after)), (ENDS, time::rfc3339(self.ends))];
         let (certificate, key) = (self.certificate.clone(), self.key.clone());
         let keys = [(CERTIFICATE_KEY, certificate), (KEY_KEY, key)];
@@ -279,29 +286,29 @@ impl Authority {
         secret(name, annotations, [certificate, key, (FORMER_KEY, before), (CROSS_KEY, cross)])
     }
 
-    /// A new one, which the older one vouches for.
-    fn after(older: Option<Self>, now: i64) -> Result<Self> {
+    /// A new CA. The older one, if it has not expired, signs it, too.
+    fn generate(older: Option<Self>, now: i64) -> Result<Self> {
         let mut params = CertificateParams::new(Vec::new())?;
         params.distinguished_name = DistinguishedName::new();
-        // No other has this name.
+        // No other CA has this name.
         params.distinguished_name.push(DnType::CommonName, format!("business-api-ca-{now}"));
-        // The former one stands above it.
+        // Its successor is one CA below it.
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(1));
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
         params.use_authority_key_identifier_extension = true;
-        let ends = ends_after(AUTHORITY_DAYS, now);
-        valid(&mut params, now, ends);
+        let ends = expiration(AUTHORITY_DAYS, now);
+        set_validity(&mut params, now, ends);
         let key = KeyPair::generate()?;
         let certificate = params.self_signed(&key)?.pem();
         let former = match older.filter(|older| older.ends > now) {
             Some(older) => {
-                valid(&mut params, now, older.ends);
+                set_validity(&mut params, now, older.ends);
                 let cross = params.signed_by(&key, &older.issuer()?)?.pem();
                 Some(FormerAuthority { certificate: older.certificate, cross, ends: older.ends })
             }
             None => None,
         };
-        let renew_after = renewed_after(AUTHORITY_DAYS, now);
+        let renew_after = renewal_time(AUTHORITY_DAYS, now);
         Ok(Self { certificate, key: key.serialize_pem(), renew_after, ends, former })
     }
 
@@ -314,39 +321,39 @@ impl Authority {
         self.former.as_ref().filter(|former| former.ends > now)
     }
 
-    /// What clients are told to trust.
+    /// The CA certificates that clients have to trust.
     fn trusted(&self, now: i64) -> String {
         let former = self.former(now).map_or("", |former| &former.certificate);
-        joined(&[&self.certificate, former])
+        bundle(&[&self.certificate, former])
     }
 
     fn issue(&self, names: &[String], days: u16, now: i64) -> Result<IssuedCertificate> {
         ensure!(!names.is_empty(), "a certificate needs a name");
         let mut params = CertificateParams::new(names.to_vec())?;
         params.distinguished_name = DistinguishedName::new();
-        // A common name has 64 characters at the most, and nobody looks at it.
+        // A common name is limited to 64 characters, and clients do not look at it.
         params.distinguished_name.push(DnType::CommonName, "business-api");
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         params.use_authority_key_identifier_extension = true;
-        valid(&mut params, now, ends_after(days, now));
+        set_validity(&mut params, now, expiration(days, now));
         let key = KeyPair::generate()?;
         let certificate = params.signed_by(&key, &self.issuer()?)?.pem();
         let cross = self.former(now).map_or("", |former| &former.cross);
-        Ok(IssuedCertificate { chain: joined(&[&certificate, cross]), key: key.serialize_pem() })
+        Ok(IssuedCertificate { chain: bundle(&[&certificate, cross]), key: key.serialize_pem() })
     }
 }
 
-fn ends_after(days: u16, now: i64) -> i64 {
+fn expiration(days: u16, now: i64) -> i64 {
     now.saturating_add(i64::from(days) * DAY_SECONDS)
 }
 
-/// When a third of its days is left.
-fn renewed_after(days: u16, now: i64) -> i64 {
+/// When a third of the validity is left.
+fn renewal_time(days: u16, now: i64) -> i64 {
     now.saturating_add(i64::from(days) * DAY_SECONDS * 2 / 3)
 }
 
-fn valid(params: &mut CertificateParams, from: i64, until: i64) {
+fn set_validity(params: &mut CertificateParams, from: i64, until: i64) {
     let at = |seconds: i64| {
         SystemTime::UNIX_EPOCH + Duration::from_secs(u64::try_from(seconds).unwrap_or_default())
     };
@@ -395,14 +402,14 @@ mod tests {
 
     /// As it is found again.
     fn kept(authority: &Authority) -> Authority {
-        Authority::of(&authority.secret("business-api-ca")).unwrap()
+        Authority::from_secret(&authority.to_secret("business-api-ca")).unwrap()
     }
 
     fn in_secret(authority: &Authority, now: i64) -> Secret {
         let made = issued_by(authority, now);
         let annotations = [
             (NAMES, NAME.to_owned()),
-            (RENEW_AFTER, time::rfc3339(renewed_after(90, now))),
+            (RENEW_AFTER, time::rfc3339(renewal_time(90, now))),
             (ISSUED, time::rfc3339(now)),
         ];
         let data =
@@ -412,7 +419,7 @@ mod tests {
 
     #[test]
     fn a_certificate_has_its_names_and_its_time() {
-        let authority = Authority::after(None, NOW).unwrap();
+        let authority = Authority::generate(None, NOW).unwrap();
         let made = issued_by(&authority, NOW);
         let (leaf, root) = (ders(&made.chain), ders(&authority.certificate));
         let (_, leaf) = X509Certificate::from_der(&leaf[0]).unwrap();
@@ -428,21 +435,21 @@ mod tests {
 
     #[test]
     fn whoever_trusts_the_authority_once_believes_what_is_renewed() {
-        let authority = kept(&Authority::after(None, NOW).unwrap());
+        let authority = kept(&Authority::generate(None, NOW).unwrap());
         let told = authority.trusted(NOW);
         for now in [NOW, NOW + YEAR, NOW + 6 * YEAR] {
             assert!(authority.renew_after > now && believes(&told, &issued_by(&authority, now), now));
         }
-        let another = Authority::after(None, NOW).unwrap();
+        let another = Authority::generate(None, NOW).unwrap();
         assert!(!believes(&told, &issued_by(&another, NOW), NOW));
     }
 
     #[test]
     fn a_new_authority_is_believed_by_those_who_know_the_former_one_until_that_has_ended() {
-        let first = kept(&Authority::after(None, NOW).unwrap());
+        let first = kept(&Authority::generate(None, NOW).unwrap());
         let then = NOW + 7 * YEAR;
         assert!(first.renew_after < then);
-        let second = kept(&Authority::after(Some(first.clone()), then).unwrap());
+        let second = kept(&Authority::generate(Some(first.clone()), then).unwrap());
         let served = issued_by(&second, then);
         for authorities in [&first.trusted(NOW), &second.certificate, &second.trusted(then)] {
             assert!(believes(authorities, &served, then));
@@ -454,22 +461,22 @@ mod tests {
         assert_eq!(ders(&served.chain).len(), 1);
         assert!(believes(&second.trusted(late), &served, late));
         // Nobody renewed it in time.
-        assert!(Authority::after(Some(first), late).unwrap().former.is_none());
+        assert!(Authority::generate(Some(first), late).unwrap().former.is_none());
     }
 
     #[test]
     fn a_certificate_is_replaced_with_its_authority_and_what_is_trusted() {
-        let first = Authority::after(None, NOW).unwrap();
+        let first = Authority::generate(None, NOW).unwrap();
         let there = in_secret(&first, NOW);
         let good = |authority: Option<&Authority>, now| is_good(&there, authority, NAME, now).unwrap();
         assert!(good(Some(&first), NOW + DAY_SECONDS) && !good(Some(&first), NOW + 61 * DAY_SECONDS));
         assert!(!is_good(&there, Some(&first), "another", NOW).unwrap());
         // Of an authority that was forgotten: it has its time, and one that is kept takes its place.
         assert!(good(None, NOW) && !good(None, NOW + 61 * DAY_SECONDS));
-        assert!(!good(Some(&Authority::after(None, NOW).unwrap()), NOW));
+        assert!(!good(Some(&Authority::generate(None, NOW).unwrap()), NOW));
         let then = NOW + 7 * YEAR;
         assert!(!is_good(&in_secret(&first, then), Some(&first), NAME, then).unwrap());
-        let second = Authority::after(Some(first.clone()), then).unwrap();
+        let second = Authority::generate(Some(first.clone()), then).unwrap();
         let last = first.ends - DAY_SECONDS;
         let there = in_secret(&second, last);
         assert!(is_good(&there, Some(&second), NAME, last).unwrap());
@@ -482,15 +489,15 @@ mod tests {
         let (own, other) = (certificate("own"), certificate("other"));
         let encoded = |text: &str| BASE64_STANDARD.encode(text);
         let both = encoded(&format!("{own}{other}"));
-        assert_eq!(bundle(&own, &encoded(&other), true), both);
-        assert_eq!(bundle(&own, &both, true), both);
-        assert_eq!(bundle(&own, &both, false), encoded(&own));
+        assert_eq!(ca_bundle(&own, &encoded(&other), true), both);
+        assert_eq!(ca_bundle(&own, &both, true), both);
+        assert_eq!(ca_bundle(&own, &both, false), encoded(&own));
         for nothing in ["", "?", encoded("no certificate").as_str()] {
-            assert_eq!(bundle(&own, nothing, true), encoded(&own));
+            assert_eq!(ca_bundle(&own, nothing, true), encoded(&own));
         }
-        let there = in_secret(&Authority::after(None, NOW).unwrap(), NOW);
-        assert_eq!(issued(&there), NOW);
-        assert_eq!(issued(&Secret::default()), 0);
+        let there = in_secret(&Authority::generate(None, NOW).unwrap(), NOW);
+        assert_eq!(issued_at(&there), NOW);
+        assert_eq!(issued_at(&Secret::default()), 0);
     }
 
     #[test]
@@ -500,6 +507,6 @@ mod tests {
         assert_eq!(renewal(&ours, "a,b").unwrap(), Some(time::parse(at).unwrap()));
         assert_eq!(renewal(&ours, "a").unwrap(), None);
         let theirs = secret("x", [], []);
-        assert!(renewal(&theirs, "a").is_err() && Authority::of(&theirs).is_err());
+        assert!(renewal(&theirs, "a").is_err() && Authority::from_secret(&theirs).is_err());
     }
 }
