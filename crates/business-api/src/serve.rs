@@ -9,7 +9,7 @@ use crate::finalizers::TenantFinalizers;
 use crate::freshness;
 use crate::host_cluster::HostCluster;
 use crate::initial::InitialPlatform;
-use crate::kinds::{Directories, Gives, KINDS, KindTable};
+use crate::kinds::{KINDS, KindTable, RoleSource, StrategyDependencies};
 use crate::levels::Levels;
 use crate::numbers;
 use crate::pages::RegistryPages;
@@ -125,7 +125,7 @@ pub async fn serve_counted(
     add_checks(&ready, &store);
     let roles = follow_roles(settings, kinds, &store, &changes, &below);
     check_roles(&ready, &roles);
-    let levels = Levels::new(kinds.charged());
+    let levels = Levels::new(kinds.charged_accounts());
     below.spawn("levels", levels.clone().follow_all(store.clone()));
     let clusters = follow_clusters(settings, &store, kube.as_ref(), &below);
     check_clusters(&ready, &clusters);
@@ -291,15 +291,15 @@ fn follow_roles(
     tasks: &Tasks,
 ) -> Roles {
     let mut roles = settings.roles();
-    for (kind, gives) in kinds.giving() {
+    for (kind, gives) in kinds.role_sources() {
         let follow = |read, who| {
             let roster = Roster::new(read, changes.clone());
             tasks.spawn(who, roster.clone().follow(store.clone(), kind, who));
             roster
         };
         match gives {
-            Gives::Administrators(read) => roles.administrators.push(follow(read, "administrators")),
-            Gives::InProjects(read) => roles.projects = follow(read, "roles in projects"),
+            RoleSource::Administrators(read) => roles.administrators.push(follow(read, "administrators")),
+            RoleSource::Projects(read) => roles.projects = follow(read, "roles in projects"),
         }
     }
     roles
@@ -326,11 +326,11 @@ fn directories(
     levels: Levels,
     roles: Roles,
     issuer: Option<Arc<dyn CertificateIssuer>>,
-) -> Directories {
+) -> StrategyDependencies {
     let controller = settings.certificates.controller();
     let issuer =
         issuer.or_else(|| controller.map(|controller| Arc::new(controller) as Arc<dyn CertificateIssuer>));
-    Directories {
+    StrategyDependencies {
         clusters,
         levels,
         roles,

@@ -45,7 +45,7 @@ pub(super) async fn clusters_in_use(
     kinds: KindTable,
 ) -> Result<ClustersInUse, Error> {
     let mut clusters = BTreeSet::new();
-    for row in kinds.rows() {
+    for row in kinds.stored_rows() {
         let kind = (row.kind)();
         let Some(field) = kind.fields().iter().position(|field| *field == CLUSTER_FIELD) else { continue };
         let selection = follow::all(row.id);

@@ -91,12 +91,12 @@ impl Candidate {
 
     /// What it means to the ledger.
     pub fn account(&self, body: &str) -> Result<Account, serde_json::Error> {
-        (self.kind.stored.account.read())(body.as_bytes())
+        (self.kind.stored.account.reader())(body.as_bytes())
     }
 
     /// The places that it claims, if it can be read.
     pub fn claims(&self) -> Vec<Claim> {
-        let account = (self.kind.stored.account.read())(self.object.to_stored().as_bytes()).ok();
+        let account = (self.kind.stored.account.reader())(self.object.to_stored().as_bytes()).ok();
         account.map(|account| account.claims).unwrap_or_default()
     }
 

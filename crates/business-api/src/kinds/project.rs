@@ -1,5 +1,5 @@
-use super::attributes::Selected;
-use super::{Directories, Gives, KindRow, Meaning, SUBRESOURCES, StoredRow};
+use super::attributes::Selectable;
+use super::{KindRow, QuotaAccount, RoleSource, SUBRESOURCES, StoredRow, StrategyDependencies};
 use crate::numbers;
 use crate::people;
 use crate::rights::{CHANGE, GRANT, HOLD_BACK, READ, Right, Role};
@@ -23,21 +23,21 @@ pub const ROW: KindRow = KindRow { plural: PROJECTS, stored: Some(STORED), right
 const STORED: StoredRow = StoredRow {
     id: numbers::PROJECT,
     kind: || Arc::new(ProjectKind),
-    account: Meaning::Charged(account::of_stored::<ChargedProject>),
-    gives: Some(Gives::InProjects(giving)),
+    account: QuotaAccount::Charged(account::of_stored::<ChargedProject>),
+    role_source: Some(RoleSource::Projects(roles_given_by)),
 };
 
 const RIGHTS: &[Right] = &[
     Right::object(Role::View, READ),
-    // Its budget, its creation and its deletion need this role in the project above.
+    // To create or delete a project, or to change its budget, a caller needs this role in its parent.
     Right::object(Role::Admin, &["create", "delete", "patch", "update"]),
     Right::subresource(Role::Admin, "finalize", CHANGE),
     Right::subresource(Role::Admin, "finalizers", HOLD_BACK),
     Right::object(Role::Administrator, &["deletecollection", GRANT]),
 ];
 
-fn resource(directories: &Directories) -> Resource {
-    let Directories { clusters, levels, roles, finalizers, .. } = directories.clone();
+fn resource(dependencies: &StrategyDependencies) -> Resource {
+    let StrategyDependencies { clusters, levels, roles, finalizers, .. } = dependencies.clone();
     Resource {
         gvk: gvk(),
         plural: PROJECTS,
@@ -67,7 +67,7 @@ pub struct ProjectKind;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct SelectedProjectSpec {
+struct SelectableProjectSpec {
     #[serde(rename = "tenantID")]
     tenant_id: Box<str>,
     parent_project_name: Box<str>,
@@ -75,13 +75,13 @@ struct SelectedProjectSpec {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct GivingProject {
-    spec: GivingProjectSpec,
+struct ProjectRolesBody {
+    spec: ProjectRolesSpec,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct GivingProjectSpec {
+struct ProjectRolesSpec {
     #[serde(rename = "tenantID")]
     tenant_id: Box<str>,
     parent_project_name: Box<str>,
@@ -91,11 +91,11 @@ struct GivingProjectSpec {
     clusters: BTreeMap<Box<str>, IgnoredAny>,
 }
 
-/// The people to whom a project gives roles here. A service account of a member cluster has none here.
-fn giving(_name: &str, body: &[u8]) -> Giving {
-    let GivingProject { spec } = serde_json::from_slice(body).unwrap_or_else(|error| {
+/// The roles that a project grants in this API. Service accounts of member clusters get none here.
+fn roles_given_by(_name: &str, body: &[u8]) -> Giving {
+    let ProjectRolesBody { spec } = serde_json::from_slice(body).unwrap_or_else(|error| {
         tracing::error!(%error, "a stored project does not say who belongs to it");
-        GivingProject::default()
+        ProjectRolesBody::default()
     });
     let mut giving = Giving { tenant: spec.tenant_id, below: spec.parent_project_name, ..Giving::default() };
     for member in &spec.members {
@@ -110,7 +110,7 @@ fn giving(_name: &str, body: &[u8]) -> Giving {
             giving.account_clusters.insert(entry.cluster.as_str().into());
         }
     }
-    // The controller keeps them all.
+    // The controller keeps all of these entries in memory, so all are counted.
     giving.listed = spec.members.len().saturating_add(spec.access.len());
     giving
 }
@@ -133,10 +133,10 @@ impl Kind for ProjectKind {
     }
 
     fn attributes(&self, body: &[u8]) -> Attributes {
-        let mut selected = Selected::<SelectedProjectSpec>::read(body);
-        let SelectedProjectSpec { tenant_id, parent_project_name } = std::mem::take(&mut selected.spec);
-        let fields = [tenant_id.clone(), parent_project_name, std::mem::take(&mut selected.status.phase)];
-        selected.attributes(tenant_id, fields)
+        let mut selectable = Selectable::<SelectableProjectSpec>::read(body);
+        let SelectableProjectSpec { tenant_id, parent_project_name } = std::mem::take(&mut selectable.spec);
+        let fields = [tenant_id.clone(), parent_project_name, std::mem::take(&mut selectable.status.phase)];
+        selectable.attributes(tenant_id, fields)
     }
 }
 
@@ -162,7 +162,7 @@ mod tests {
             {"kind":"ServiceAccount","name":"b","namespace":"n","cluster":"c1","role":"edit"},
             {"kind":"ServiceAccount","name":"b","namespace":"n","cluster":"c2","role":"edit"}],
             "clusters":{"c2":{"hard":{}},"c3":{}}}}"#;
-        let given = giving("p", body);
+        let given = roles_given_by("p", body);
         assert_eq!((&*given.tenant, &*given.below, given.listed), ("t", "q", 6));
         let roles: Vec<(&str, Role)> = given.people.iter().map(|(name, role)| (&**name, *role)).collect();
         let account_places: Vec<(&str, &str)> =
@@ -176,7 +176,7 @@ mod tests {
             ("system:serviceaccount:n:a", Role::Edit),
         ];
         assert_eq!(roles, expected);
-        assert_eq!(giving("p", b"[]"), Giving::default());
+        assert_eq!(roles_given_by("p", b"[]"), Giving::default());
     }
 
     #[test]

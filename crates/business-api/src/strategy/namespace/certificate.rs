@@ -127,7 +127,7 @@ impl CertificateHandler {
         let platforms: Vec<Giving> = platforms
             .iter()
             .filter(|entry| entry.attributes.tenant.as_deref() == Some(tenant))
-            .map(|entry| platform::giving(&entry.key.name, &entry.body))
+            .map(|entry| platform::roles_given_by(&entry.key.name, &entry.body))
             .collect();
         Ok(Ruling::of(&self.roles, cx.caller, tenant, &administrators, &platforms))
     }

@@ -5,8 +5,8 @@
 use apiserver::resource::{ALL_VERBS, Column, ResourceSource};
 use apiserver::strategy::{Strategy, WriteContext};
 use apiserver::{Resource, StoredKind, View};
-use business_api::kinds::attributes::Selected;
-use business_api::kinds::{Directories, KindRow, Meaning, StoredRow};
+use business_api::kinds::attributes::Selectable;
+use business_api::kinds::{KindRow, QuotaAccount, StoredRow, StrategyDependencies};
 use business_api::levels::Levels;
 use business_api::refusal::{self, RefusedKind, RefusedObject};
 use business_api::rights::{READ, RULE, Right, Role};
@@ -43,8 +43,8 @@ pub(crate) const ROW: KindRow = KindRow { plural: PLURAL, stored: Some(STORED), 
 pub(crate) const STORED: StoredRow = StoredRow {
     id: KindId(12),
     kind: || Arc::new(ShelfKind),
-    account: Meaning::Charged(account::of_stored::<ChargedShelf>),
-    gives: None,
+    account: QuotaAccount::Charged(account::of_stored::<ChargedShelf>),
+    role_source: None,
 };
 
 fn gvk() -> GroupVersionKind {
@@ -55,7 +55,7 @@ fn group_resource() -> GroupResource {
     GroupResource::new(GROUP, PLURAL)
 }
 
-fn resource(directories: &Directories) -> Resource {
+fn resource(dependencies: &StrategyDependencies) -> Resource {
     Resource {
         gvk: gvk(),
         plural: PLURAL,
@@ -76,7 +76,7 @@ fn resource(directories: &Directories) -> Resource {
             kind: (STORED.kind)(),
             subresources: Vec::new(),
             server_fields: &[],
-            strategy: Arc::new(ShelfStrategy { levels: directories.levels.clone() }),
+            strategy: Arc::new(ShelfStrategy { levels: dependencies.levels.clone() }),
         })),
     }
 }
@@ -157,9 +157,9 @@ impl Kind for ShelfKind {
     }
 
     fn attributes(&self, body: &[u8]) -> Attributes {
-        let mut selected = Selected::<SelectedSpec>::read(body);
-        let tenant = std::mem::take(&mut selected.spec.tenant_id);
-        selected.attributes(tenant.clone(), [tenant])
+        let mut selectable = Selectable::<SelectedSpec>::read(body);
+        let tenant = std::mem::take(&mut selectable.spec.tenant_id);
+        selectable.attributes(tenant.clone(), [tenant])
     }
 }
 
