@@ -3,8 +3,8 @@ use super::{KindRow, QuotaAccount, SUBRESOURCES, StoredRow, StrategyDependencies
 use crate::numbers;
 use crate::rights::{ACT, CERTIFICATE, CHANGE, HOLD_BACK, READ, RULE, Right, Role};
 use crate::strategy::namespace::certificate::CertificateHandler;
-use crate::strategy::namespace::pull_credential::PullIssuing;
-use crate::strategy::namespace::transfer::Transfer;
+use crate::strategy::namespace::pull_credential::PullCredentialHandler;
+use crate::strategy::namespace::transfer::TransferHandler;
 use crate::strategy::operator_act::Act;
 use crate::strategy::{NamespaceStrategy, namespace};
 use apiserver::resource::{ALL_VERBS, ResourceSource};
@@ -49,8 +49,8 @@ fn resource(dependencies: &StrategyDependencies) -> Resource {
     } = dependencies.clone();
     let certificate = CertificateHandler::new(certificates, roles.clone());
     let certificate = Subresource::handled(CERTIFICATE, &[Verb::Get], certificate);
-    let pull = Subresource::handled(PULL_CREDENTIAL, &[Verb::Create], PullIssuing::new(days_max));
-    let transfer = Subresource::handled(TRANSFER, &[Verb::Create], Transfer::new(roles.clone()));
+    let pull = Subresource::handled(PULL_CREDENTIAL, &[Verb::Create], PullCredentialHandler::new(days_max));
+    let transfer = Subresource::handled(TRANSFER, &[Verb::Create], TransferHandler::new(roles.clone()));
     Resource {
         gvk: gvk(),
         plural: NAMESPACES,

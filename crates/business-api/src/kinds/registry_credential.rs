@@ -2,7 +2,7 @@ use super::attributes::Selectable;
 use super::{KindRow, QuotaAccount, StoredRow, StrategyDependencies};
 use crate::numbers;
 use crate::rights::{HOLD_BACK, RULE, Right, Role};
-use crate::strategy::registry_credential::{self, Issuing, RegistryCredentialStrategy};
+use crate::strategy::registry_credential::{self, RegistryCredentialStrategy, TokenHandler};
 use apiserver::resource::{ALL_VERBS, ResourceSource};
 use apiserver::{Resource, StoredKind, Subresource, Verb};
 use business_types::account::{self, FreeOfTenant};
@@ -38,7 +38,7 @@ const RIGHTS: &[Right] = &[
 
 fn resource(dependencies: &StrategyDependencies) -> Resource {
     let StrategyDependencies { roles, credential_days_max: days_max, .. } = dependencies.clone();
-    let token = Subresource::handled("token", &[Verb::Create], Issuing::new(roles.clone(), days_max));
+    let token = Subresource::handled("token", &[Verb::Create], TokenHandler::new(roles.clone(), days_max));
     Resource {
         gvk: gvk(),
         plural: REGISTRY_CREDENTIALS,

@@ -10,7 +10,7 @@ use business_api::kinds::{KindRow, QuotaAccount, StoredRow, StrategyDependencies
 use business_api::levels::Levels;
 use business_api::refusal::{self, RefusedKind, RefusedObject};
 use business_api::rights::{READ, RULE, Right, Role};
-use business_api::strategy::{project_key, set_tenant, take_tenant};
+use business_api::strategy::{inherit_tenant, project_key, set_tenant};
 use business_types::account::{self, Charged, ChargedMeta, PROJECT};
 use business_types::names::{GROUP, VERSION};
 use futures_util::future::BoxFuture;
@@ -188,7 +188,7 @@ impl Strategy for ShelfStrategy {
         _old: Option<&'a Object>,
         object: &'a mut Object,
     ) -> Option<BoxFuture<'a, Result<(), Status>>> {
-        take_tenant(view, self.parent(object), object)
+        inherit_tenant(view, self.parent(object), object)
     }
 
     fn prepare_create(&self, cx: &mut WriteContext<'_>, object: &mut Object) -> Result<(), Status> {
