@@ -1,6 +1,6 @@
 //! Puts the program together: database, rules, server, admin port; and ends it in the opposite order.
 
-use crate::audit::{Auditor, Books};
+use crate::audit::{AccountReader, Auditor};
 use crate::certificates::{CertificateIssuer, Certificates};
 use crate::clusters::Clusters;
 use crate::config::{Jwt, Serve};
@@ -129,8 +129,8 @@ pub async fn serve_counted(
     below.spawn("levels", levels.clone().follow_all(store.clone()));
     let clusters = follow_clusters(settings, &store, kube.as_ref(), &below);
     check_clusters(&ready, &clusters);
-    let books = Books::new(kinds);
-    below.spawn("audit", Auditor::new(store.clone(), books, &clusters, &metrics).run());
+    let account_reader = AccountReader::new(kinds);
+    below.spawn("audit", Auditor::new(store.clone(), account_reader, &clusters, &metrics).run());
     let beside = Health::new();
     let served = Admin { live: live.clone(), ready: ready.clone(), beside, metrics: metrics.clone() };
     below.spawn_draining("admin port", admin::serve(listeners.admin, served, below.clone()));
