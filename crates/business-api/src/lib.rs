@@ -48,7 +48,7 @@ mod followed;
 /// Who may do what in the registry.
 pub mod token_server;
 /// What is served beside the kinds.
-pub mod pages;
+pub mod registry_routes;
 /// The web console: its files, login, and the session in a browser's cookies.
 pub mod console;
 /// Compares the quota ledger with the objects.
@@ -104,7 +104,7 @@ pub async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Command::RegistryKeys(settings) => {
-            say(&token_server::keys::TokenKeys::load(&settings.file)?.published());
+            say(&token_server::keys::TokenKeys::load(&settings.file)?.jwks());
             Ok(ExitCode::SUCCESS)
         }
         Command::CheckAuthenticationConfig(settings) => {

@@ -12,8 +12,8 @@ use crate::initial::InitialPlatform;
 use crate::kinds::{KINDS, KindTable, RoleSource, StrategyDependencies};
 use crate::levels::Levels;
 use crate::numbers;
-use crate::pages::RegistryPages;
 use crate::policy::BusinessPolicy;
+use crate::registry_routes::RegistryRoutes;
 use crate::role_changes::RoleChanges;
 use crate::roles::Roles;
 use crate::roster::Roster;
@@ -142,7 +142,7 @@ pub async fn serve_counted(
     let resources = kinds.resources(&directories(settings, clusters, levels, roles.clone(), issuer));
     let version = format!("v{}", env!("CARGO_PKG_VERSION"));
     let about = About { title: "TKEStack business".to_owned(), version };
-    let pages = RegistryPages {
+    let pages = RegistryRoutes {
         store: &store,
         kinds,
         roles: &roles,

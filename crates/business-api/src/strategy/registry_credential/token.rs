@@ -1,7 +1,7 @@
 use super::holder_refusal;
 use crate::numbers::PROJECT;
 use crate::roles::Roles;
-use crate::token_server::credentials::{hash, login, new_password};
+use crate::token_server::credentials::{hash, login_name, new_password};
 use apiserver::View;
 use apiserver::strategy::WriteContext;
 use apiserver::subresource::{Action, Handled, Shape, SubresourceHandler};
@@ -57,7 +57,7 @@ impl TokenHandler {
         let password = new_password();
         let before = RegistryCredentialStatus::of(credential).unwrap_or_default();
         let status = RegistryCredentialStatus {
-            username: login(credential),
+            username: login_name(credential),
             password_hash: hash(&password),
             issued_at: Some(cx.now.to_owned()),
             expires_at: Some(ends.clone()),
