@@ -124,7 +124,7 @@ pub async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Import(settings) => {
             let told = import::run(&settings).await?;
             say(&told.text);
-            Ok(if told.to_be_decided { ExitCode::from(FOUND) } else { ExitCode::SUCCESS })
+            Ok(if told.needs_decision { ExitCode::from(FOUND) } else { ExitCode::SUCCESS })
         }
     }
 }
