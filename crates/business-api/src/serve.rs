@@ -161,7 +161,7 @@ pub async fn serve_counted(
     let mut server = Server::new(server, parts).await?;
     if let Some((console, listener)) = console.zip(listeners.console) {
         console.check(server.authenticator())?;
-        let door = console.door(listener, settings.console_certificate(), console_end)?;
+        let door = console.side_door(listener, settings.console_certificate(), console_end)?;
         server = server.with_side_door(door).await?;
     }
     // A task below that ends by itself ends the server, too.

@@ -9,12 +9,12 @@ use std::fmt::Write as _;
 const SHOWN_MAX: usize = 200;
 
 /// A note for people on what an import never takes over.
-const NOT_IMPORTED_NOTE: &str = "TKE's own sums (status.clusters, calculated children, cached limits) are not taken over: the ledger \
-     is made from what the objects say.";
+const NOT_IMPORTED_NOTE: &str = "TKE's own sums (status.clusters, calculated children, cached limits) are not taken over: the ledger is made from \
+     what the objects say.";
 
 /// A note for people on members that the source may not know.
-const MEMBERS_NOTE: &str = "Members are those of spec.members, whom a project was made with. Where TKE has a tke-auth, that one knows \
-     who was added and removed since: compare before people come here.";
+const MEMBERS_NOTE: &str = "Members are those of spec.members, whom a project was made with. Where TKE has a tke-auth, that one knows who was \
+     added and removed since: compare before people come here.";
 
 /// What was done with a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
