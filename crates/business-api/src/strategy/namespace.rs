@@ -449,7 +449,10 @@ impl Strategy for NamespaceStrategy {
 }
 
 /// Warnings about new grants of resources that no cluster counts.
-fn uncounted<'a>(before: &'a ResourceList, hard: &'a ResourceList) -> impl Iterator<Item = String> + 'a {
+fn uncounted_warnings<'a>(
+    before: &'a ResourceList,
+    hard: &'a ResourceList,
+) -> impl Iterator<Item = String> + 'a {
     let granted = hard.iter().filter(move |(resource, amount)| before.get(*resource) != Some(*amount));
     granted.filter(|(resource, _)| resources::is_never_counted(resource)).map(|(resource, _)| {
         let device = resource.strip_prefix("limits.").unwrap_or(resource);
