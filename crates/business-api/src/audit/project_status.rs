@@ -17,6 +17,9 @@ use store::read::{At, ListQuery};
 use store::{Access, Entry, Error, Revision, Store};
 use uuid::Uuid;
 
+/// The name by which log filters know this module.
+const LOG_TARGET: &str = "business_api::audit::told";
+
 /// The most differences that a status names; of more, it gives the number.
 const NAMED_MAX: usize = 20;
 const LEDGER: &[&str] = &["status", "ledger"];
@@ -58,7 +61,7 @@ impl AuditStatuses {
                     statuses.projects.insert(name, ProjectAuditStatus { revision, orphans, ledger });
                 }
                 Err(error) => {
-                    tracing::error!(%error, "the status of a project cannot be read");
+                    tracing::error!(target: LOG_TARGET, %error, "the status of a project cannot be read");
                     statuses.unread.insert(name);
                 }
             }
@@ -134,7 +137,9 @@ pub(super) async fn write(
                 outcome.published.extend(uids.map(|uid| (uid, revision)));
             }
             Err(Error::Conflict | Error::NotFound) => outcome.has_conflicts = true,
-            Err(Error::Corrupt(why)) => tracing::error!(why, "a project cannot say what the audit has found"),
+            Err(Error::Corrupt(why)) => {
+                tracing::error!(target: LOG_TARGET, why, "a project cannot say what the audit has found");
+            }
             Err(error) => return Err(error),
         }
     }
