@@ -37,7 +37,7 @@ pub struct UnreadableRecord {
 }
 
 #[derive(Deserialize)]
-struct DumpLine {
+struct Line {
     key: String,
     value: Value,
 }
@@ -79,7 +79,7 @@ impl SourceRecord {
         if line.len() > LINE_BYTES_MAX {
             return Err(unreadable(format!("it is longer than {LINE_BYTES_MAX} bytes")));
         }
-        let DumpLine { key, value } =
+        let Line { key, value } =
             serde_json::from_slice(line).map_err(|error| unreadable(format!("it is no record: {error}")))?;
         let object_ref = ObjectRef::of_key(&key, prefix)
             .ok_or_else(|| unreadable(format!("key {key:?} is none of {prefix}/RESOURCE[/PROJECT]/NAME")))?;
