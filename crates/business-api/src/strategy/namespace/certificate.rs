@@ -336,7 +336,10 @@ fn kubeconfig(answer: &Object) -> Object {
     config.set(&["apiVersion"], json!("v1"));
     config.set(&["kind"], json!("Config"));
     config.set(&["clusters"], json!([{ "name": name, "cluster": cluster }]));
-    let credential = json!({ "client-certificate-data": certificate_field("certPem"), "client-key-data": certificate_field("keyPem") });
+    let credential = json!({
+        "client-certificate-data": certificate_field("certPem"),
+        "client-key-data": certificate_field("keyPem"),
+    });
     config.set(&["users"], json!([{ "name": name, "user": credential }]));
     let context = json!({ "cluster": name, "user": name, "namespace": namespace });
     config.set(&["contexts"], json!([{ "name": name, "context": context }]));
