@@ -192,8 +192,8 @@ impl TokenRoute {
     async fn allowed(&self, requester: &Requester<'_>, repository: &Repository) -> Result<Actions, Status> {
         let Some(prefix) = repository.prefix() else { return Ok(Actions::NONE) };
         // While the database is unavailable, everybody may pull, as pods may use anybody's password. While the standby
-        // that is read from is stale, only pods with the pull credential of a namespace may: the rights of others may have
-        // been revoked.
+        // that is read from is stale, only pods with the pull credential of a namespace may: the rights of others may
+        // have been revoked.
         let changes = repository.requested.push || repository.requested.delete;
         if changes || !requester.is_pod() && self.store.database_ok() {
             freshness::known(&self.store)?;
