@@ -48,7 +48,7 @@ mod reloaded_file;
 /// Who may do what in the registry.
 pub mod token_server;
 /// What is served beside the kinds.
-pub mod pages;
+pub mod registry_routes;
 /// The web console: its files, login, and the session in a browser's cookies.
 pub mod console;
 /// Compares the quota ledger with the objects.
@@ -104,7 +104,7 @@ pub async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Command::RegistryKeys(settings) => {
-            print(&token_server::keys::TokenKeys::load(&settings.file)?.published());
+            print(&token_server::keys::TokenKeys::load(&settings.file)?.jwks());
             Ok(ExitCode::SUCCESS)
         }
         Command::CheckAuthenticationConfig(settings) => {
@@ -124,7 +124,7 @@ pub async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Import(settings) => {
             let report = import::run(&settings).await?;
             print(&report.text);
-            Ok(if report.to_be_decided { ExitCode::from(FOUND) } else { ExitCode::SUCCESS })
+            Ok(if report.needs_decision { ExitCode::from(FOUND) } else { ExitCode::SUCCESS })
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Starts the parts of the program: database, policy, server, admin port. Ends them in the opposite order.
 
 use crate::allocations::Allocations;
-use crate::audit::{Auditor, Books};
+use crate::audit::{AccountReader, Auditor};
 use crate::certificates::{CertificateIssuer, Certificates};
 use crate::clusters::Clusters;
 use crate::config::{Jwt, Serve};
@@ -11,9 +11,9 @@ use crate::freshness;
 use crate::host_cluster::HostCluster;
 use crate::initial::InitialPlatform;
 use crate::kind_ids;
-use crate::kinds::{Directories, Gives, KINDS, KindTable};
-use crate::pages::RegistryPages;
+use crate::kinds::{KINDS, KindTable, RoleSource, StrategyDependencies};
 use crate::policy::BusinessPolicy;
+use crate::registry_routes::RegistryRoutes;
 use crate::role_bindings::RoleBindings;
 use crate::role_changes::RoleChanges;
 use crate::roles::Roles;
@@ -125,12 +125,12 @@ pub async fn serve_with_metrics(
     add_store_checks(&ready, &store);
     let roles = follow_roles(settings, kinds, &store, &changes, &background);
     add_roles_check(&ready, &roles);
-    let allocations = Allocations::new(kinds.charged());
+    let allocations = Allocations::new(kinds.charged_accounts());
     background.spawn("levels", allocations.clone().follow_all(store.clone()));
     let clusters = follow_clusters(settings, &store, kube.as_ref(), &background);
     add_clusters_check(&ready, &clusters);
-    let books = Books::new(kinds);
-    background.spawn("audit", Auditor::new(store.clone(), books, &clusters, &metrics).run());
+    let account_reader = AccountReader::new(kinds);
+    background.spawn("audit", Auditor::new(store.clone(), account_reader, &clusters, &metrics).run());
     let beside = Health::new();
     let served = Admin { live: live.clone(), ready: ready.clone(), beside, metrics: metrics.clone() };
     background.spawn_draining("admin port", admin::serve(listeners.admin, served, background.clone()));
@@ -142,7 +142,7 @@ pub async fn serve_with_metrics(
     let resources = kinds.resources(&directories(settings, clusters, allocations, roles.clone(), issuer));
     let version = format!("v{}", env!("CARGO_PKG_VERSION"));
     let about = About { title: "TKEStack business".to_owned(), version };
-    let pages = RegistryPages {
+    let pages = RegistryRoutes {
         store: &store,
         kinds,
         roles: &roles,
@@ -161,7 +161,7 @@ pub async fn serve_with_metrics(
     let mut server = Server::new(server, parts).await?;
     if let Some((console, listener)) = console.zip(listeners.console) {
         console.check(server.authenticator())?;
-        let door = console.door(listener, settings.console_certificate(), console_end)?;
+        let door = console.side_door(listener, settings.console_certificate(), console_end)?;
         server = server.with_side_door(door).await?;
     }
     // A background task that ends by itself ends the server, too.
@@ -292,15 +292,15 @@ fn follow_roles(
     tasks: &Tasks,
 ) -> Roles {
     let mut roles = settings.roles();
-    for (kind, gives) in kinds.giving() {
+    for (kind, gives) in kinds.role_sources() {
         let follow = |read, who| {
             let bindings = RoleBindings::new(read, changes.clone());
             tasks.spawn(who, bindings.clone().follow(store.clone(), kind, who));
             bindings
         };
         match gives {
-            Gives::Administrators(read) => roles.administrators.push(follow(read, "administrators")),
-            Gives::InProjects(read) => roles.projects = follow(read, "roles in projects"),
+            RoleSource::Administrators(read) => roles.administrators.push(follow(read, "administrators")),
+            RoleSource::Projects(read) => roles.projects = follow(read, "roles in projects"),
         }
     }
     roles
@@ -327,11 +327,11 @@ fn directories(
     allocations: Allocations,
     roles: Roles,
     issuer: Option<Arc<dyn CertificateIssuer>>,
-) -> Directories {
+) -> StrategyDependencies {
     let controller = settings.certificates.controller();
     let issuer =
         issuer.or_else(|| controller.map(|controller| Arc::new(controller) as Arc<dyn CertificateIssuer>));
-    Directories {
+    StrategyDependencies {
         clusters,
         allocations,
         roles,

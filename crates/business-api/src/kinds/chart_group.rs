@@ -8,7 +8,7 @@ pub const ROW: KindRow = KindRow {
     plural: CHART_GROUPS,
     stored: Some(STORED),
     rights: registry::RIGHTS,
-    resource: |directories| registry::resource::<ChartGroup>(&STORED, directories),
+    resource: |dependencies| registry::resource::<ChartGroup>(&STORED, dependencies),
 };
 
-const STORED: StoredRow = registry::stored::<ChartGroup>(kind_ids::CHART_GROUP);
+const STORED: StoredRow = registry::stored_row::<ChartGroup>(kind_ids::CHART_GROUP);

@@ -1,5 +1,5 @@
-use super::attributes::Selected;
-use super::{Directories, KindRow, Meaning, StoredRow};
+use super::attributes::Selectable;
+use super::{KindRow, QuotaAccount, StoredRow, StrategyDependencies};
 use crate::kind_ids;
 use crate::rights::{READ, READ_WRITE, Right, Role};
 use crate::strategy::{ConfigMapStrategy, config_map};
@@ -18,13 +18,13 @@ pub const ROW: KindRow = KindRow { plural: CONFIG_MAPS, stored: Some(STORED), ri
 const STORED: StoredRow = StoredRow {
     id: kind_ids::CONFIG_MAP,
     kind: || Arc::new(ConfigMapKind),
-    account: Meaning::Free(account::of_stored::<ChargedConfigMap>),
-    gives: None,
+    account: QuotaAccount::Free(account::of_stored::<ChargedConfigMap>),
+    role_source: None,
 };
 
 const RIGHTS: &[Right] = &[Right::object(Role::Administrator, READ_WRITE), Right::object(Role::View, READ)];
 
-fn resource(_directories: &Directories) -> Resource {
+fn resource(_dependencies: &StrategyDependencies) -> Resource {
     Resource {
         gvk: gvk(),
         plural: CONFIG_MAPS,
@@ -62,11 +62,11 @@ impl Kind for ConfigMapKind {
         &[]
     }
 
-    /// A tenant's is seen by all its callers.
+    /// All callers of a tenant see its config maps.
     fn attributes(&self, body: &[u8]) -> Attributes {
-        let selected = Selected::<Option<IgnoredAny>>::read(body);
-        let tenant = selected.label(TENANT_LABEL).into();
-        Attributes { tenant_wide: true, ..selected.attributes(tenant, []) }
+        let selectable = Selectable::<Option<IgnoredAny>>::read(body);
+        let tenant = selectable.label(TENANT_LABEL).into();
+        Attributes { tenant_wide: true, ..selectable.attributes(tenant, []) }
     }
 }
 

@@ -1,5 +1,5 @@
-use super::attributes::Selected;
-use super::{Directories, Gives, KindRow, Meaning, StoredRow};
+use super::attributes::Selectable;
+use super::{KindRow, QuotaAccount, RoleSource, StoredRow, StrategyDependencies};
 use crate::kind_ids;
 use crate::rights::{READ, Right, Role};
 use crate::role_bindings::ObjectBindings;
@@ -21,14 +21,14 @@ pub const ROW: KindRow = KindRow { plural: TENANTS, stored: Some(STORED), rights
 const STORED: StoredRow = StoredRow {
     id: kind_ids::TENANT,
     kind: || Arc::new(TenantKind),
-    account: Meaning::Charged(account::of_stored::<ChargedTenant>),
-    gives: Some(Gives::Administrators(giving)),
+    account: QuotaAccount::Charged(account::of_stored::<ChargedTenant>),
+    role_source: Some(RoleSource::Administrators(roles_given_by)),
 };
 
 const RIGHTS: &[Right] = &[Right::object(Role::View, READ)];
 
-fn resource(directories: &Directories) -> Resource {
-    let Directories { clusters, allocations, roles, .. } = directories.clone();
+fn resource(dependencies: &StrategyDependencies) -> Resource {
+    let StrategyDependencies { clusters, allocations, roles, .. } = dependencies.clone();
     Resource {
         gvk: gvk(),
         plural: TENANTS,
@@ -55,40 +55,40 @@ pub struct TenantKind;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Meta {
-    metadata: Named,
+struct NamedBody {
+    metadata: BodyMetadata,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Named {
+struct BodyMetadata {
     name: Box<str>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct GivingTenant {
-    spec: GivingTenantSpec,
+struct AdministratorsBody {
+    spec: AdministratorsSpec,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct GivingTenantSpec {
+struct AdministratorsSpec {
     administrators: Vec<Subject>,
 }
 
-/// The people whom a tenant makes its administrators.
-fn giving(name: &str, body: &[u8]) -> ObjectBindings {
-    let GivingTenant { spec } = serde_json::from_slice(body).unwrap_or_else(|error| {
+/// The administrator roles that a tenant grants.
+fn roles_given_by(name: &str, body: &[u8]) -> ObjectBindings {
+    let AdministratorsBody { spec } = serde_json::from_slice(body).unwrap_or_else(|error| {
         tracing::error!(%error, "a stored tenant does not say who rules it");
-        GivingTenant::default()
+        AdministratorsBody::default()
     });
-    let mut giving = ObjectBindings { tenant: name.into(), ..ObjectBindings::default() };
+    let mut bindings = ObjectBindings { tenant: name.into(), ..ObjectBindings::default() };
     for subject in &spec.administrators {
-        giving.bind(subjects::key(subject), Role::Administrator);
-        giving.add_account_namespace("", subject);
+        bindings.bind(subjects::key(subject), Role::Administrator);
+        bindings.add_account_namespace("", subject);
     }
-    giving
+    bindings
 }
 
 impl Kind for TenantKind {
@@ -108,10 +108,10 @@ impl Kind for TenantKind {
         &[]
     }
 
-    /// Its own callers all see it.
+    /// All callers of the tenant see it.
     fn attributes(&self, body: &[u8]) -> Attributes {
-        let Meta { metadata } = serde_json::from_slice(body).unwrap_or_default();
-        let selected = Selected::<IgnoredAny>::read(body);
-        Attributes { tenant_wide: true, ..selected.attributes(metadata.name, []) }
+        let NamedBody { metadata } = serde_json::from_slice(body).unwrap_or_default();
+        let selectable = Selectable::<IgnoredAny>::read(body);
+        Attributes { tenant_wide: true, ..selectable.attributes(metadata.name, []) }
     }
 }

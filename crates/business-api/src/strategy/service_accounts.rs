@@ -1,4 +1,4 @@
-//! Service accounts in lists of people. Whoever makes the namespace that one lives in has its roles.
+//! Warnings about service accounts in lists of people: whoever creates the namespace of one gets its roles.
 
 use crate::clusters::Clusters;
 use crate::kind_ids::NAMESPACE;
@@ -11,11 +11,11 @@ use std::collections::{BTreeMap, HashSet};
 /// The fields that list service accounts, in all kinds.
 const LISTS: [&[&str]; 3] =
     [&["spec", "access"], &["spec", "administrators"], &["spec", "defaults", "access"]];
-/// Warnings of one write.
-const TOLD_MAX: usize = 5;
+/// The most warnings for one write.
+const WARNINGS_MAX: usize = 5;
 
-/// Warnings about service accounts that are listed for the first time, and whose namespace the tenant has not claimed. They
-/// are the same if another tenant has it and if nobody has.
+/// Warnings about newly listed service accounts whose namespace the tenant has not claimed. They do not show whether
+/// another tenant has the namespace or nobody has.
 pub(super) async fn warnings(
     view: View<'_>,
     clusters: &Clusters,
@@ -23,11 +23,11 @@ pub(super) async fn warnings(
     old: Option<&Object>,
     object: &Object,
 ) -> Result<Vec<String>, Status> {
-    let (before, host) = (old.map(places).unwrap_or_default(), clusters.host());
-    let new = places(object).into_iter().filter(|(at, _)| !before.contains_key(at));
+    let (before, host) = (old.map(listed_namespaces).unwrap_or_default(), clusters.host());
+    let new = listed_namespaces(object).into_iter().filter(|(at, _)| !before.contains_key(at));
     let named: Vec<(&str, &str, String)> = new
         .filter_map(|((cluster, namespace), place)| {
-            // Nobody here makes namespaces in a host cluster that is no member.
+            // If the host cluster is no member cluster, nobody can create namespaces in it through this API.
             let within = if cluster.is_empty() { host.as_deref()? } else { cluster };
             Some((within, namespace, place))
         })
@@ -45,17 +45,17 @@ pub(super) async fn warnings(
         })
         .collect();
     let foreign = named.iter().filter(|(cluster, namespace, _)| !own.contains(&(*cluster, *namespace)));
-    let told = foreign.map(|(cluster, namespace, place)| {
+    let texts = foreign.map(|(cluster, namespace, place)| {
         format!(
             "{place}: namespace {namespace:?} of cluster {cluster:?} is none of this tenant's: who has it, or makes it, has \
              its service accounts and their roles"
         )
     });
-    Ok(told.take(TOLD_MAX).collect())
+    Ok(texts.take(WARNINGS_MAX).collect())
 }
 
-/// Cluster and namespace of the service accounts that an object lists, with the place of the first one.
-fn places(object: &Object) -> BTreeMap<(&str, &str), String> {
+/// Cluster and namespace of the service accounts that an object lists, each with the field path of the first one.
+fn listed_namespaces(object: &Object) -> BTreeMap<(&str, &str), String> {
     let mut places = BTreeMap::new();
     for list in LISTS {
         let entries = object.get(list).and_then(Value::as_array).into_iter().flatten();

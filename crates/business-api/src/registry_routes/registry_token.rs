@@ -1,16 +1,16 @@
-//! The token server of an OCI registry, as docker, helm and containerd ask it: the registry answers 401 with a *scope*,
-//! and its client comes here for a token of that scope.
+//! The token endpoint for clients of the OCI registry, such as docker, helm and containerd. The registry answers them
+//! 401 with a *scope*, and they request a token of that scope here.
 
 use crate::freshness;
 use crate::policy::OPERATE;
 use crate::rights::Role;
 use crate::roles::Roles;
-use crate::token_server::accounts::Duty;
-use crate::token_server::credentials::{Credentials, RobotOf};
-use crate::token_server::grant::{self, NoPush, RegistryRole};
+use crate::token_server::accounts::AccountPurpose;
+use crate::token_server::credentials::{Credentials, ProjectRobot};
+use crate::token_server::grant::{self, PushRefusal, RegistryRole};
 use crate::token_server::keys::TokenKeys;
-use crate::token_server::prefixes::Prefixes;
-use crate::token_server::scope::{Actions, Granted, Prefix, RegistryScope, Repository};
+use crate::token_server::prefix_index::PrefixIndex;
+use crate::token_server::scope::{Actions, Prefix, RegistryScope, Repository, ResourceActions};
 use apiserver::authz::{Admits, Attributes};
 use apiserver::dialect::{Basic, Dialect, Judgement};
 use apiserver::flow::Class;
@@ -38,26 +38,29 @@ use store::read::At;
 use store::{Access, Error, Key, Visibility};
 use uuid::Uuid;
 
-/// Where clients come.
+/// The name by which log filters know this module.
+const LOG_TARGET: &str = "business_api::pages::registry_token";
+
+/// The path of the route.
 pub const PATH: &str = "/registry/token";
 const RETRY_AFTER_SECONDS: u32 = 1;
 
-/// What the page is made of.
+/// The route and what it depends on.
 #[derive(Debug)]
-pub struct TokenPage {
+pub struct TokenRoute {
     /// The registry's name, the audience of its tokens.
     pub service: String,
-    /// The name by which the registry knows us.
+    /// The issuer of the tokens.
     pub issuer: String,
     /// The keys that tokens are signed with.
     pub keys: TokenKeys,
-    /// Whose the repositories are, by kind.
-    pub prefixes: Vec<Prefixes>,
+    /// The owners of repositories, one index per kind.
+    pub prefixes: Vec<PrefixIndex>,
     /// Checks names and passwords.
     pub credentials: Credentials,
     /// The roles of people in the projects.
     pub roles: Roles,
-    /// The objects.
+    /// The store of the objects.
     pub store: store::Store,
     /// The clock.
     pub clock: Clock,
@@ -73,42 +76,42 @@ struct RegistryClaims<'a> {
     nbf: i64,
     iat: i64,
     jti: Uuid,
-    access: &'a [Granted],
+    access: &'a [ResourceActions],
 }
 
-/// Who asks.
-enum Asker<'a> {
-    /// He sees everything: the controller, which measures and deletes, and operators.
+/// Who requests a token.
+enum Requester<'a> {
+    /// An operator, or the controller, which measures and deletes.
     Operator,
-    /// Somebody with rights of his own, in one tenant or in all of his.
-    Person { access: &'a Access, caller: &'a Caller, within: Option<&'a str> },
+    /// A person with roles in projects. `tenant`: his credential confines him to it.
+    Person { access: &'a Access, caller: &'a Caller, tenant: Option<&'a str> },
     /// A robot.
-    Robot(RobotOf),
-    /// Somebody who has no rights here.
+    Robot(ProjectRobot),
+    /// Somebody without rights in the registry.
     Nobody,
 }
 
-impl Asker<'_> {
-    /// Whether it asks with the credential of a namespace.
+impl Requester<'_> {
+    /// Whether it uses the pull credential of a namespace.
     fn is_pod(&self) -> bool {
-        matches!(self, Self::Robot(RobotOf { below: true, .. }))
+        matches!(self, Self::Robot(ProjectRobot { includes_children: true, .. }))
     }
 }
 
-/// An object that its asker sees.
-struct SeenObject {
+/// An object that the requester sees.
+struct VisibleObject {
     words: &'static str,
     project: String,
-    standing: RegistryRole,
+    role: RegistryRole,
     spec: RegistrySpec,
     status: RegistryStatus,
     offer: Offer,
 }
 
-impl TokenPage {
-    /// The route. The page itself answers a request without credentials, in the words of the protocol.
+impl TokenRoute {
+    /// The route. It admits everybody and itself answers a request without credentials, in the format of the protocol.
     pub fn route(self) -> Route {
-        let page = Arc::new(self);
+        let route = Arc::new(self);
         Route {
             path: PATH.to_owned(),
             reach: Reach::Path,
@@ -116,9 +119,9 @@ impl TokenPage {
             admits: Admits::Everybody,
             sees: true,
             class: Class::Read,
-            dialect: Some(Arc::<Self>::clone(&page)),
+            dialect: Some(Arc::<Self>::clone(&route)),
             listed: vec![PATH.to_owned()],
-            handler: page,
+            handler: route,
         }
     }
 
@@ -133,37 +136,41 @@ impl TokenPage {
                 self.service
             )));
         }
-        let asked: Vec<_> =
+        let requested: Vec<_> =
             query::pairs(query).filter(|(key, _)| key == "scope").map(|(_, value)| value).collect();
-        let scopes = RegistryScope::read_all(asked.iter().map(AsRef::as_ref))?;
-        let asker = self.asker(cx).await?;
+        let scopes = RegistryScope::parse_all(requested.iter().map(AsRef::as_ref))?;
+        let requester = self.requester(cx).await?;
         let mut access = Vec::new();
         for scope in scopes {
-            access.extend(self.grant(&asker, scope).await?);
+            access.extend(self.grant(&requester, scope).await?);
         }
         self.answer(&cx.caller.name, &access)
     }
 
-    async fn asker<'a>(&self, cx: &'a RequestContext) -> Result<Asker<'a>, Status> {
-        if Duty::Controller.is_of(&cx.caller) {
-            return Ok(Asker::Operator);
+    async fn requester<'a>(&self, cx: &'a RequestContext) -> Result<Requester<'a>, Status> {
+        if AccountPurpose::Controller.is_of(&cx.caller) {
+            return Ok(Requester::Operator);
         }
         if Credentials::is_robot(&cx.caller) {
-            return Ok(self.credentials.robot(&cx.caller).await.map_or(Asker::Nobody, Asker::Robot));
+            return Ok(self.credentials.robot(&cx.caller).await.map_or(Requester::Nobody, Requester::Robot));
         }
-        let within = Credentials::tenant(&cx.caller);
+        let tenant = Credentials::tenant(&cx.caller);
         Ok(match cx.access.visibility() {
-            Visibility::Tenants(_) => Asker::Person { access: &cx.access, caller: &cx.caller, within },
-            // Parts of Kubernetes see everything, too, and have no business here.
-            Visibility::Everything if may_operate(cx).await? => Asker::Operator,
-            Visibility::Everything | Visibility::Nothing => Asker::Nobody,
+            Visibility::Tenants(_) => Requester::Person { access: &cx.access, caller: &cx.caller, tenant },
+            // Components of Kubernetes see everything, too, but get nothing in the registry.
+            Visibility::Everything if is_operator(cx).await? => Requester::Operator,
+            Visibility::Everything | Visibility::Nothing => Requester::Nobody,
         })
     }
 
-    async fn grant(&self, asker: &Asker<'_>, scope: RegistryScope) -> Result<Option<Granted>, Status> {
-        let repository = match (scope, asker) {
-            (RegistryScope::Catalog, Asker::Operator) => {
-                return Ok(Some(Granted {
+    async fn grant(
+        &self,
+        requester: &Requester<'_>,
+        scope: RegistryScope,
+    ) -> Result<Option<ResourceActions>, Status> {
+        let repository = match (scope, requester) {
+            (RegistryScope::Catalog, Requester::Operator) => {
+                return Ok(Some(ResourceActions {
                     kind: "registry",
                     name: "catalog".to_owned(),
                     actions: vec!["*"],
@@ -172,55 +179,63 @@ impl TokenPage {
             (RegistryScope::Catalog, _) => return Ok(None),
             (RegistryScope::Repository(repository), _) => repository,
         };
-        let allowed = match asker {
-            Asker::Operator => Actions { push: false, ..Actions::ALL },
-            _ => self.allowed(asker, &repository).await?,
+        let allowed = match requester {
+            Requester::Operator => Actions { push: false, ..Actions::ALL },
+            _ => self.allowed(requester, &repository).await?,
         };
-        let actions = repository.asked.and(allowed).names();
-        let granted = Granted { kind: "repository", name: repository.name, actions };
+        let actions = repository.requested.intersection(allowed).names();
+        let granted = ResourceActions { kind: "repository", name: repository.name, actions };
         Ok((!granted.actions.is_empty()).then_some(granted))
     }
 
-    /// What may be done with a repository. One that the asker does not see is answered like one that is not there.
-    async fn allowed(&self, asker: &Asker<'_>, repository: &Repository) -> Result<Actions, Status> {
+    /// The actions that the requester may do with a repository: none if he does not see it, as if it did not exist.
+    async fn allowed(&self, requester: &Requester<'_>, repository: &Repository) -> Result<Actions, Status> {
         let Some(prefix) = repository.prefix() else { return Ok(Actions::NONE) };
-        // While the database is away, everybody may pull, since pods may have anybody's password. While the standby
-        // that is read stands still, only pods with the credential of a namespace may pull: the rights of others may
-        // have been taken away.
-        let changes = repository.asked.push || repository.asked.delete;
-        if changes || !asker.is_pod() && self.store.database_ok() {
+        // While the database is unavailable, everybody may pull, as pods may use anybody's password. While the standby
+        // that is read from is stale, only pods with the pull credential of a namespace may: the rights of others may
+        // have been revoked.
+        let changes = repository.requested.push || repository.requested.delete;
+        if changes || !requester.is_pod() && self.store.database_ok() {
             freshness::check_roles(&self.store)?;
         }
-        let Some(seen) = self.look(asker, prefix).await? else { return Ok(Actions::NONE) };
-        let offer = seen.offer;
+        let Some(object) = self.find_object(requester, prefix).await? else { return Ok(Actions::NONE) };
+        let offer = object.offer;
         if repository.is_for_push()
-            && let Some(why) = grant::no_push(seen.standing, offer)
+            && let Some(why) = grant::push_refusal(object.role, offer)
         {
-            return Err(Status::failure(403, "Forbidden", seen.refusal(prefix, why)));
+            return Err(Status::failure(403, "Forbidden", object.refusal(prefix, why)));
         }
-        Ok(grant::allowed(seen.standing, offer))
+        Ok(grant::allowed(object.role, offer))
     }
 
-    async fn look(&self, asker: &Asker<'_>, prefix: Prefix<'_>) -> Result<Option<SeenObject>, Status> {
+    async fn find_object(
+        &self,
+        requester: &Requester<'_>,
+        prefix: Prefix<'_>,
+    ) -> Result<Option<VisibleObject>, Status> {
         let all = Access::internal("token server");
-        for prefixes in &self.prefixes {
-            if !prefixes.is_complete() {
+        for index in &self.prefixes {
+            if !index.is_complete() {
                 return Err(Status::unavailable("the registry's names are being read", RETRY_AFTER_SECONDS));
             }
-            let Some(key) = prefixes.owner(prefix) else { continue };
-            let (access, standing) = match asker {
-                Asker::Person { within: Some(tenant), .. } if *tenant != prefix.tenant => continue,
-                Asker::Person { access, caller, .. } => (*access, self.role(access, caller, &key)),
-                Asker::Robot(of) if of.robot.is_for(prefix.name) && self.reaches(of, &key.namespace) => {
+            let Some(key) = index.owner(prefix) else { continue };
+            let (access, role) = match requester {
+                Requester::Person { tenant: Some(tenant), .. } if *tenant != prefix.tenant => continue,
+                Requester::Person { access, caller, .. } => {
+                    (*access, self.role_in_project(access, caller, &key))
+                }
+                Requester::Robot(of)
+                    if of.robot.is_for(prefix.name) && self.robot_acts_in(of, &key.namespace) =>
+                {
                     (&all, RegistryRole::Robot(of.robot.access))
                 }
-                Asker::Robot(_) | Asker::Operator | Asker::Nobody => continue,
+                Requester::Robot(_) | Requester::Operator | Requester::Nobody => continue,
             };
             let entry = match self.store.get(access, &key, At::Any).await {
                 Ok(entry) => entry,
                 Err(Error::NotFound) => continue,
                 Err(error) => {
-                    tracing::debug!(%error, "an object of the registry cannot be read");
+                    tracing::debug!(target: LOG_TARGET, %error, "an object of the registry cannot be read");
                     return Err(Status::unavailable("the objects cannot be read", RETRY_AFTER_SECONDS));
                 }
             };
@@ -230,29 +245,36 @@ impl TokenPage {
                 Ok((spec, status, offer))
             });
             let (spec, status, offer) = read.map_err(|error| {
-                tracing::error!(%error, "an object of the registry does not read as its kind");
+                tracing::error!(
+                    target: LOG_TARGET, %error,
+                    "an object of the registry does not read as its kind"
+                );
                 Status::internal("the object cannot be read")
             })?;
-            let (words, project) = (prefixes.words(), key.namespace.to_string());
-            return Ok(Some(SeenObject { words, project, standing, spec, status, offer }));
+            let (words, project) = (index.kind_words(), key.namespace.to_string());
+            return Ok(Some(VisibleObject { words, project, role, spec, status, offer }));
         }
         Ok(None)
     }
 
-    /// Whether a robot acts in a project: rights hold in what lies below, as those of people do.
-    fn reaches(&self, RobotOf { project, below, .. }: &RobotOf, place: &str) -> bool {
-        *project == place || *below && self.roles.projects.is_descendant(place, project)
+    /// Whether a robot may act in a project. The rights of a namespace also hold in the projects below, as roles do.
+    fn robot_acts_in(
+        &self,
+        ProjectRobot { project, includes_children, .. }: &ProjectRobot,
+        place: &str,
+    ) -> bool {
+        *project == place || *includes_children && self.roles.projects.is_descendant(place, project)
     }
 
-    /// The role of somebody in the project of an object, if he sees the object.
-    fn role(&self, access: &Access, caller: &Caller, key: &Key) -> RegistryRole {
+    /// The role of a person for an object, provided that he sees it.
+    fn role_in_project(&self, access: &Access, caller: &Caller, key: &Key) -> RegistryRole {
         match self.roles.in_project(caller, access.visibility(), &key.namespace) {
             Some(role) if role >= Role::Edit => RegistryRole::Editor,
             _ => RegistryRole::Viewer,
         }
     }
 
-    fn answer(&self, subject: &str, access: &[Granted]) -> Result<Response<Body>, Status> {
+    fn answer(&self, subject: &str, access: &[ResourceActions]) -> Result<Response<Body>, Status> {
         let now = self.clock.unix_seconds();
         let lives = i64::try_from(TOKEN_SECONDS_MAX).unwrap_or_default();
         let claims = RegistryClaims {
@@ -266,7 +288,7 @@ impl TokenPage {
             access,
         };
         let token = self.keys.sign(&claims).map_err(|error| {
-            tracing::error!(%error, "a token for the registry cannot be signed");
+            tracing::error!(target: LOG_TARGET, %error, "a token for the registry cannot be signed");
             Status::internal("the token cannot be signed")
         })?;
         let answer = json!({
@@ -276,8 +298,8 @@ impl TokenPage {
     }
 }
 
-/// Whether the caller has the cross-tenant right.
-async fn may_operate(cx: &RequestContext) -> Result<bool, Status> {
+/// Whether the caller is an operator: whether he has the cross-tenant right.
+async fn is_operator(cx: &RequestContext) -> Result<bool, Status> {
     let Some(authorization) = &cx.authorization else { return Ok(false) };
     let operate = ResourceRequest {
         verb: Verb::Other(OPERATE),
@@ -293,15 +315,15 @@ async fn may_operate(cx: &RequestContext) -> Result<bool, Status> {
     }
 }
 
-impl SeenObject {
-    /// Why nothing can be pushed, for the person who runs docker or helm.
-    fn refusal(&self, prefix: Prefix<'_>, why: NoPush) -> String {
+impl VisibleObject {
+    /// Why the push is refused, for the person who runs docker or helm.
+    fn refusal(&self, prefix: Prefix<'_>, why: PushRefusal) -> String {
         let Self { words, project, spec, status, offer, .. } = self;
         let what = format!("{words} {:?} of project {project:?}", prefix.name);
         match why {
-            NoPush::LooksOnly => format!("{what}: to push there needs the role edit in the project"),
-            NoPush::PullOnly => format!("{what}: this credential is for pulling only"),
-            NoPush::UsedUp if !status.is_used_up(spec) => match status.beyond_measure() {
+            PushRefusal::ViewerOnly => format!("{what}: to push there needs the role edit in the project"),
+            PushRefusal::PullOnly => format!("{what}: this credential is for pulling only"),
+            PushRefusal::QuotaExceeded if !status.is_used_up(spec) => match status.beyond_measure() {
                 Some(why) => {
                     format!(
                         "{what}: {why}; delete what is not needed: nothing is pushed until it is measured"
@@ -313,24 +335,28 @@ impl SeenObject {
                     )
                 }
             },
-            NoPush::UsedUp => {
+            PushRefusal::QuotaExceeded => {
                 let hard = spec.storage().unwrap_or(Quantity::ZERO);
                 format!(
                     "{what} is full: used {STORAGE}={}, hard {hard}; delete what is not needed, or ask for a larger spec.hard",
                     status.storage()
                 )
             }
-            NoPush::ReadOnly if *offer == Offer::Read && status.is_locked() => {
+            PushRefusal::ReadOnly if *offer == Offer::Read && status.is_locked() => {
                 format!("{what} is locked by an operator: it can be pulled from only")
             }
-            NoPush::ReadOnly => format!("{what} is {}: it can be pulled from only", status.phase.as_str()),
-            NoPush::Closed if status.reason.is_empty() => format!("{what} is {}", status.phase.as_str()),
-            NoPush::Closed => format!("{what} is {}: {}", status.phase.as_str(), status.reason),
+            PushRefusal::ReadOnly => {
+                format!("{what} is {}: it can be pulled from only", status.phase.as_str())
+            }
+            PushRefusal::NotAvailable if status.reason.is_empty() => {
+                format!("{what} is {}", status.phase.as_str())
+            }
+            PushRefusal::NotAvailable => format!("{what} is {}: {}", status.phase.as_str(), status.reason),
         }
     }
 }
 
-impl RouteHandler for TokenPage {
+impl RouteHandler for TokenRoute {
     fn answer<'a>(
         &'a self,
         cx: &'a mut RequestContext,
@@ -343,9 +369,9 @@ impl RouteHandler for TokenPage {
     }
 }
 
-impl Dialect for TokenPage {
+impl Dialect for TokenRoute {
     fn judge<'a>(&'a self, basic: &'a Basic) -> BoxFuture<'a, Judgement> {
-        self.credentials.judge(basic).boxed()
+        self.credentials.authenticate(basic).boxed()
     }
 
     fn refusal(&self, status: &Status) -> Response<Body> {
@@ -353,7 +379,7 @@ impl Dialect for TokenPage {
     }
 }
 
-/// An error as the OCI distribution specification has it: docker, helm and their like show its message.
+/// An error in the format of the OCI distribution specification: docker, helm and similar clients show its message.
 pub(super) fn refusal(status: &Status) -> Response<Body> {
     let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let (word, message) = match code {

@@ -1,13 +1,16 @@
 use super::STATUS_PHASE;
-use crate::import::candidate::{Candidate, MendRules};
+use crate::import::candidate::{Candidate, ConvertSettings};
 use crate::import::finding::ImportFinding;
 use business_types::{EmigrationPhase, NsEmigrationSpec};
 use serde_json::json;
 
-/// Changes an emigration into what it can be here. Returns what is still wrong. How it ends is decided when all objects
-/// are known.
-pub fn mend(candidate: &mut Candidate, _rules: &MendRules, findings: &mut Vec<ImportFinding>) -> Vec<String> {
-    super::common(candidate, findings);
+/// Converts an emigration. Returns the remaining errors. How it ends is decided when all objects are known.
+pub fn convert(
+    candidate: &mut Candidate,
+    _settings: &ConvertSettings,
+    findings: &mut Vec<ImportFinding>,
+) -> Vec<String> {
+    super::convert_metadata(candidate, findings);
     let object = &mut candidate.object;
     if !EmigrationPhase::NAMES.contains(&object.text(STATUS_PHASE)) {
         object.set(STATUS_PHASE, json!("Pending"));

@@ -3,25 +3,25 @@ use crate::follow::{ObjectIndex, SharedIndex};
 use std::collections::HashMap;
 use store::{Entry, Key, KindId, Revision, Store};
 
-/// Which object of one kind has which prefix.
+/// An index of the objects of one kind by their prefix, kept from the store's watch.
 #[derive(Clone, Debug)]
-pub struct Prefixes {
+pub struct PrefixIndex {
     kept: SharedIndex<Owners>,
     kind: KindId,
-    words: &'static str,
+    kind_words: &'static str,
 }
 
 /// Objects by tenant and name.
 #[derive(Debug, Default)]
 struct Owners(HashMap<Box<str>, HashMap<Box<str>, Key>>);
 
-impl Prefixes {
-    /// Those of a kind, which people call by these words.
-    pub fn new(kind: KindId, words: &'static str) -> Self {
-        Self { kept: SharedIndex::new(Owners::default()), kind, words }
+impl PrefixIndex {
+    /// An index of a kind, which people call by these words.
+    pub fn new(kind: KindId, kind_words: &'static str) -> Self {
+        Self { kept: SharedIndex::new(Owners::default()), kind, kind_words }
     }
 
-    /// Follows the objects for ever.
+    /// Follows the store's watch. Never returns.
     pub async fn follow(self, store: Store) {
         self.kept.follow(store, self.kind, "token server").await;
     }
@@ -31,17 +31,17 @@ impl Prefixes {
         self.kept.has_synced()
     }
 
-    /// Waits until the state of the store at this revision is known.
+    /// Waits until the index has reached this revision of the store.
     pub async fn reach(&self, revision: Revision) {
         self.kept.wait_for(revision).await;
     }
 
-    /// What people call an object of the kind.
-    pub fn words(&self) -> &'static str {
-        self.words
+    /// The name of the kind for people.
+    pub fn kind_words(&self) -> &'static str {
+        self.kind_words
     }
 
-    /// The object that has a prefix.
+    /// The object that owns a prefix.
     pub fn owner(&self, prefix: Prefix<'_>) -> Option<Key> {
         self.kept.read().0.get(prefix.tenant)?.get(prefix.name).cloned()
     }
@@ -81,10 +81,9 @@ mod tests {
 
     #[test]
     fn a_prefix_leads_to_its_object_as_long_as_that_is_there() {
-        let prefixes = Prefixes::new(KIND, "image namespace");
-        let owner =
-            |tenant, name| prefixes.owner(Prefix { tenant, name }).map(|key| key.namespace.to_string());
-        let take = |entry: &Entry, exists| prefixes.kept.update(|owners| owners.apply(entry, exists));
+        let index = PrefixIndex::new(KIND, "image namespace");
+        let owner = |tenant, name| index.owner(Prefix { tenant, name }).map(|key| key.namespace.to_string());
+        let take = |entry: &Entry, exists| index.kept.update(|owners| owners.apply(entry, exists));
         take(&entry(Some("t"), "p", "web"), true);
         take(&entry(Some("u"), "q", "web"), true);
         take(&entry(None, "r", "web"), true);
@@ -96,6 +95,6 @@ mod tests {
         assert_eq!(owner("t", "web").as_deref(), Some("other"));
         take(&entry(Some("t"), "other", "web"), false);
         assert_eq!(owner("t", "web"), None);
-        assert_eq!(prefixes.kept.read().0.len(), 1, "nothing is left of the tenant");
+        assert_eq!(index.kept.read().0.len(), 1, "nothing is left of the tenant");
     }
 }

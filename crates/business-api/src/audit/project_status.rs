@@ -1,4 +1,4 @@
-//! What the status of a project says of the audits: orphans, from the controller; differences and holds, from here.
+//! The audit in the status of projects: the controller reports orphans there, and this program differences and holds.
 
 use super::orphans;
 use crate::follow;
@@ -17,83 +17,90 @@ use store::read::{At, ListQuery};
 use store::{Access, Entry, Error, Revision, Store};
 use uuid::Uuid;
 
-/// Differences that a status names; of more, it gives the number.
+/// The name by which log filters know this module.
+const LOG_TARGET: &str = "business_api::audit::told";
+
+/// The most differences that a status names; of more, it gives the number.
 const NAMED_MAX: usize = 20;
 const LEDGER: &[&str] = &["status", "ledger"];
 
-/// What a project's status says.
+/// The audit's part of a project's status.
 #[derive(Debug)]
-pub(super) struct ToldStatus {
+pub(super) struct ProjectAuditStatus {
     pub(super) revision: Revision,
     pub(super) orphans: Vec<Orphan>,
     pub(super) ledger: LedgerStatus,
 }
 
-/// What the statuses of all projects say.
+/// The audit's part of the statuses of all projects.
 #[derive(Debug, Default)]
-pub(super) struct Told {
-    /// Those that say something, by the project's name.
-    pub(super) projects: BTreeMap<String, ToldStatus>,
-    /// Projects whose status cannot be read: while there is one, nothing is written off, and growth does not go on.
+pub(super) struct AuditStatuses {
+    /// Statuses with such a part, by the project's name.
+    pub(super) projects: BTreeMap<String, ProjectAuditStatus>,
+    /// Projects whose status cannot be read. While there is one, nothing is written off and growth stays held.
     pub(super) unread: BTreeSet<String>,
 }
 
-/// Reads what the statuses of all projects say.
-pub(super) async fn read(store: &Store, access: &Access) -> Result<Told, Error> {
-    Ok(Told::of(&projects(store, access).await?))
+/// Reads the audit's part of the statuses of all projects.
+pub(super) async fn read(store: &Store, access: &Access) -> Result<AuditStatuses, Error> {
+    Ok(AuditStatuses::of(&projects(store, access).await?))
 }
 
-impl Told {
-    /// A project that cannot be read keeps nobody from hearing of the others.
+impl AuditStatuses {
+    /// A status that cannot be read does not hide the others.
     fn of(entries: &[Arc<Entry>]) -> Self {
-        let mut told = Self::default();
+        let mut statuses = Self::default();
         for entry in entries {
-            if !mentions(entry, "\"orphans\"") && !mentions(entry, "\"ledger\"") {
+            if !body_contains(entry, "\"orphans\"") && !body_contains(entry, "\"ledger\"") {
                 continue;
             }
             let name = entry.key.name.to_string();
             match status_of(entry) {
                 Ok(ProjectStatus { orphans, ledger, .. }) => {
                     let revision = entry.revision;
-                    told.projects.insert(name, ToldStatus { revision, orphans, ledger });
+                    statuses.projects.insert(name, ProjectAuditStatus { revision, orphans, ledger });
                 }
                 Err(error) => {
-                    tracing::error!(%error, "the status of a project cannot be read");
-                    told.unread.insert(name);
+                    tracing::error!(target: LOG_TARGET, %error, "the status of a project cannot be read");
+                    statuses.unread.insert(name);
                 }
             }
         }
-        told
+        statuses
     }
 
-    /// Why growth may not go on: nobody knows which orphans the other statuses tell of.
+    /// Why growth stays held if a status cannot be read: it may report orphans.
     pub(super) fn obstacle(&self) -> Option<String> {
         let first = self.unread.first()?;
         Some(format!("the status of {} projects cannot be read, such as that of {first}", self.unread.len()))
     }
 }
 
-/// What a round of writing has done.
+/// What [`write`] has done.
 #[derive(Debug, Default)]
-pub(super) struct Round {
-    /// Holds that statuses show from these revisions on.
-    pub(super) shown: Vec<(Uuid, Revision)>,
-    /// Whether somebody else was faster, so that a status does not say everything yet.
-    pub(super) behind: bool,
+pub(super) struct WriteOutcome {
+    /// The holds that statuses show now, each with the revision of its status.
+    pub(super) published: Vec<(Uuid, Revision)>,
+    /// Whether a write failed because somebody else was faster: that status is out of date.
+    pub(super) has_conflicts: bool,
 }
 
-/// What the statuses are to say.
+/// What the statuses are to show.
 #[derive(Debug)]
-pub(super) struct News<'a> {
+pub(super) struct AuditResults<'a> {
     pub(super) differences: &'a [Difference],
     pub(super) holds: &'a [Hold],
-    /// Uids of released namespaces that nothing is held for any more, by project.
+    /// Uids of released namespaces whose holds were written off, by project.
     pub(super) written_off: BTreeMap<String, Vec<String>>,
 }
 
-/// Brings every project's status to what the audit has found.
-pub(super) async fn write(store: &Store, access: &Access, news: News<'_>) -> Result<Round, Error> {
-    let News { differences, holds, written_off } = news;
+/// Writes the results of the audit to the statuses of all projects that show something else.
+pub(super) async fn write(
+    store: &Store,
+    access: &Access,
+    results: AuditResults<'_>,
+) -> Result<WriteOutcome, Error> {
+    let AuditResults { differences, holds, written_off } = results;
     let mut wanted: BTreeMap<&str, LedgerStatus> = BTreeMap::new();
     for (project, uids) in &written_off {
         wanted.entry(project).or_default().written_off.clone_from(uids);
@@ -104,7 +111,7 @@ pub(super) async fn write(store: &Store, access: &Access, news: News<'_>) -> Res
         }
     }
     for hold in holds {
-        wanted.entry(&hold.scope.name).or_default().held.push(held(hold));
+        wanted.entry(&hold.scope.name).or_default().held.push(held_amount(hold));
     }
     for status in wanted.values_mut() {
         let more = status.differences.len().saturating_sub(NAMED_MAX);
@@ -113,28 +120,30 @@ pub(super) async fn write(store: &Store, access: &Access, news: News<'_>) -> Res
             status.differences.push(format!("and {more} more"));
         }
     }
-    let mut round = Round::default();
+    let mut outcome = WriteOutcome::default();
     for entry in projects(store, access).await? {
         let wanted = wanted.remove(&*entry.key.name).unwrap_or_default();
-        if wanted.is_empty() && !mentions(&entry, "\"ledger\"") {
+        if wanted.is_empty() && !body_contains(&entry, "\"ledger\"") {
             continue;
         }
-        // What cannot be read was logged when it was read.
+        // That it cannot be read was logged by `AuditStatuses::of`.
         let Ok(status) = status_of(&entry) else { continue };
         if status.ledger == wanted {
             continue;
         }
-        match put(store, access, &entry, &wanted).await {
+        match write_status(store, access, &entry, &wanted).await {
             Ok(revision) => {
                 let uids = wanted.held.iter().filter_map(|held| held.uid.parse().ok());
-                round.shown.extend(uids.map(|uid| (uid, revision)));
+                outcome.published.extend(uids.map(|uid| (uid, revision)));
             }
-            Err(Error::Conflict | Error::NotFound) => round.behind = true,
-            Err(Error::Corrupt(why)) => tracing::error!(why, "a project cannot say what the audit has found"),
+            Err(Error::Conflict | Error::NotFound) => outcome.has_conflicts = true,
+            Err(Error::Corrupt(why)) => {
+                tracing::error!(target: LOG_TARGET, why, "a project cannot say what the audit has found");
+            }
             Err(error) => return Err(error),
         }
     }
-    Ok(round)
+    Ok(outcome)
 }
 
 async fn projects(store: &Store, access: &Access) -> Result<Vec<Arc<Entry>>, Error> {
@@ -147,7 +156,7 @@ async fn projects(store: &Store, access: &Access) -> Result<Vec<Arc<Entry>>, Err
     Ok(store.list(access, &query).await?.items)
 }
 
-fn mentions(entry: &Entry, field: &str) -> bool {
+fn body_contains(entry: &Entry, field: &str) -> bool {
     std::str::from_utf8(&entry.body).is_ok_and(|body| body.contains(field))
 }
 
@@ -173,10 +182,12 @@ fn projects_of(difference: &Difference) -> Vec<&str> {
     projects.map(|scope| scope.name.as_str()).collect()
 }
 
-pub(super) fn held(hold: &Hold) -> HeldAmount {
+pub(super) fn held_amount(hold: &Hold) -> HeldAmount {
     let mut hard = ResourceList::new();
     for amounts in hold.amounts.values() {
-        hard.extend(amounts.iter().map(|(resource, amount)| (resource.clone(), shown(resource, *amount))));
+        hard.extend(
+            amounts.iter().map(|(resource, amount)| (resource.clone(), displayed_amount(resource, *amount))),
+        );
     }
     let cluster_name = orphans::clusters(hold).next().unwrap_or_default().to_owned();
     let namespace = hold.claim.as_ref().map(|claim| claim.place.clone()).unwrap_or_default();
@@ -191,14 +202,14 @@ pub(super) fn held(hold: &Hold) -> HeldAmount {
     }
 }
 
-/// The ledger's amounts have lost their suffix: bytes are shown as people write them.
-fn shown(resource: &str, amount: Quantity) -> Quantity {
+/// An amount for people. The ledger keeps no suffixes, so bytes get a binary one.
+fn displayed_amount(resource: &str, amount: Quantity) -> Quantity {
     let bytes = resource.ends_with("memory") || resource.ends_with("storage");
     Quantity::from_nanos(amount.nanos(), if bytes { Format::BinarySi } else { amount.format() })
 }
 
-/// Writes the status of exactly the version that was read. Nothing that is charged changes.
-async fn put(
+/// Writes the status, on the condition that the object is as it was read. No charge changes.
+async fn write_status(
     store: &Store,
     access: &Access,
     entry: &Entry,
@@ -235,14 +246,14 @@ mod tests {
     #[test]
     fn a_status_that_cannot_be_read_hides_no_other() {
         let orphans = json!([{"clusterName": "c1", "namespace": "lost", "uid": Uuid::nil()}]);
-        let told = Told::of(&[
+        let statuses = AuditStatuses::of(&[
             stored("a", &json!({"orphans": 1})),
             stored("b", &json!({ "orphans": orphans })),
             stored("c", &json!({"phase": "Active"})),
         ]);
-        assert_eq!(told.projects.keys().collect::<Vec<_>>(), ["b"]);
-        assert_eq!(told.projects["b"].orphans[0].namespace, "lost");
-        assert!(told.obstacle().unwrap().ends_with("such as that of a"));
-        assert_eq!(Told::of(&[stored("b", &json!({ "orphans": orphans }))]).obstacle(), None);
+        assert_eq!(statuses.projects.keys().collect::<Vec<_>>(), ["b"]);
+        assert_eq!(statuses.projects["b"].orphans[0].namespace, "lost");
+        assert!(statuses.obstacle().unwrap().ends_with("such as that of a"));
+        assert_eq!(AuditStatuses::of(&[stored("b", &json!({ "orphans": orphans }))]).obstacle(), None);
     }
 }

@@ -1,13 +1,17 @@
-use crate::import::candidate::{Candidate, MendRules};
+use crate::import::candidate::{Candidate, ConvertSettings};
 use crate::import::finding::{ImportFinding, Rule};
 use business_types::{PlatformSpec, platform};
 
 const ADMINISTRATORS: &[&str] = &["spec", "administrators"];
 
-/// Changes a platform into what it can be here. Returns what is still wrong.
-pub fn mend(candidate: &mut Candidate, _rules: &MendRules, findings: &mut Vec<ImportFinding>) -> Vec<String> {
-    super::common(candidate, findings);
-    super::drop_nameless(candidate, ADMINISTRATORS, findings);
+/// Converts a platform. Returns the remaining errors.
+pub fn convert(
+    candidate: &mut Candidate,
+    _settings: &ConvertSettings,
+    findings: &mut Vec<ImportFinding>,
+) -> Vec<String> {
+    super::convert_metadata(candidate, findings);
+    super::drop_empty_names(candidate, ADMINISTRATORS, findings);
     let spec = match PlatformSpec::of(&candidate.object) {
         Ok(spec) => spec,
         Err(error) => return vec![error.to_string()],
@@ -18,7 +22,7 @@ pub fn mend(candidate: &mut Candidate, _rules: &MendRules, findings: &mut Vec<Im
             spec.administrators.join(", "),
             spec.tenant_id
         );
-        findings.push(ImportFinding::new(Rule::Administrators, &candidate.named, why));
+        findings.push(ImportFinding::new(Rule::Administrators, &candidate.object_ref, why));
     }
     platform::platform(&spec).iter().map(ToString::to_string).collect()
 }

@@ -1,3 +1,6 @@
+//! Marks at objects whose content in the registry has changed. A mark wakes the controller, which then measures what
+//! the registry keeps below the object's prefix.
+
 use crate::kinds::KindTable;
 use business_types::names::{REGISTRY_CHANGED_ANNOTATION, REGISTRY_PUSHED_ANNOTATION};
 use business_types::registry::{AND_MORE, ManifestName, RegistryStatus, UNTAGGED_MAX};
@@ -13,56 +16,58 @@ use store::read::At;
 use store::{Access, Error, Key, Revision, Store};
 use tokio::sync::Notify;
 
-/// Objects that wait to be marked.
-const WAITING_MAX: usize = 1024;
-/// Reports of the registry within this time become one mark for each object.
-const TOGETHER: Duration = Duration::from_secs(1);
+/// The name by which log filters know this module.
+const LOG_TARGET: &str = "business_api::token_server::heard";
 
-/// Tells the controller what has changed in the registry, by a mark at the object: it measures what is kept below its prefix.
-/// Its clones are the same.
+/// The most objects that wait for a mark.
+const PENDING_MAX: usize = 1024;
+/// Notifications of the registry within this time become one mark per object.
+const BATCH_DELAY: Duration = Duration::from_secs(1);
+
+/// The queue of objects to be marked. Clones share it.
 #[derive(Clone, Debug, Default)]
-pub struct Heard(Arc<Waiting>);
+pub struct PendingMarks(Arc<PendingObjects>);
 
-/// Objects that wait to be marked.
+/// The objects that wait for a mark.
 #[derive(Debug, Default)]
-struct Waiting {
+struct PendingObjects {
     /// The manifests that were pushed to each object.
     objects: Mutex<HashMap<Key, BTreeSet<ManifestName>>>,
-    is_some: Notify,
+    is_not_empty: Notify,
 }
 
-/// How often a mark is tried when somebody else is faster.
-const TRIES: usize = 5;
+/// How often a write of a mark is tried when it conflicts with others.
+const ATTEMPTS_MAX: usize = 5;
 
-/// Writes the marks.
+/// Writes marks to objects.
 #[derive(Clone, Debug)]
 pub struct Marker {
-    /// The objects.
+    /// The store of the objects.
     pub store: Store,
-    /// What they mean to the ledger.
+    /// Their kinds, which read the accounts.
     pub kinds: KindTable,
     /// The clock.
     pub clock: Clock,
 }
 
-impl Heard {
-    /// Records that something below the object's prefix has changed, by these pushes among others. Returns whether
-    /// there was room.
-    pub fn tell(&self, object: &Key, pushed: &BTreeSet<ManifestName>) -> bool {
+impl PendingMarks {
+    /// Queues a mark for an object whose content has changed, with the manifests that were pushed. Returns false if
+    /// there is no room.
+    pub fn add(&self, object: &Key, pushed: &BTreeSet<ManifestName>) -> bool {
         let mut objects = self.lock();
         let (count, known) = (objects.len(), objects.get(object));
         let names = known.map_or(0, BTreeSet::len).saturating_add(pushed.len());
-        if known.is_none() && count >= WAITING_MAX || names > UNTAGGED_MAX {
-            tracing::debug!("too many changes of the registry wait to be told");
+        if known.is_none() && count >= PENDING_MAX || names > UNTAGGED_MAX {
+            tracing::debug!(target: LOG_TARGET, "too many changes of the registry wait to be told");
             return false;
         }
         objects.entry(object.clone()).or_default().extend(pushed.iter().cloned());
         drop(objects);
-        self.0.is_some.notify_one();
+        self.0.is_not_empty.notify_one();
         true
     }
 
-    fn take(&self) -> HashMap<Key, BTreeSet<ManifestName>> {
+    fn drain(&self) -> HashMap<Key, BTreeSet<ManifestName>> {
         std::mem::take(&mut *self.lock())
     }
 
@@ -72,35 +77,39 @@ impl Heard {
 }
 
 impl Marker {
-    /// Writes what is heard, for ever.
+    /// Writes the queued marks. Never returns.
     #[expect(clippy::infinite_loop, reason = "the task is cancelled at the end of the program")]
-    pub async fn run(self, heard: Heard) {
+    pub async fn run(self, pending: PendingMarks) {
         loop {
-            heard.0.is_some.notified().await;
-            tokio::time::sleep(TOGETHER).await;
-            for (object, pushed) in heard.take() {
-                let Err(error) = self.pushed(&object, &pushed).await else { continue };
-                tracing::debug!(name = &*object.name, %error, "a change of the registry is not told");
-                // Other changes that cannot be written are found by the regular measurement.
+            pending.0.is_not_empty.notified().await;
+            tokio::time::sleep(BATCH_DELAY).await;
+            for (object, pushed) in pending.drain() {
+                let Err(error) = self.record(&object, &pushed).await else { continue };
+                tracing::debug!(
+                    target: LOG_TARGET, name = &*object.name, %error,
+                    "a change of the registry is not told"
+                );
+                // The regular measurement finds other changes.
                 if !pushed.is_empty() {
-                    heard.tell(&object, &pushed);
+                    pending.add(&object, &pushed);
                 }
             }
         }
     }
 
-    /// Whether all of these are kept at the object until they are measured, by what is known here. A measurement that is under way
-    /// may not have found them: they have to be told with the next mark.
-    pub async fn keeps(&self, key: &Key, pushed: &BTreeSet<ManifestName>) -> bool {
+    /// Whether the object names all of these manifests until they are measured, by the cache. They need another mark
+    /// all the same: a measurement that is under way may not have found them.
+    pub async fn is_recorded(&self, key: &Key, pushed: &BTreeSet<ManifestName>) -> bool {
         let access = Access::internal("events of the registry");
         let Ok(entry) = self.store.get(&access, key, At::Any).await else { return false };
-        Object::from_stored(&entry.body, entry.revision.0).is_ok_and(|object| are_kept(&object, pushed))
+        Object::from_stored(&entry.body, entry.revision.0).is_ok_and(|object| are_recorded(&object, pushed))
     }
 
-    /// Stores at the object what was pushed, before it returns: later nothing may lead to it.
-    pub async fn pushed(&self, key: &Key, manifests: &BTreeSet<ManifestName>) -> Result<(), Error> {
+    /// Writes a mark with these manifests to the object before it returns: later, nothing may lead to an untagged
+    /// manifest.
+    pub async fn record(&self, key: &Key, manifests: &BTreeSet<ManifestName>) -> Result<(), Error> {
         let access = Access::internal("events of the registry");
-        for _try in 0..TRIES {
+        for _try in 0..ATTEMPTS_MAX {
             match self.mark(&access, key, manifests).await {
                 Ok(_) | Err(Error::NotFound) => return Ok(()),
                 Err(Error::Conflict) => {}
@@ -126,7 +135,7 @@ impl Marker {
         } else {
             object.set(&list, json!(waiting));
         }
-        let mark = mark_behind(object.annotation(REGISTRY_CHANGED_ANNOTATION), self.clock.unix_micros());
+        let mark = next_mark(object.annotation(REGISTRY_CHANGED_ANNOTATION), self.clock.unix_micros());
         object.set(&["metadata", "annotations", REGISTRY_CHANGED_ANNOTATION], json!(mark));
         let row = self.kinds.accounts().find(|row| row.kind == key.kind).ok_or(Error::NotFound)?;
         let account = (row.read)(&entry.body).map_err(corrupt)?;
@@ -134,26 +143,26 @@ impl Marker {
     }
 }
 
-/// The mark of a change at this time. It sorts after the last one, whatever the clock of its writer said.
-fn mark_behind(last: Option<&str>, unix_micros: i64) -> String {
+/// A mark for a change at this time. It sorts after the last mark, even if the clock of its writer was ahead.
+fn next_mark(last: Option<&str>, unix_micros: i64) -> String {
     let last = last.and_then(|last| time::parse_micro(last).ok());
     time::rfc3339_micro(last.map_or(unix_micros, |last| unix_micros.max(last.saturating_add(1))))
 }
 
-/// The manifests that were pushed and not measured, in two generations. With pushes all the time, each measurement is followed
-/// by a new mark, so a list that only goes as a whole would never go.
+/// The manifests that were pushed and not measured yet, in two generations. Under constant pushes each measurement ends
+/// after a newer mark, so a single list would never be cleared.
 #[derive(Debug, Default)]
-struct Pushed<'a> {
-    /// Manifests that were told with `mark` or before.
+struct PushedManifests<'a> {
+    /// The older generation: manifests recorded with `mark` or before.
     before: Vec<&'a str>,
-    /// All marks have the same width: as texts they sort by time.
+    /// The mark between the generations. All marks have the same width, so as texts they sort by time.
     mark: Option<&'a str>,
-    /// Manifests that were told since then.
+    /// The newer generation: manifests recorded after `mark`.
     since: Vec<&'a str>,
 }
 
-impl<'a> Pushed<'a> {
-    /// As it stands in the annotation: `BEFORE… MARK SINCE…`, or `SINCE…` alone.
+impl<'a> PushedManifests<'a> {
+    /// Parses the annotation: `BEFORE… MARK SINCE…`, or `SINCE…` alone.
     fn of(list: &'a str) -> Self {
         let mut pushed = Self::default();
         for word in list.split_whitespace() {
@@ -167,17 +176,17 @@ impl<'a> Pushed<'a> {
         pushed
     }
 
-    /// Drops the manifests that a measurement has followed, and begins a new generation: those that are left were told with the
-    /// mark `changed` or before.
-    fn turns(self, changed: &'a str, measured: Option<&str>) -> Self {
+    /// If a measurement has covered the older generation, drops it and makes the newer one the older: its manifests
+    /// were recorded with the mark `changed` or before.
+    fn rotate(self, changed: &'a str, measured: Option<&str>) -> Self {
         if self.mark.is_some_and(|mark| measured.is_none_or(|measured| measured < mark)) {
             return self;
         }
         Self { before: self.since, mark: Some(changed), since: Vec::new() }
     }
 
-    /// Adds manifests that were pushed, also those that were told before: one may have been deleted, and pushed again during a
-    /// measurement that has not found it. Returns whether there is room for all.
+    /// Adds pushed manifests to the newer generation, also those of the older one: a manifest may have been deleted,
+    /// and pushed again during a measurement that has not found it. Returns whether there was room for all.
     fn extend(&mut self, new: &'a [String]) -> bool {
         let since = &self.since;
         let new: Vec<&str> = new.iter().map(String::as_str).filter(|name| !since.contains(name)).collect();
@@ -196,6 +205,7 @@ impl<'a> Pushed<'a> {
         are_all
     }
 
+    /// The words of the annotation.
     fn words(&self) -> Vec<&'a str> {
         if self.before.is_empty() {
             return self.since.clone();
@@ -204,31 +214,31 @@ impl<'a> Pushed<'a> {
     }
 }
 
-/// The list of manifests that were pushed and that no measurement has followed, with these added. If there are too many, it says
-/// that there were more: until they are measured, nothing can be pushed.
+/// The annotation with the manifests that were pushed and not measured yet, with these added. If there are too many, it
+/// says so: then nothing can be pushed until they are measured.
 fn unmeasured(object: &Object, pushed: &BTreeSet<ManifestName>) -> Result<String, serde_json::Error> {
     let status = RegistryStatus::of(object)?;
     let changed = object.annotation(REGISTRY_CHANGED_ANNOTATION);
     let is_measured = changed.is_some() && !status.awaits_measurement(object);
     let waiting = object.annotation(REGISTRY_PUSHED_ANNOTATION).filter(|_| !is_measured).unwrap_or_default();
     let new: Vec<String> = pushed.iter().map(ToString::to_string).collect();
-    let mut all = Pushed::of(waiting);
+    let mut all = PushedManifests::of(waiting);
     if let Some(changed) = changed {
-        all = all.turns(changed, status.measured_change.as_deref());
+        all = all.rotate(changed, status.measured_change.as_deref());
     }
     if !all.extend(&new) {
         let name = object.name();
-        tracing::warn!(name, "more was pushed than is remembered until it is measured");
+        tracing::warn!(target: LOG_TARGET, name, "more was pushed than is remembered until it is measured");
     }
     Ok(all.words().join(" "))
 }
 
-/// Whether an object that awaits its measurement names all of these among what was told last, or says that there were more. What
-/// stands before goes by a measurement that may be under way.
-fn are_kept(object: &Object, pushed: &BTreeSet<ManifestName>) -> bool {
+/// Whether the object awaits a measurement and its newer generation has all of these manifests, or says that there were
+/// more. The older generation does not count: a measurement that is under way may clear it.
+fn are_recorded(object: &Object, pushed: &BTreeSet<ManifestName>) -> bool {
     let Ok(status) = RegistryStatus::of(object) else { return false };
     let waiting = object.annotation(REGISTRY_PUSHED_ANNOTATION).unwrap_or_default();
-    let kept: HashSet<&str> = Pushed::of(waiting).since.into_iter().collect();
+    let kept: HashSet<&str> = PushedManifests::of(waiting).since.into_iter().collect();
     let are_named = || pushed.iter().all(|name| kept.contains(&*name.to_string()));
     status.awaits_measurement(object) && (kept.contains(AND_MORE) || are_named())
 }
@@ -295,7 +305,7 @@ mod tests {
     #[test]
     fn who_pushes_during_each_measurement_is_rid_of_what_was_measured() {
         let mut object = Object::new(json!({"metadata": {}})).unwrap();
-        let mark = |number: usize| mark_behind(None, i64::try_from(number).unwrap() * 1_000_000);
+        let mark = |number: usize| next_mark(None, i64::try_from(number).unwrap() * 1_000_000);
         let mut begun = None;
         for number in 1..2 * UNTAGGED_MAX {
             is_marked(&mut object, &mark(number), number);
@@ -315,10 +325,10 @@ mod tests {
 
     #[test]
     fn a_mark_sorts_behind_the_last_one_whatever_the_clock_says() {
-        let first = mark_behind(None, 5_000_000);
-        assert_eq!(mark_behind(Some(&first), 7_000_000), mark_behind(None, 7_000_000));
-        assert_eq!(mark_behind(Some(&first), 3_000_000), mark_behind(None, 5_000_001));
-        assert_eq!(mark_behind(Some("nonsense"), 3_000_000), mark_behind(None, 3_000_000));
+        let first = next_mark(None, 5_000_000);
+        assert_eq!(next_mark(Some(&first), 7_000_000), next_mark(None, 7_000_000));
+        assert_eq!(next_mark(Some(&first), 3_000_000), next_mark(None, 5_000_001));
+        assert_eq!(next_mark(Some("nonsense"), 3_000_000), next_mark(None, 3_000_000));
     }
 
     fn names(numbers: &[usize]) -> BTreeSet<ManifestName> {
@@ -327,7 +337,7 @@ mod tests {
 
     #[test]
     fn what_is_kept_until_it_is_measured_is_not_stored_again() {
-        let kept = |object: &Object, numbers: &[usize]| are_kept(object, &names(numbers));
+        let kept = |object: &Object, numbers: &[usize]| are_recorded(object, &names(numbers));
         let waits = object("t2", &[1, 2], &json!({"measuredChange": "t1", "untagged": [list(&[7])]}));
         assert!(kept(&waits, &[1, 2]) && !kept(&waits, &[1, 3]) && !kept(&waits, &[1, 7]));
         let mut turned = waits.clone();
@@ -343,16 +353,16 @@ mod tests {
 
     #[test]
     fn of_what_waits_to_be_marked_each_is_there_once() {
-        let heard = Heard::default();
+        let pending = PendingMarks::default();
         let key = |object: &str| Key::new(KindId(1), "web", object);
         for _again in 0..10_000 {
-            assert!(heard.tell(&key("shop"), &names(&[1])));
+            assert!(pending.add(&key("shop"), &names(&[1])));
         }
         let many: Vec<usize> = (0..UNTAGGED_MAX).collect();
-        assert!(!heard.tell(&key("shop"), &names(&many)), "those have to be stored at once");
-        assert!(heard.tell(&key("shop"), &names(&[2])) && heard.tell(&key("other"), &names(&[])));
+        assert!(!pending.add(&key("shop"), &names(&many)), "those have to be stored at once");
+        assert!(pending.add(&key("shop"), &names(&[2])) && pending.add(&key("other"), &names(&[])));
         let told = HashMap::from([(key("shop"), names(&[1, 2])), (key("other"), names(&[]))]);
-        assert_eq!(heard.take(), told);
-        assert!(heard.take().is_empty());
+        assert_eq!(pending.drain(), told);
+        assert!(pending.drain().is_empty());
     }
 }

@@ -4,9 +4,9 @@ use apiserver::routes::Route;
 use axum::response::IntoResponse;
 use http::header::CONTENT_TYPE;
 
-/// The public keys that tokens for the registry are signed with, for everybody.
+/// The public keys that verify tokens for the registry, for everybody.
 pub fn route(keys: TokenKeys) -> Route {
     Route::document("/registry/jwks", Admits::Everybody, move |_, _| {
-        ([(CONTENT_TYPE, "application/jwk-set+json")], keys.published()).into_response()
+        ([(CONTENT_TYPE, "application/jwk-set+json")], keys.jwks()).into_response()
     })
 }

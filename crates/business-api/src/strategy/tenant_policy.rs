@@ -1,6 +1,6 @@
-//! What a tenant says of its projects: the people that they may name, and the defaults of new ones.
+//! What a tenant's spec prescribes to its projects: which people they may name, and the defaults of new root projects.
 
-use super::{TENANT, unreadable};
+use super::{TENANT, internal_decode_error};
 use crate::kind_ids;
 use apiserver::View;
 use business_types::project::gvk;
@@ -16,43 +16,43 @@ use store::Key;
 const ACCESS: &[&str] = &["spec", "access"];
 const CLUSTERS: &[&str] = &["spec", "clusters"];
 
-/// Gives a new root project the defaults for what it does not say itself, and refuses newly named people whose names
-/// are not the tenant's. Says whether its clusters come from the defaults.
+/// Fills the tenant's defaults into a new root project, and refuses newly named people whose names are not of the
+/// tenant. Returns whether the project's clusters come from the defaults.
 pub(super) async fn admit(view: View<'_>, old: Option<&Object>, object: &mut Object) -> Result<bool, Status> {
-    let mut spec = ProjectSpec::of(object).map_err(unreadable)?;
-    let before = old.map(ProjectSpec::of).transpose().map_err(unreadable)?;
+    let mut spec = ProjectSpec::of(object).map_err(internal_decode_error)?;
+    let before = old.map(ProjectSpec::of).transpose().map_err(internal_decode_error)?;
     let is_new_root = before.is_none() && spec.parent_project_name.is_empty();
     let lacks = is_new_root && (spec.clusters.is_empty() || spec.access.is_empty());
-    if !lacks && newly_named(before.as_ref(), &spec).next().is_none() {
+    if !lacks && new_entries(before.as_ref(), &spec).next().is_none() {
         return Ok(false);
     }
-    let Some(terms) = terms(view, object.text(TENANT)).await? else { return Ok(false) };
-    let lacks_clusters = is_new_root && spec.clusters.is_empty() && !terms.defaults.clusters.is_empty();
+    let Some(tenant) = tenant_spec(view, object.text(TENANT)).await? else { return Ok(false) };
+    let lacks_clusters = is_new_root && spec.clusters.is_empty() && !tenant.defaults.clusters.is_empty();
     if lacks_clusters {
-        object.set(CLUSTERS, json!(terms.defaults.clusters));
+        object.set(CLUSTERS, json!(tenant.defaults.clusters));
     }
-    if is_new_root && spec.access.is_empty() && !terms.defaults.access.is_empty() {
-        object.set(ACCESS, json!(terms.defaults.access));
-        spec.access.clone_from(&terms.defaults.access);
+    if is_new_root && spec.access.is_empty() && !tenant.defaults.access.is_empty() {
+        object.set(ACCESS, json!(tenant.defaults.access));
+        spec.access.clone_from(&tenant.defaults.access);
     }
     let path = Path::new("spec").child("access");
-    let errors: FieldErrors = newly_named(before.as_ref(), &spec)
-        .filter_map(|(index, entry)| foreign_identity(&terms, &entry.subject, &path.index(index)))
+    let errors: FieldErrors = new_entries(before.as_ref(), &spec)
+        .filter_map(|(index, entry)| foreign_identity(&tenant, &entry.subject, &path.index(index)))
         .collect();
     if errors.is_empty() { Ok(lacks_clusters) } else { Err(Status::invalid(&gvk(), object.name(), &errors)) }
 }
 
 /// The spec of a tenant; `None` without its object.
-async fn terms(view: View<'_>, tenant: &str) -> Result<Option<TenantSpec>, Status> {
+async fn tenant_spec(view: View<'_>, tenant: &str) -> Result<Option<TenantSpec>, Status> {
     if tenant.is_empty() {
         return Ok(None);
     }
     let found = view.unfiltered().latest().object(&Key::new(kind_ids::TENANT, "", tenant)).await?;
-    found.map(|tenant| TenantSpec::of(&tenant)).transpose().map_err(unreadable)
+    found.map(|tenant| TenantSpec::of(&tenant)).transpose().map_err(internal_decode_error)
 }
 
-/// The entries that are new; their number is checked afterwards.
-fn newly_named<'a>(
+/// The new access entries, with their indices. How many an object may have is checked later.
+fn new_entries<'a>(
     before: Option<&'a ProjectSpec>,
     after: &'a ProjectSpec,
 ) -> impl Iterator<Item = (usize, &'a AccessEntry)> {
