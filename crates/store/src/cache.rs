@@ -24,7 +24,7 @@ use crate::access::Access;
 use crate::compact;
 use crate::error::Error;
 use crate::history;
-use crate::history::shelf::Past;
+use crate::history::segments::SegmentCache;
 pub use crate::kinds::Kinds;
 use crate::model::{Entry, Key, KindId, Revision};
 use crate::read::At;
@@ -109,7 +109,7 @@ impl Cache {
             asked: AtomicU64::new(0),
             event_bytes: AtomicU64::new(0),
             handover: Arc::new(Handover::new()),
-            past: Past::default(),
+            history: SegmentCache::default(),
             metrics,
         })))
     }

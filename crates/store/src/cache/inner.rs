@@ -6,7 +6,7 @@ use super::metrics::CacheMetrics;
 use super::state::CacheState;
 use crate::access::Access;
 use crate::error::Error;
-use crate::history::shelf::Past;
+use crate::history::segments::SegmentCache;
 use crate::kinds::Kinds;
 use crate::model::{KindId, Revision};
 use crate::read::{At, Selection};
@@ -46,7 +46,7 @@ pub(crate) struct CacheInner {
     /// What the tail is given: this replica's own batches, and requests for a look.
     pub(crate) handover: Arc<Handover>,
     /// The stretches of the past beyond the ring that were read, and the watches that wait for some.
-    pub(crate) past: Past,
+    pub(crate) history: SegmentCache,
     pub(crate) metrics: CacheMetrics,
 }
 
