@@ -10,7 +10,7 @@ use crate::cache::inner::CacheInner;
 use crate::cache::ring::RingChange;
 use crate::model::Revision;
 use crate::server;
-use crate::tail::handover::Answered;
+use crate::tail::handover::AcknowledgedWrite;
 use crate::tail::head::Head;
 use crate::tail::sql::{self, Arg};
 use sqlx::Row;
@@ -83,7 +83,7 @@ pub(crate) async fn compare(
     if head.revision < seen {
         return Ok(HistoryVerdict::Diverged("the counter is behind what was seen"));
     }
-    let answered = cache.handover.answered_after(revision);
+    let answered = cache.handover.acknowledged_after(revision);
     if moved && seen > revision && !found_again(cache, connection, seen, &answered).await? {
         return Ok(HistoryVerdict::Diverged("another server took over before the last answers were seen"));
     }
@@ -144,7 +144,7 @@ async fn found_again(
     cache: &CacheInner,
     connection: &mut PgConnection,
     seen: Revision,
-    answered: &[Answered],
+    answered: &[AcknowledgedWrite],
 ) -> Result<bool, sqlx::Error> {
     if answered.iter().all(|answer| answer.revision < seen) {
         return Ok(false);

@@ -179,11 +179,11 @@ impl Tail {
         let looked = tokio::time::Instant::now();
         let mut next_look = looked + self.patience();
         let handover = &self.cache.handover;
-        while !handover.take_ask() && tokio::time::Instant::now() < next_look {
-            if handover.take_news() || !self.take_over() {
+        while !handover.take_poll_request() && tokio::time::Instant::now() < next_look {
+            if handover.take_change_notice() || !self.take_over() {
                 next_look = next_look.min(looked + LOOK_PAUSE);
             }
-            if tokio::time::timeout_at(next_look, handover.woken()).await.is_err() {
+            if tokio::time::timeout_at(next_look, handover.notified()).await.is_err() {
                 return;
             }
         }
@@ -207,7 +207,7 @@ impl Tail {
 
     /// Brings this replica's own batches to the cache. False when one does not follow on what is there.
     fn take_over(&self) -> bool {
-        for batch in self.cache.handover.take() {
+        for batch in self.cache.handover.drain() {
             let revision = self.cache.read().revision;
             if batch.end <= revision {
                 continue;
@@ -216,7 +216,7 @@ impl Tail {
                 return false;
             }
             let events =
-                batch.written.into_iter().filter_map(|written| written.into_event(&self.cache.kinds));
+                batch.events.into_iter().filter_map(|event| event.into_event(&self.cache.kinds));
             self.apply(events.collect(), batch.end);
             self.cache.metrics.revision.set(gauged(batch.end.0));
             self.cache.progress.send_modify(|progress| {
@@ -233,7 +233,7 @@ impl Tail {
     /// to be compared.
     async fn compare(&mut self, session: &mut Session, moved: bool) -> Result<Instant, TailError> {
         let connection = session.authority();
-        let writer = self.cache.handover.connection();
+        let writer = self.cache.handover.current_connection();
         if self.loaded {
             match in_time(divergence::compare(&self.cache, connection, moved)).await? {
                 HistoryVerdict::Same => self.trusted = Some(writer),
@@ -310,7 +310,7 @@ impl Tail {
         let started = Instant::now();
         let ticket = self.cache.tickets();
         let generation = self.cache.read().generation + 1;
-        let writer = self.cache.handover.connection();
+        let writer = self.cache.handover.current_connection();
         let (head, state) = load::load(&self.cache, &mut session.reading, generation).await?;
         session.until_shown(&self.cache, head).await?;
         let objects: usize = state.kinds.values().map(Objects::len).sum();

@@ -18,7 +18,7 @@ use crate::batch::{Batch, BatchAnswer, Look, Rules, Unapplied, is_mistaken};
 use crate::connect::StatementFailure;
 use crate::model::Write;
 use crate::pending::Pending;
-use crate::tail::handover::{Committed, Handover};
+use crate::tail::handover::{CommittedBatch, Handover};
 use crate::{Error, Revision};
 use collect::Inbox;
 use link::Fate;
@@ -233,17 +233,17 @@ impl Task {
     fn answer(&mut self, part: Vec<Pending>, answer: &BatchAnswer) {
         let writes = part.len();
         self.inbox.answering(writes);
-        let mut written = Vec::with_capacity(writes);
+        let mut events = Vec::with_capacity(writes);
         self.meters.batch_writes.observe(f64::from(u32::try_from(writes).unwrap_or(u32::MAX)));
         let entries: usize = part.iter().map(|pending| pending.write.change.steps()).sum();
-        let results = outcome::of_all(part.iter().map(|pending| &pending.write), answer);
-        let connection = self.handover.connection();
+        let results = outcome::results_of_batch(part.iter().map(|pending| &pending.write), answer);
+        let connection = self.handover.current_connection();
         // Before anybody hears of it: a server that takes over is asked for the writes that were answered.
         let newest = part.iter().zip(&results).rev().find_map(|(pending, result)| {
-            Some(outcome::answered(&pending.write, *result.as_ref().ok()?, connection))
+            Some(outcome::acknowledged_write(&pending.write, *result.as_ref().ok()?, connection))
         });
         if let Some(newest) = newest {
-            self.handover.answering(newest);
+            self.handover.acknowledge(newest);
         }
         for (pending, result) in part.into_iter().zip(results) {
             self.meters.writes.inc();
@@ -253,12 +253,12 @@ impl Task {
             }
             let write = pending.answer(result);
             if let Some(revision) = revision {
-                written.extend(outcome::written(write, revision));
+                events.extend(outcome::written_events(write, revision));
             }
         }
         let base = Revision(u64::try_from(answer.base).unwrap_or_default());
         let end = Revision(base.0 + u64::try_from(entries).unwrap_or_default());
-        self.handover.give(Committed { base, end, written, connection });
+        self.handover.push(CommittedBatch { base, end, events, connection });
     }
 }
 

@@ -192,7 +192,7 @@ impl CacheInner {
     async fn reach_now_unless(&self, is_enough: impl Fn(&TailProgress) -> bool) -> Result<(), Error> {
         let mut progress = self.progress.subscribe();
         let ticket = self.asked.fetch_add(1, Ordering::SeqCst) + 1;
-        self.handover.ask();
+        self.handover.request_poll();
         let answered = progress
             .wait_for(|progress| is_enough(progress) || progress.served.max(progress.failed) >= ticket);
         match tokio::time::timeout(READ_WAIT, answered).await {
@@ -207,7 +207,7 @@ impl CacheInner {
         if progress.borrow().revision >= asked {
             return Ok(());
         }
-        self.handover.ask();
+        self.handover.request_poll();
         let reached = progress.wait_for(|progress| progress.revision >= asked);
         if let Ok(Ok(_)) = tokio::time::timeout(READ_WAIT, reached).await {
             return Ok(());

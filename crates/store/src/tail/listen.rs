@@ -59,6 +59,6 @@ async fn listen(cache: &CacheInner, pool: &sqlx::PgPool, backoff: &mut Backoff) 
             Err(_) => within(ANSWER, listener.listen(NOTIFY_CHANNEL)).await?,
         }
         backoff.reset();
-        cache.handover.hear();
+        cache.handover.notify_changes();
     }
 }

@@ -184,7 +184,7 @@ impl Link {
             }
             match connect::in_time(OPEN_DEADLINE, self.open()).await {
                 Ok(connection) => {
-                    self.cache.handover.connected();
+                    self.cache.handover.add_connection();
                     self.connection = Some(connection);
                     self.backoff.reset();
                     self.retry_at = None;
@@ -323,7 +323,7 @@ impl Link {
                             self.unsettled = None;
                             match self.recognize(&mut connection).await {
                                 Ok(()) => {
-                                    self.cache.handover.connected();
+                                    self.cache.handover.add_connection();
                                     self.connection = Some(connection);
                                     self.state.set(Ok(()));
                                 }

@@ -1,6 +1,6 @@
 use crate::batch::{BatchAnswer, asked};
 use crate::model::{Change, Write};
-use crate::tail::handover::{Answered, Written};
+use crate::tail::handover::{AcknowledgedWrite, WrittenEvent};
 use crate::{Error, Revision};
 use meta::quantity::{Format, Quantity};
 use quota::{Claim, Scope, ScopeKind, Shortage, Violation};
@@ -9,21 +9,21 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 /// What an answer means for each write of its batch.
-pub(super) fn of_all<'w>(
+pub(super) fn results_of_batch<'w>(
     writes: impl IntoIterator<Item = &'w Write>,
     answer: &BatchAnswer,
 ) -> Vec<Result<Revision, Error>> {
     let mut entries = 0_usize;
     let mut results = Vec::new();
     for write in writes {
-        results.push(of(write, answer, entries));
+        results.push(result_of(write, answer, entries));
         entries = entries.saturating_add(write.change.steps());
     }
     results
 }
 
 /// What an answer means for the write whose entries begin at `first`.
-pub(super) fn of(write: &Write, answer: &BatchAnswer, first: usize) -> Result<Revision, Error> {
+pub(super) fn result_of(write: &Write, answer: &BatchAnswer, first: usize) -> Result<Revision, Error> {
     let place = first.saturating_add(write.change.steps()).saturating_sub(1);
     let Some(code) = answer.outcome.get(place) else {
         return Err(Error::Corrupt("an answer without an outcome".to_owned()));
@@ -40,9 +40,9 @@ pub(super) fn of(write: &Write, answer: &BatchAnswer, first: usize) -> Result<Re
         4 => Err(Error::Conflict),
         5 => {
             let detail = answer.detail.get(place).and_then(Option::as_deref).unwrap_or_default();
-            let told: Vec<RefusedRow> = serde_json::from_str(detail)
+            let rows: Vec<ViolationRow> = serde_json::from_str(detail)
                 .map_err(|error| Error::Corrupt(format!("violations: {error}")))?;
-            let violations: Result<Vec<_>, _> = told.into_iter().map(|told| told.violation(write)).collect();
+            let violations: Result<Vec<_>, _> = rows.into_iter().map(|row| row.into_violation(write)).collect();
             Err(Error::Refused(violations?))
         }
         6 => Err(Error::Held),
@@ -52,16 +52,16 @@ pub(super) fn of(write: &Write, answer: &BatchAnswer, first: usize) -> Result<Re
 }
 
 /// What identifies the last event of a write that was made.
-pub(super) fn answered(write: &Write, revision: Revision, connection: u64) -> Answered {
+pub(super) fn acknowledged_write(write: &Write, revision: Revision, connection: u64) -> AcknowledgedWrite {
     let (state, deleted) = match &write.change {
         Change::Create(state) | Change::Update { state, .. } | Change::Move { state, .. } => (state, false),
         Change::Delete { last, .. } => (last, true),
     };
-    Answered { connection, revision, uid: write.uid, deleted, body: Arc::from(&*state.body) }
+    AcknowledgedWrite { connection, revision, uid: write.uid, deleted, body: Arc::from(&*state.body) }
 }
 
 /// The events of a write that was made; `revision` is that of the last one.
-pub(super) fn written(write: Write, revision: Revision) -> impl Iterator<Item = Written> {
+pub(super) fn written_events(write: Write, revision: Revision) -> impl Iterator<Item = WrittenEvent> {
     let Write { key, uid, change, .. } = write;
     let (at, body, before, deleted, left) = match change {
         Change::Create(state) => (key, state.body, None, false, None),
@@ -70,18 +70,18 @@ pub(super) fn written(write: Write, revision: Revision) -> impl Iterator<Item = 
         Change::Move { to, before, last, state, .. } => {
             let revision = Revision(revision.0.saturating_sub(1));
             let before = Some(before.attributes);
-            let left = Written { key, uid, revision, body: last, deleted: true, before };
+            let left = WrittenEvent { key, uid, revision, body: last, deleted: true, before };
             (to, state.body, None, false, Some(left))
         }
     };
-    let newest = Written { key: at, uid, revision, body, deleted, before };
+    let newest = WrittenEvent { key: at, uid, revision, body, deleted, before };
     left.into_iter().chain(std::iter::once(newest))
 }
 
 /// A violation as the function tells it.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct RefusedRow {
+struct ViolationRow {
     kind: String,
     scope_kind: i16,
     scope: String,
@@ -96,8 +96,8 @@ struct RefusedRow {
     holder: Uuid,
 }
 
-impl RefusedRow {
-    fn violation(self, write: &Write) -> Result<Violation, Error> {
+impl ViolationRow {
+    fn into_violation(self, write: &Write) -> Result<Violation, Error> {
         let Self { domain, key, children, .. } = self;
         let scope = Scope::new(ScopeKind(self.scope_kind), self.scope);
         Ok(match &*self.kind {

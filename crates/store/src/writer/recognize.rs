@@ -24,7 +24,7 @@ pub(super) async fn recognize(
             HistoryVerdict::Same => {}
             HistoryVerdict::Other => return Err("another history begins, and is being read".to_owned()),
             HistoryVerdict::Diverged(why) => {
-                cache.handover.ask();
+                cache.handover.request_poll();
                 return Err(format!("the history of this server is to be compared first: {why}"));
             }
         }

@@ -25,5 +25,5 @@ pub(crate) async fn rehearse(url: &str, rules: &Rules, write: &Write) -> Result<
             failure => failure.into_error(),
         },
     })?;
-    outcome::of(write, &answer, 0)
+    outcome::result_of(write, &answer, 0)
 }

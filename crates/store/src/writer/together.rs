@@ -46,7 +46,7 @@ pub(crate) async fn write_together(
         }
     };
     let answer = answered(tokio::time::timeout(CALL_DEADLINE, call).await)?;
-    Ok(outcome::of_all(writes, &answer))
+    Ok(outcome::results_of_batch(writes, &answer))
 }
 
 /// Without an answer nobody knows whether they were made.
