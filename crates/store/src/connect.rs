@@ -131,7 +131,7 @@ impl StatementFailure {
 }
 
 /// A failed statement, in the words of [`StatementFailure`].
-pub(crate) fn told(error: &sqlx::Error) -> String {
+pub(crate) fn failure_text(error: &sqlx::Error) -> String {
     StatementFailure::of(error).into_text()
 }
 

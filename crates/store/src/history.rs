@@ -11,7 +11,7 @@ use crate::cache::filter::Filter;
 use crate::cache::inner::CacheInner;
 use crate::cache::kept::KeptConnection;
 use crate::cache::state::Event;
-use crate::divergence::{self, HistoryVerdict};
+use crate::divergence::{self, HistoryComparison};
 use crate::error::Error;
 use crate::model::Revision;
 use crate::read::WatchItem;
@@ -156,9 +156,9 @@ async fn read_segment(
         return Ok(ReadOutcome::EpochEnded(position.generation));
     }
     match divergence::compare(cache, &mut connection, false).await? {
-        HistoryVerdict::Same => {}
-        HistoryVerdict::Other => return Ok(ReadOutcome::EpochEnded(position.generation)),
-        HistoryVerdict::Diverged(why) => return Ok(ReadOutcome::Unverified(why)),
+        HistoryComparison::Same => {}
+        HistoryComparison::NewEpoch => return Ok(ReadOutcome::EpochEnded(position.generation)),
+        HistoryComparison::Diverged(why) => return Ok(ReadOutcome::Unverified(why)),
     }
     reusable.put_back(connection);
     let segment = Arc::new(build_segment(cache, position, head, &rows, after)?);

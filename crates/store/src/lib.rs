@@ -33,7 +33,7 @@ pub mod divergence;
 /// A database that was restored.
 mod restored;
 /// The server that the history is on.
-mod server;
+mod identity;
 /// Forgetting old events.
 mod compact;
 

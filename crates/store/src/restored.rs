@@ -1,7 +1,7 @@
 use crate::access::Access;
 use crate::audit::operator;
 use crate::connect::unavailable;
-use crate::divergence::declare_after;
+use crate::divergence::begin_epoch_after;
 use crate::error::Error;
 use crate::model::Revision;
 use crate::store::Store;
@@ -20,7 +20,7 @@ impl Store {
             .await
             .map_err(unavailable)?;
         // If another replica has moved the epoch meanwhile, that is as good.
-        declare_after(&self.cache().0, &mut connection, Revision::default(), epoch)
+        begin_epoch_after(&self.cache().0, &mut connection, Revision::default(), epoch)
             .await
             .map_err(unavailable)?;
         let revision: i64 = sqlx::query_scalar("SELECT v FROM rev ORDER BY v DESC LIMIT 1")

@@ -23,9 +23,9 @@ use crate::cache::inner::{CacheInner, TailProgress};
 use crate::cache::metrics::gauged;
 use crate::cache::objects::Objects;
 use crate::cache::state::Event;
-use crate::divergence::{self, HistoryVerdict};
+use crate::divergence::{self, HistoryComparison};
 use crate::model::Revision;
-use crate::server::{self, Home, Memory, Told};
+use crate::identity::{self, DatabaseIdentity, IdentityAnswer, RecordedIdentity};
 use error::{TailError, in_time};
 use head::Head;
 use runtime::Backoff;
@@ -108,7 +108,7 @@ struct Tail {
     /// then.
     goal: Option<(Revision, Instant)>,
     /// The server whose history this is, if it tells.
-    server: Option<Home>,
+    server: Option<DatabaseIdentity>,
     /// The server was still recovering when it was last asked: its history may go on.
     recovers: bool,
     /// The writer's connection that was already open when the history was last compared.
@@ -158,9 +158,9 @@ impl Tail {
     /// Asks the server who it is, and compares histories. A server that recovers is asked again: it may become a
     /// primary.
     async fn meet(&mut self, session: &mut Session) -> Result<Instant, TailError> {
-        let told = in_time(server::ask(&self.cache, session.authority())).await?;
-        self.recovers = told == Told::Recovering;
-        let server = told.server();
+        let answer = in_time(identity::query(&self.cache, session.authority())).await?;
+        self.recovers = answer == IdentityAnswer::Recovering;
+        let server = answer.identity();
         let moved = server.is_some() && self.server.is_some() && server != self.server;
         if moved {
             tracing::warn!(was = ?self.server, is = ?server, "another server answers");
@@ -236,15 +236,15 @@ impl Tail {
         let writer = self.cache.handover.current_connection();
         if self.loaded {
             match in_time(divergence::compare(&self.cache, connection, moved)).await? {
-                HistoryVerdict::Same => self.trusted = Some(writer),
-                HistoryVerdict::Other | HistoryVerdict::Diverged(_) if self.recovers => {
+                HistoryComparison::Same => self.trusted = Some(writer),
+                HistoryComparison::NewEpoch | HistoryComparison::Diverged(_) if self.recovers => {
                     return Err(TailError::Recovering);
                 }
-                HistoryVerdict::Other => self.forget(),
-                HistoryVerdict::Diverged(why) => {
+                HistoryComparison::NewEpoch => self.forget(),
+                HistoryComparison::Diverged(why) => {
                     self.cache.metrics.divergences.inc();
                     tracing::error!(why, "history has diverged: a new epoch begins");
-                    in_time(divergence::declare(&self.cache, connection)).await?;
+                    in_time(divergence::begin_epoch(&self.cache, connection)).await?;
                     self.forget();
                 }
             }
@@ -253,7 +253,7 @@ impl Tail {
     }
 
     /// Agrees with the database on the server that its history is on.
-    async fn recognize(&self, session: &mut Session, server: &Home) -> Result<(), TailError> {
+    async fn recognize(&self, session: &mut Session, server: &DatabaseIdentity) -> Result<(), TailError> {
         let connection = session.authority();
         if !self.loaded
             && let Some(memory) = self.not_compared(connection, server).await?
@@ -261,12 +261,12 @@ impl Tail {
             self.cache.metrics.divergences.inc();
             tracing::error!(was = ?memory, is = ?server, "nobody knows this server's history: a new epoch begins");
             let known = self.cache.known();
-            in_time(divergence::declare_after(&self.cache, connection, known, memory.epoch)).await?;
+            in_time(divergence::begin_epoch_after(&self.cache, connection, known, memory.epoch)).await?;
         }
         // A database that takes no writes now may still be read, if there is nothing to write down.
-        let memory = in_time(server::recall(&self.cache, connection)).await?;
-        if memory.differs(server) || memory.has_gaps() {
-            in_time(server::remember(&self.cache, connection)).await?;
+        let memory = in_time(identity::recorded(&self.cache, connection)).await?;
+        if memory.differs_from(server) || memory.is_incomplete() {
+            in_time(identity::record(&self.cache, connection)).await?;
         }
         Ok(())
     }
@@ -276,17 +276,17 @@ impl Tail {
     async fn not_compared(
         &self,
         connection: &mut PgConnection,
-        server: &Home,
-    ) -> Result<Option<Memory>, TailError> {
+        server: &DatabaseIdentity,
+    ) -> Result<Option<RecordedIdentity>, TailError> {
         let until = Instant::now() + RECOGNIZE_DEADLINE;
-        let first = in_time(server::recall(&self.cache, connection)).await?;
+        let first = in_time(identity::recorded(&self.cache, connection)).await?;
         let mut now = first.clone();
-        while now == first && now.differs(server) {
+        while now == first && now.differs_from(server) {
             if Instant::now() >= until {
                 return Ok(Some(first));
             }
             tokio::time::sleep(RECOGNIZE_PAUSE).await;
-            now = in_time(server::recall(&self.cache, connection)).await?;
+            now = in_time(identity::recorded(&self.cache, connection)).await?;
         }
         Ok(None)
     }

@@ -8,7 +8,7 @@ mod link;
 /// From the function's answer to each caller's.
 mod outcome;
 /// Whether a server has the history that is known.
-mod recognize;
+mod verify;
 /// A write that is decided and rolled back.
 mod rehearsal;
 /// Writes that are made together or not at all.

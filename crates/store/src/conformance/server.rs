@@ -1,7 +1,7 @@
 use super::{Bench, Check, DEADLINE, Sight, execute, number, text};
 use crate::connect;
 use crate::migrate::{SERVER_VERSION_MIN, ServerVersion, encoding, encoding_trouble, server_version};
-use crate::server::home;
+use crate::identity::read_identity;
 use sqlx::PgConnection;
 
 /// The oldest that is tested.
@@ -105,8 +105,8 @@ async fn sessions(one: &mut PgConnection, two: &mut PgConnection) -> Result<Sigh
 /// Whether the server tells its identity. Without it a replica can only compare a history with what it has seen
 /// itself, and a replica that starts has seen nothing.
 async fn identity(one: &mut PgConnection) -> Sight {
-    match connect::within(DEADLINE, home(one, false)).await {
-        Ok(Some(_home)) => Sight::holds("with its timeline"),
+    match connect::within(DEADLINE, read_identity(one, false)).await {
+        Ok(Some(_identity)) => Sight::holds("with its timeline"),
         Ok(None) => Sight::skipped("not tried: a standby has none of its own"),
         Err(error @ sqlx::Error::Database(_)) => {
             Sight::doubtful(format!("{error}: say `business-api audit --restored` after each restore"))

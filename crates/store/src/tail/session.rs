@@ -54,7 +54,7 @@ impl Session {
         }
         let Some(primary) = &mut self.primary else { return Ok(()) };
         let limit = read.revision.min(cache.horizon());
-        let agreeing = divergence::agree(cache.config.prepared, &mut self.reading, primary, limit);
+        let agreeing = divergence::compare_standby(cache.config.prepared, &mut self.reading, primary, limit);
         let Some((newest, head)) = in_time(agreeing).await? else { return Err(TailError::OtherHistory) };
         self.follows = newest > *self.since.get_or_insert(head);
         Ok(())

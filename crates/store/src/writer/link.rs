@@ -1,10 +1,10 @@
-use super::recognize::recognize;
+use super::verify::verify_history;
 use crate::batch::BatchAnswer;
 use crate::cache::inner::CacheInner;
-use crate::connect::{self, StatementFailure, told};
+use crate::connect::{self, StatementFailure, failure_text};
 use crate::kinds::{KindName, number};
 use crate::model::Revision;
-use crate::server::Home;
+use crate::identity::DatabaseIdentity;
 use runtime::Backoff;
 use sqlx::{Connection as _, PgConnection, Row as _};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -38,7 +38,7 @@ struct LinkState {
     /// The writer waits for a server that does not answer.
     silent: bool,
     /// The server of the writer's last connection, where it tells.
-    server: Option<Home>,
+    server: Option<DatabaseIdentity>,
 }
 
 impl DatabaseState {
@@ -81,12 +81,12 @@ impl DatabaseState {
     }
 
     /// The server of the writer's last connection, where it tells.
-    pub(super) fn server(&self) -> Option<Home> {
+    pub(super) fn server(&self) -> Option<DatabaseIdentity> {
         self.seen().server.clone()
     }
 
     /// A server that does not tell changes nothing.
-    fn set_server(&self, server: Option<Home>) {
+    fn set_server(&self, server: Option<DatabaseIdentity>) {
         let mut seen = self.seen();
         seen.server = server.or(seen.server.take());
     }
@@ -207,10 +207,10 @@ impl Link {
     /// past is undecided, and that the history is the one that this replica knows.
     async fn open(&mut self) -> Result<PgConnection, String> {
         let mut connection =
-            connect::connect(&self.url, "store writer").await.map_err(|error| told(&error))?;
+            connect::connect(&self.url, "store writer").await.map_err(|error| failure_text(&error))?;
         self.agree(&mut connection).await?;
         if let Some(batch) = self.unsettled {
-            let fate = settle(&mut connection, batch).await.map_err(|error| told(&error))?;
+            let fate = settle(&mut connection, batch).await.map_err(|error| failure_text(&error))?;
             self.unsettled = None;
             let committed = matches!(fate, Fate::Committed(_));
             tracing::warn!(
@@ -219,19 +219,19 @@ impl Link {
                 "a batch is settled whose callers were told that it is unknown"
             );
         }
-        self.recognize(&mut connection).await?;
+        self.verify_history(&mut connection).await?;
         Ok(connection)
     }
 
-    async fn recognize(&self, connection: &mut PgConnection) -> Result<(), String> {
-        let server = recognize(&self.cache, self.state.server().as_ref(), connection).await?;
+    async fn verify_history(&self, connection: &mut PgConnection) -> Result<(), String> {
+        let server = verify_history(&self.cache, self.state.server().as_ref(), connection).await?;
         self.state.set_server(server);
         Ok(())
     }
 
     /// Gives the kinds their numbers, or finds that they have them.
     async fn agree(&self, connection: &mut PgConnection) -> Result<(), String> {
-        let mut transaction = connection.begin().await.map_err(|error| told(&error))?;
+        let mut transaction = connection.begin().await.map_err(|error| failure_text(&error))?;
         for (index, kind) in self.kinds.iter().enumerate() {
             let id = number(index).map_or(0, |id| id.0);
             let query = "WITH added AS (INSERT INTO kinds (id, grp, resource) VALUES ($1, $2, $3) \
@@ -244,13 +244,13 @@ impl Link {
                 .bind(&kind.resource)
                 .fetch_one(&mut *transaction)
                 .await
-                .map_err(|error| told(&error))?;
+                .map_err(|error| failure_text(&error))?;
             if !agreed {
                 let KindName { group, resource } = kind;
                 return Err(format!("{resource}.{group} is not kind number {id} of this database"));
             }
         }
-        transaction.commit().await.map_err(|error| told(&error))
+        transaction.commit().await.map_err(|error| failure_text(&error))
     }
 
     /// Forgets the connection.
@@ -321,7 +321,7 @@ impl Link {
                     match settle(&mut connection, batch).await {
                         Ok(fate) => {
                             self.unsettled = None;
-                            match self.recognize(&mut connection).await {
+                            match self.verify_history(&mut connection).await {
                                 Ok(()) => {
                                     self.cache.handover.add_connection();
                                     self.connection = Some(connection);

@@ -1,4 +1,4 @@
-use super::recognize::recognize;
+use super::verify::verify_history;
 use super::{CALL_DEADLINE, DatabaseState, outcome};
 use crate::batch::{Batch, BatchAnswer, Rules, Unapplied};
 use crate::cache::inner::CacheInner;
@@ -37,8 +37,8 @@ pub(crate) async fn write_together(
     // The same check that the writer makes. The writer's own connection may still be to the previous server; it checks
     // for itself.
     let last = database.server();
-    let recognized = recognize(cache, last.as_ref(), &mut connection);
-    connect::in_time(CALL_DEADLINE, recognized).await.map_err(Error::Unavailable)?;
+    let verified = verify_history(cache, last.as_ref(), &mut connection);
+    connect::in_time(CALL_DEADLINE, verified).await.map_err(Error::Unavailable)?;
     let call = async {
         match together {
             Together::Make => batch.together(&mut connection, rules).await,
