@@ -105,8 +105,8 @@ impl Cache {
             subscriptions,
             changed,
             progress: watch::Sender::default(),
-            confirmed: Mutex::default(),
-            asked: AtomicU64::new(0),
+            fresh_as_of: Mutex::default(),
+            tickets: AtomicU64::new(0),
             event_bytes: AtomicU64::new(0),
             handover: Arc::new(Handover::new()),
             history: SegmentCache::default(),
@@ -188,7 +188,7 @@ impl Cache {
 
     /// The newest revision, asked of the database; the cache has it when this returns.
     pub async fn current_revision(&self) -> Result<Revision, Error> {
-        self.0.reach(At::Latest).await?;
+        self.0.wait_until_fresh(At::Latest).await?;
         Ok(self.revision())
     }
 
@@ -196,7 +196,7 @@ impl Cache {
     pub fn saw(&self, revision: Revision) {
         self.0.progress.send_if_modified(|progress| {
             progress.seen = progress.seen.max(revision);
-            progress.shown = progress.shown.max(revision);
+            progress.committed = progress.committed.max(revision);
             false
         });
     }
@@ -208,7 +208,7 @@ impl Cache {
         let state = self.0.read();
         CacheStatus {
             revision: state.revision,
-            lag: progress.seen.max(progress.shown).0.saturating_sub(state.revision.0),
+            lag: progress.seen.max(progress.committed).0.saturating_sub(state.revision.0),
             compacted: progress.compacted,
             objects: state.kinds.iter().map(|(kind, objects)| (*kind, objects.len())).collect(),
             ring_changes: state.ring.len(),
@@ -219,7 +219,7 @@ impl Cache {
 
     /// One object.
     pub async fn get(&self, access: &Access, key: &Key, at: At) -> Result<Arc<Entry>, Error> {
-        self.0.reach(at).await?;
+        self.0.wait_until_fresh(at).await?;
         let state = self.0.read();
         let path = Path::of(key);
         let found = match at {

@@ -173,7 +173,7 @@ async fn run_one(
 ) -> Result<Vec<sqlx::postgres::PgRow>, sqlx::Error> {
     let work = async {
         let prepared = cache.config.prepared;
-        let mut open = connection.take(cache.authority(), prepared).await?;
+        let mut open = connection.take(cache.primary_options(), prepared).await?;
         let rows = sql::rows(&mut open, prepared, statement, args).await?;
         connection.put_back(open);
         Ok(rows)

@@ -34,11 +34,11 @@ const NEWEST_EVENT: &str = "SELECT r.v, r.epoch, c.compacted, e.rv, e.uid, e.op:
 
 const FIND_EVENT: &str = "SELECT uid, op::text, body FROM events WHERE rv = $1";
 
-/// Only one replica can begin a new epoch. It begins where the server's clock says: 2^24 revisions for each second since
-/// the beginning of 2026. No history uses so many, so two epochs that begin from the same backup have no revision in
-/// common. A counter beyond that jumps by at least $2, and by a random distance more. The history before it is compacted,
-/// as its revisions mean nothing in the new epoch. Growth that is held for an import stays held until the import is
-/// finished. A hold by an operator stays until the operator ends it.
+/// Only one replica can begin a new epoch. It begins where the server's clock says: 2^24 revisions for each second
+/// since the beginning of 2026. No history uses so many, so two epochs that begin from the same backup have no revision
+/// in common. A counter beyond that jumps by at least $2, and by a random distance more. The history before it is
+/// compacted, as its revisions mean nothing in the new epoch. Growth that is held for an import stays held until the
+/// import is finished. A hold by an operator stays until the operator ends it.
 const BEGIN_EPOCH: &str = "WITH clock AS ( \
        SELECT ((extract(epoch FROM clock_timestamp()) - 1767225600) * 16777216)::bigint AS says \
      ), moved AS ( \
@@ -196,7 +196,7 @@ pub(crate) async fn begin_epoch(
     connection: &mut PgConnection,
 ) -> Result<(), sqlx::Error> {
     let epoch = cache.read().epoch;
-    begin_epoch_after(cache, connection, cache.known(), epoch).await
+    begin_epoch_after(cache, connection, cache.newest_known(), epoch).await
 }
 
 /// Ends the epoch `epoch` and begins a new one beyond `seen`, the newest revision that is known.

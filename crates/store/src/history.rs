@@ -1,8 +1,8 @@
 //! Events that are older than the ring, for watches that start from an old revision. They are read from the primary's
 //! table of events. Nobody has compared the events of a standby with the primary, so they are not used here.
 //!
-//! One task reads for all watches, one segment of the history at a time, and a segment serves all watches whose revision
-//! it covers. So when thousands of watches come back at once, the history is read once.
+//! One task reads for all watches, one segment of the history at a time, and a segment serves all watches whose
+//! revision it covers. So when thousands of watches come back at once, the history is read once.
 
 /// Segments that were read, and the watches that wait for one.
 pub(crate) mod segments;
@@ -148,7 +148,7 @@ async fn read_segment(
 ) -> Result<ReadOutcome, sqlx::Error> {
     let prepared = cache.config.prepared;
     let position = CachePosition::of(cache);
-    let mut connection = reusable.take(cache.authority(), prepared).await?;
+    let mut connection = reusable.take(cache.primary_options(), prepared).await?;
     let rows = sql::rows(&mut connection, prepared, EVENTS, &[after.into()]).await?;
     cache.metrics.history_reads.inc();
     let head = Head::read(rows.first().ok_or(sqlx::Error::RowNotFound)?)?;

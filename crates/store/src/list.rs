@@ -57,7 +57,7 @@ impl Cache {
         if let Some(text) = &query.continue_token {
             return self.0.list_on(&filter, limit, &ContinueToken::decode(text)?).await;
         }
-        self.0.reach(query.at).await?;
+        self.0.wait_until_fresh(query.at).await?;
         self.0.list_from(&filter, limit, query.at, &Start::Beginning).await
     }
 }
@@ -76,15 +76,15 @@ impl CacheInner {
             return Err(Error::BadContinue("continue key is not valid".to_owned()));
         }
         let Some(revision) = token.revision().map(Revision) else {
-            self.reach(At::Latest).await?;
+            self.wait_until_fresh(At::Latest).await?;
             return self.list_from(filter, limit, At::Latest, &Start::At(start, None)).await;
         };
-        self.reach(At::Any).await?;
+        self.wait_until_fresh(At::Any).await?;
         let expired = || Error::ContinueExpired { continue_token: token.at_latest().encode() };
         if self.read().epoch != token.epoch() {
             return Err(expired());
         }
-        self.reach(At::Exact(revision)).await?;
+        self.wait_until_fresh(At::Exact(revision)).await?;
         let start = Start::At(start, token.left());
         self.list_from(filter, limit, At::Exact(revision), &start).await.map_err(|error| match error {
             Error::Expired { .. } => expired(),

@@ -51,7 +51,7 @@ impl Room {
         if let Ok(reservation) = self.find(cache, write) {
             return Ok(reservation);
         }
-        cache.reach(At::Latest).await?;
+        cache.wait_until_fresh(At::Latest).await?;
         self.find(cache, write).inspect_err(|error| {
             self.refused.inc();
             let tenant = &*write.change.state().account.tenant;

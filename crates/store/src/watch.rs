@@ -78,16 +78,16 @@ impl Watch {
     async fn begin(&mut self, from: WatchFrom) -> Result<(), Error> {
         match from {
             WatchFrom::State(at) => {
-                self.cache.reach(at).await?;
+                self.cache.wait_until_fresh(at).await?;
                 self.generation = self.cache.read().generation;
                 let page = self.cache.list_from(&self.filter, None, at, &Start::Beginning).await?;
                 self.reached = page.revision;
                 self.phase = Phase::State(page.items.into_iter());
             }
             WatchFrom::After(revision) => {
-                self.cache.reach(At::Any).await?;
+                self.cache.wait_until_fresh(At::Any).await?;
                 self.generation = self.cache.read().generation;
-                if self.cache.has_come_to(revision).await? {
+                if self.cache.database_has_reached(revision).await? {
                     self.go_on_after(revision);
                 } else {
                     // The revision belongs to a history that was lost: a watch that waited for it would miss what
@@ -97,7 +97,7 @@ impl Watch {
                 }
             }
             WatchFrom::Now => {
-                self.cache.reach(At::Latest).await?;
+                self.cache.wait_until_fresh(At::Latest).await?;
                 let (generation, revision) = {
                     let state = self.cache.read();
                     (state.generation, state.revision)

@@ -11,7 +11,7 @@ pub(crate) struct CacheMetrics {
     pub(crate) ring_changes: Gauge,
     pub(crate) ring_bytes: Gauge,
     pub(crate) watches: Gauge,
-    pub(crate) looks: Counter,
+    pub(crate) polls: Counter,
     pub(crate) events: Counter,
     pub(crate) fills: Counter,
     pub(crate) divergences: Counter,
@@ -33,7 +33,7 @@ impl CacheMetrics {
             metrics.register(name, help, gauge.clone());
         }
         let counters = [
-            ("store_tail_looks", "Looks of the tail at the database", &self.looks),
+            ("store_tail_looks", "Looks of the tail at the database", &self.polls),
             ("store_tail_events", "Events that the tail has read", &self.events),
             ("store_cache_fills", "Times that the cache was filled from a snapshot", &self.fills),
             ("store_divergences", "Times that this replica found history diverged", &self.divergences),
@@ -47,6 +47,6 @@ impl CacheMetrics {
 }
 
 /// A number for a gauge.
-pub(crate) fn gauged<N: TryInto<i64>>(number: N) -> i64 {
+pub(crate) fn gauge_value<N: TryInto<i64>>(number: N) -> i64 {
     number.try_into().unwrap_or(i64::MAX)
 }

@@ -169,8 +169,8 @@ impl State {
         }
     }
 
-    /// Alternates between two revisions. From the lowest one that is asked for, the reading comes to all others. That of
-    /// the watch that has waited longest takes its turn, so that watches from further back do not hold it up.
+    /// Alternates between two revisions. From the lowest one that is asked for, the reading comes to all others. That
+    /// of the watch that has waited longest takes its turn, so that watches from further back do not hold it up.
     fn next_request(&mut self, generation: u64) -> Option<Revision> {
         self.answer_waiters(|waiter| (waiter.generation < generation).then_some(Ok(None)));
         self.lowest_first = !self.lowest_first;

@@ -1,8 +1,8 @@
 //! Hands committed batches from the writer to the tail, so that this replica need not read again what it has written.
 //!
-//! This only saves a poll. The tail uses a batch when it begins at the cache's revision, and when the history behind the
-//! writer's connection was compared with the cache's. It reads all other events from the database, as it reads those of
-//! other replicas.
+//! This only saves a poll. The tail uses a batch when it begins at the cache's revision, and when the history behind
+//! the writer's connection was compared with the cache's. It reads all other events from the database, as it reads
+//! those of other replicas.
 
 use crate::cache::state::Event;
 use crate::kinds::Kinds;

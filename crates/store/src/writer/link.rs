@@ -288,7 +288,7 @@ impl Link {
         self.used = false;
         match asked {
             Ok(Ok(read_only)) if read_only == "off" => {
-                let known = self.cache.known();
+                let known = self.cache.newest_known();
                 let lasting = self.exhausted.take_if(|exhaustion| !exhaustion.is_over(known));
                 // What has failed meanwhile, such as a lock, has passed.
                 self.state.set(lasting.as_ref().map_or(Ok(()), |lasting| Err(lasting.reason.clone())));

@@ -4,8 +4,8 @@ use crate::divergence::{self, HistoryComparison};
 use crate::identity::{self, DatabaseIdentity, IdentityAnswer};
 use sqlx::PgConnection;
 
-/// Refuses a server whose history lacks acknowledged writes: the tail must begin a new epoch first, and growth then waits
-/// for the audit. A replica that has seen no history yet accepts the history of the recorded server only.
+/// Refuses a server whose history lacks acknowledged writes: the tail must begin a new epoch first, and growth then
+/// waits for the audit. A replica that has seen no history yet accepts the history of the recorded server only.
 ///
 /// `last` is the server that the writer was last connected to. Returns the identity of the current one, if it is known.
 pub(super) async fn verify_history(
@@ -36,8 +36,8 @@ pub(super) async fn verify_history(
                     .to_owned(),
             );
         }
-        // A history that nobody has read yet needs a recorded identity, too: otherwise nobody notices that it was copied to
-        // another server.
+        // A history that nobody has read yet needs a recorded identity, too: otherwise nobody notices that it was
+        // copied to another server.
         if recorded.is_incomplete() {
             identity::record(cache, connection).await.map_err(|error| failure_text(&error))?;
         }
