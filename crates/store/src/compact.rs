@@ -7,7 +7,7 @@
 //! It has a connection of its own, so that history is also compacted while many watches read the past.
 
 use crate::cache::inner::CacheInner;
-use crate::cache::kept::KeptConnection;
+use crate::cache::connection::ReusableConnection;
 use crate::connect;
 use crate::model::Revision;
 use crate::tail::sql::{self, Arg};
@@ -48,7 +48,7 @@ pub(crate) async fn run(cache: Arc<CacheInner>) {
     let proofs = Keep { longest: config.batches_kept, bytes: u64::MAX, shortest: config.batches_kept };
     let (mut samples, mut batches) = (Samples::default(), Samples::default());
     let mut epoch = cache.read().epoch;
-    let mut connection = KeptConnection::default();
+    let mut connection = ReusableConnection::default();
     // No index finds them by their number: all are read.
     let batches_every = (config.batches_kept / 12).max(config.compact_every);
     let mut batches_due = Instant::now();
@@ -133,7 +133,7 @@ impl CacheInner {
 /// Moves the mark to `revision`, and deletes if it was this replica that moved it.
 async fn compact(
     cache: &CacheInner,
-    connection: &mut KeptConnection,
+    connection: &mut ReusableConnection,
     revision: Revision,
 ) -> Result<u64, sqlx::Error> {
     let moved = run_one(cache, connection, MARK, &[revision.into()]).await?;
@@ -160,14 +160,14 @@ async fn compact(
 
 async fn oldest(
     cache: &CacheInner,
-    connection: &mut KeptConnection,
+    connection: &mut ReusableConnection,
 ) -> Result<Option<Revision>, sqlx::Error> {
     run_one(cache, connection, OLDEST, &[]).await?.first().map(|row| sql::revision(row, 0)).transpose()
 }
 
 async fn run_one(
     cache: &CacheInner,
-    connection: &mut KeptConnection,
+    connection: &mut ReusableConnection,
     statement: &'static str,
     args: &[Arg],
 ) -> Result<Vec<sqlx::postgres::PgRow>, sqlx::Error> {

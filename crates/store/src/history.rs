@@ -9,7 +9,7 @@ pub(crate) mod segments;
 
 use crate::cache::filter::Filter;
 use crate::cache::inner::CacheInner;
-use crate::cache::kept::KeptConnection;
+use crate::cache::connection::ReusableConnection;
 use crate::cache::state::Event;
 use crate::divergence::{self, HistoryComparison};
 use crate::error::Error;
@@ -73,7 +73,7 @@ pub(crate) async fn read(
 /// Reads for watches until the program ends.
 #[expect(clippy::infinite_loop, reason = "the task is cancelled at the end of the program")]
 pub(crate) async fn run(cache: Arc<CacheInner>) {
-    let mut connection = KeptConnection::default();
+    let mut connection = ReusableConnection::default();
     let mut backoff = Backoff::new(BACKOFF_FLOOR, BACKOFF_CEILING);
     // Failed reads in a row.
     let mut failures: u32 = 0;
@@ -143,7 +143,7 @@ impl CachePosition {
 /// watches get events of the history that this replica follows.
 async fn read_segment(
     cache: &CacheInner,
-    reusable: &mut KeptConnection,
+    reusable: &mut ReusableConnection,
     after: Revision,
 ) -> Result<ReadOutcome, sqlx::Error> {
     let prepared = cache.config.prepared;

@@ -246,7 +246,7 @@ impl Walk<'_> {
     fn page(&mut self, state: &CacheState, more: bool) -> Page {
         let items = std::mem::take(&mut self.items);
         let last = items.last().filter(|_| more).map(|entry| Path::of(&entry.key));
-        let remaining = last.as_ref().filter(|_| self.filter.takes_all()).and_then(|path| {
+        let remaining = last.as_ref().filter(|_| self.filter.selects_all()).and_then(|path| {
             Some(self.rest(state.objects(self.filter.selection().kind)?, items.len(), path))
         });
         let continue_token = last.map(|path| {
@@ -326,8 +326,8 @@ mod tests {
 
     #[test]
     fn what_has_changed_since_a_page_is_learnt_in_short_steps() {
-        let (shortest, age) = (Duration::from_secs(15), Duration::from_mins(1));
-        let mut state = CacheState::empty(RingLimits { changes: 100, bytes: 1 << 20, shortest, age });
+        let (age_min, age_max) = (Duration::from_secs(15), Duration::from_mins(1));
+        let mut state = CacheState::empty(RingLimits { changes: 100, bytes: 1 << 20, age_min, age_max });
         for revision in 1..=8 {
             let entry = Entry {
                 key: Key::new(KindId(1), "n", "a"),

@@ -2,7 +2,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use runtime::Metrics;
 
-/// What the read side counts.
+/// Metrics of the read side.
 #[derive(Debug, Default)]
 pub(crate) struct CacheMetrics {
     pub(crate) revision: Gauge,
@@ -46,7 +46,7 @@ impl CacheMetrics {
     }
 }
 
-/// A number for a gauge.
+/// A number as the value of a gauge.
 pub(crate) fn gauge_value<N: TryInto<i64>>(number: N) -> i64 {
     number.try_into().unwrap_or(i64::MAX)
 }

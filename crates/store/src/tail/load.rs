@@ -3,7 +3,7 @@
 use super::head::Head;
 use super::sql::{self, Arg, stream};
 use crate::cache::inner::CacheInner;
-use crate::cache::state::{CacheState, Event, Loading, Snapshot};
+use crate::cache::state::{CacheState, Event, CacheStateBuilder, Snapshot};
 use crate::connect;
 use crate::model::Revision;
 use futures_util::TryStreamExt;
@@ -38,18 +38,18 @@ pub(crate) async fn load(
     let prepared = cache.config.prepared;
     connect::within(SILENCE_MAX, sqlx::raw_sql(BEGIN).execute(&mut *connection)).await?;
     let head = connect::within(SILENCE_MAX, Head::query(cache, connection)).await?;
-    let mut loading = Loading::default();
+    let mut builder = CacheStateBuilder::default();
     let mut objects = stream(connection, prepared, OBJECTS, &[]);
     while let Some(row) = next(&mut objects).await? {
         if let Some(entry) = sql::entry(&cache.kinds, &row, 0)? {
-            loading.add(entry);
+            builder.add(entry);
         }
     }
     drop(objects);
     let (events, floor) = recent_events(cache, connection, head.compacted).await?;
     connect::within(SILENCE_MAX, sqlx::raw_sql("COMMIT").execute(connection)).await?;
     let snapshot = Snapshot { generation, epoch: head.epoch, revision: head.revision, floor };
-    Ok((head, loading.finish(snapshot, events, cache.config.ring_limits())))
+    Ok((head, builder.build(snapshot, events, cache.config.ring_limits())))
 }
 
 /// The newest events in order, and the revision after which none is missing. The table has no times, so the ring takes
@@ -59,7 +59,7 @@ async fn recent_events(
     connection: &mut PgConnection,
     compacted: Revision,
 ) -> Result<(Vec<Event>, Revision), sqlx::Error> {
-    let bytes_max = cache.config.ring_limits().bytes_most().max(1);
+    let bytes_max = cache.config.ring_limits().bytes_limit().max(1);
     let args = [Arg::Int(i64::try_from(bytes_max).unwrap_or(i64::MAX))];
     let mut events = Vec::new();
     let (mut oldest, mut count, mut bytes) = (Revision::MAX, 0, 0);
