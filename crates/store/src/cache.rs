@@ -205,7 +205,7 @@ impl Cache {
     /// The cache's size and progress.
     pub fn status(&self) -> CacheStatus {
         let progress = self.0.progress.borrow().clone();
-        let watches = self.0.subscriptions.open();
+        let watches = self.0.subscriptions.open_count();
         let state = self.0.read();
         CacheStatus {
             revision: state.revision,
