@@ -4,7 +4,7 @@
 use crate::connect::{self, unavailable};
 use crate::ledger::{self, Parents, Row, RowKey, Rows};
 use crate::model::{Key, KindId};
-use crate::scopes::Standings;
+use crate::scopes::ScopeRoles;
 use crate::store::Store;
 use crate::{Access, Error, Revision, Visibility};
 use futures_util::TryStreamExt as _;
@@ -153,7 +153,7 @@ impl Store {
             sqlx::raw_sql(limits).execute(&mut connection).await?;
             let mut snapshot =
                 connection.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await?;
-            let survey = Survey::take(&mut snapshot, accounts, self.standings()).await?;
+            let survey = Survey::take(&mut snapshot, accounts, self.scope_roles()).await?;
             snapshot.rollback().await?;
             Ok::<_, sqlx::Error>(survey)
         };
@@ -187,7 +187,7 @@ impl Survey {
     async fn take(
         snapshot: &mut PgTransaction<'_>,
         accounts: &dyn Accounts,
-        standings: &Standings,
+        scope_roles: &ScopeRoles,
     ) -> Result<Self, sqlx::Error> {
         let mut survey = Self::default();
         let counters = sqlx::query_as("SELECT v, repairs FROM rev").fetch_one(&mut **snapshot).await?;
@@ -218,7 +218,7 @@ impl Survey {
         survey.found = ledger::read(snapshot).await?;
         let claims = claims(snapshot, "SELECT domain, place, uid FROM claims").await?;
         survey.climb();
-        survey.compare(standings, &claims);
+        survey.compare(scope_roles, &claims);
         Ok(survey)
     }
 
@@ -266,15 +266,15 @@ impl Survey {
     }
 
     /// Whether it is known who pays a scope and who grants to it.
-    fn is_judged(&self, scope: &Scope, standings: &Standings) -> bool {
-        let known = self.report.unknown.is_empty() || standings.kind_of(scope).is_some();
+    fn is_judged(&self, scope: &Scope, scope_roles: &ScopeRoles) -> bool {
+        let known = self.report.unknown.is_empty() || scope_roles.kind_of(scope).is_some();
         known && !self.unjudged.contains(scope)
     }
 
-    fn compare(&mut self, standings: &Standings, claims: &BTreeMap<Claim, Uuid>) {
+    fn compare(&mut self, scope_roles: &ScopeRoles, claims: &BTreeMap<Claim, Uuid>) {
         let keys: BTreeSet<&RowKey> = self.found.keys().chain(self.expected.keys()).collect();
         let mut differences = Vec::new();
-        for row in keys.into_iter().filter(|row| self.is_judged(&row.scope, standings)) {
+        for row in keys.into_iter().filter(|row| self.is_judged(&row.scope, scope_roles)) {
             let found = self.found.get(row).copied().unwrap_or_default();
             let expected = self.expected.get(row).copied().unwrap_or_default();
             if found != expected {

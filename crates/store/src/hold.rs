@@ -208,7 +208,7 @@ impl Store {
         operator(access)?;
         let query = format!("SELECT {}($1, $2)", functions::name("write_off"));
         let rows: i64 = sqlx::query_scalar(AssertSqlSafe(query))
-            .bind(self.standings().kinds())
+            .bind(self.scope_roles().kinds())
             .bind(uid)
             .fetch_one(&mut self.operate().await?)
             .await
@@ -239,8 +239,8 @@ impl Store {
         let (domain, place) =
             hold.claim.as_ref().map_or(("", ""), |claim| (claim.domain.as_str(), claim.place.as_str()));
         let found: bool = sqlx::query_scalar(AssertSqlSafe(query))
-            .bind(self.standings().kinds())
-            .bind(self.standings().required())
+            .bind(self.scope_roles().kinds())
+            .bind(self.scope_roles().required())
             .bind(hold.uid)
             .bind(hold.scope.kind.0)
             .bind(&hold.scope.name)

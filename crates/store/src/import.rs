@@ -128,8 +128,8 @@ async fn insert(
         functions::name("import_objects")
     );
     let query = sqlx::query(AssertSqlSafe(query))
-        .bind(store.standings().kinds())
-        .bind(store.standings().required())
+        .bind(store.scope_roles().kinds())
+        .bind(store.scope_roles().required())
         .bind(each(objects, |object| object.key.kind.0))
         .bind(each(objects, |object| &*object.key.namespace))
         .bind(each(objects, |object| &*object.key.name))

@@ -299,7 +299,7 @@ impl Change {
     }
 
     /// How many revisions it takes.
-    pub(crate) fn steps(&self) -> usize {
+    pub(crate) fn revision_count(&self) -> usize {
         if self.destination().is_some() { 2 } else { 1 }
     }
 }

@@ -4,7 +4,7 @@ use crate::audit::{Accounts, Difference, OBJECT_COLUMNS, ObjectRow, Survey, oper
 use crate::connect::{self, unavailable};
 use crate::ledger::{self, Row, RowKey};
 use crate::model::Key;
-use crate::scopes::Standings;
+use crate::scopes::ScopeRoles;
 use crate::store::Store;
 use crate::{Access, Error, functions};
 use quota::{Account, Claim, Scope};
@@ -75,7 +75,7 @@ impl Store {
             std::mem::take(&mut survey.report.differences).into_iter().filter(about).collect();
         let changes = Changes::of(&survey, &differences, repair);
         let mut connection = connect::connect(self.url(), "store repair").await.map_err(unavailable)?;
-        let made = changes.make(&mut connection, self.standings(), survey.repairs).await;
+        let made = changes.make(&mut connection, self.scope_roles(), survey.repairs).await;
         Ok(made.map_err(unavailable)?.then_some(differences))
     }
 
@@ -206,7 +206,7 @@ impl Changes {
     async fn make(
         self,
         connection: &mut PgConnection,
-        standings: &Standings,
+        scope_roles: &ScopeRoles,
         repairs: i64,
     ) -> Result<bool, sqlx::Error> {
         let query = format!(
@@ -214,7 +214,7 @@ impl Changes {
              $15::text[]::numeric[], $16, $17, $18)",
             functions::name("repair_ledger")
         );
-        let query = sqlx::query(AssertSqlSafe(query)).bind(repairs).bind(standings.kinds());
+        let query = sqlx::query(AssertSqlSafe(query)).bind(repairs).bind(scope_roles.kinds());
         self.bind(query).fetch_one(connection).await?.try_get(0)
     }
 

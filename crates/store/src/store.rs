@@ -1,7 +1,7 @@
 //! The store as its users see it.
 
 use crate::access::Access;
-use crate::batch::Rules;
+use crate::batch::WriterConfig;
 use crate::cache::{Cache, CacheConfig, CacheStatus, Kinds};
 use crate::drift::SchemaDifference;
 use crate::footprint::Footprint;
@@ -9,9 +9,9 @@ use crate::kinds::{KindName, number};
 use crate::model::{Attributes, Change, Entry, Key, Kind, KindId, NewState, Revision, Write};
 use crate::read::{At, ListQuery, Page, WatchQuery};
 use crate::room::Room;
-use crate::scopes::Standings;
+use crate::scopes::ScopeRoles;
 use crate::watch::Watch;
-use crate::writer::{DatabaseState, Link, Together, Writer, rehearse, write_together};
+use crate::writer::{DatabaseState, Link, Writer, dry_run_write, write_together};
 use crate::{Error, drift, migrate};
 use runtime::{Metrics, Tasks};
 use std::sync::Arc;
@@ -73,10 +73,10 @@ impl Config {
         }
     }
 
-    fn rules(&self, writer: Uuid, standings: &Standings) -> Rules {
-        Rules {
+    fn writer_config(&self, writer: Uuid, scope_roles: &ScopeRoles) -> WriterConfig {
+        WriterConfig {
             writer,
-            standings: standings.clone(),
+            scope_roles: scope_roles.clone(),
             children_max: self.children_max,
             wary_batches: self.wary_batches,
             notify: self.notify,
@@ -92,7 +92,7 @@ pub struct Store {
     cache: Cache,
     database: Arc<DatabaseState>,
     kinds: Arc<[KindName]>,
-    standings: Standings,
+    scope_roles: ScopeRoles,
     room: Room,
     config: Arc<Config>,
 }
@@ -109,19 +109,19 @@ impl Store {
     ) -> Result<Self, Error> {
         let names: Arc<[KindName]> = kinds.iter().map(KindName::of).collect();
         let numbered = kinds.iter().enumerate().filter_map(|(at, kind)| Some((number(at)?, kind)));
-        let standings = Standings::of_kinds(numbered);
+        let scope_roles = ScopeRoles::of_kinds(numbered);
         let known = kinds.into_iter().enumerate().filter_map(|(at, kind)| Some((number(at)?, kind)));
         let cache = config.open_cache(known.collect())?;
         cache.register(metrics);
         cache.start(tasks);
         let database = Arc::new(DatabaseState::new());
-        let rules = config.rules(cache.0.handover.writer(), &standings);
+        let writer_config = config.writer_config(cache.0.handover.writer(), &scope_roles);
         let handover = Arc::clone(&cache.0.handover);
         let (names_too, state) = (Arc::clone(&names), Arc::clone(&database));
         let link = Link::new(config.url.clone(), names_too, state, Arc::clone(&cache.0));
-        let writer = Writer::start(link, handover, rules, tasks, metrics);
+        let writer = Writer::start(link, handover, writer_config, tasks, metrics);
         let room = Room::new(config.tenant_max, metrics);
-        Ok(Self { writer, cache, database, kinds: names, standings, room, config: Arc::new(config) })
+        Ok(Self { writer, cache, database, kinds: names, scope_roles, room, config: Arc::new(config) })
     }
 
     /// Brings the schema of a database to this version; replicas may go on serving. A schema of a later version is
@@ -165,8 +165,8 @@ impl Store {
         &self.cache
     }
 
-    pub(crate) fn standings(&self) -> &Standings {
-        &self.standings
+    pub(crate) fn scope_roles(&self) -> &ScopeRoles {
+        &self.scope_roles
     }
 
     /// Makes one write and tells the revision of its change.
@@ -196,9 +196,10 @@ impl Store {
         }
         admitted(&write)?;
         drop(self.room.reserve(access, &self.cache.0, &write).await?);
-        let rules = Rules { notify: false, ..self.config.rules(Uuid::new_v4(), &self.standings) };
+        let writer_config =
+            WriterConfig { notify: false, ..self.config.writer_config(Uuid::new_v4(), &self.scope_roles) };
         // Boxed, so that the future of a write has no room for opening a connection.
-        Box::pin(rehearse(self.url(), &rules, &write)).await.map(|_revision| ())
+        Box::pin(dry_run_write(self.url(), &writer_config, &write)).await.map(|_revision| ())
     }
 
     /// Makes all of these writes, each to another key, or none of them; with `dry_run` none in any case. The answers
@@ -218,11 +219,11 @@ impl Store {
             admitted(write)?;
             reservations.push(self.room.reserve(access, &self.cache.0, write).await?);
         }
-        let together = if dry_run { Together::Rehearse } else { Together::Make };
-        let rules = Rules { notify: !dry_run, ..self.config.rules(Uuid::new_v4(), &self.standings) };
+        let writer_config =
+            WriterConfig { notify: !dry_run, ..self.config.writer_config(Uuid::new_v4(), &self.scope_roles) };
         let (cache, database) = (&self.cache.0, &self.database);
         let answers =
-            Box::pin(write_together(self.url(), cache, database, &rules, &writes, together)).await?;
+            Box::pin(write_together(self.url(), cache, database, &writer_config, &writes, dry_run)).await?;
         if dry_run || answers.iter().any(Result::is_err) {
             return Ok(answers);
         }

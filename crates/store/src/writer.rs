@@ -10,11 +10,11 @@ mod outcome;
 /// Whether a server has the history that is known.
 mod verify;
 /// A write that is decided and rolled back.
-mod rehearsal;
+mod dry_run;
 /// Writes that are made together or not at all.
 mod together;
 
-use crate::batch::{Batch, BatchAnswer, Look, Rules, Unapplied, is_mistaken};
+use crate::batch::{ApplyError, Batch, BatchAnswer, BatchMode, WriterConfig, needs_checked_retry};
 use crate::connect::StatementFailure;
 use crate::model::Write;
 use crate::pending::Pending;
@@ -32,8 +32,8 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use link::{DatabaseState, Link};
-pub(crate) use rehearsal::rehearse;
-pub(crate) use together::{Together, write_together};
+pub(crate) use dry_run::dry_run_write;
+pub(crate) use together::write_together;
 
 /// Writes that may wait; more are told to come back.
 const QUEUE_WRITES_MAX: usize = 4096;
@@ -68,7 +68,7 @@ impl Writer {
     pub(crate) fn start(
         link: Link,
         handover: Arc<Handover>,
-        rules: Rules,
+        config: WriterConfig,
         tasks: &Tasks,
         metrics: &Metrics,
     ) -> Self {
@@ -77,9 +77,9 @@ impl Writer {
             inbox: Inbox::new(receiver),
             link,
             handover,
-            rules,
+            config,
             seq: 0,
-            wary: 0,
+            checked_left: 0,
             meters: Meters::new(metrics),
         };
         tasks.spawn_thread("store-writer", task.run(tasks.token()));
@@ -117,10 +117,10 @@ struct Task {
     inbox: Inbox,
     link: Link,
     handover: Arc<Handover>,
-    rules: Rules,
+    config: WriterConfig,
     seq: i64,
     /// Batches that still look first.
-    wary: u32,
+    checked_left: u32,
     meters: Meters,
 }
 
@@ -188,27 +188,27 @@ impl Task {
     async fn transact(&mut self, writes: &[Pending]) -> Result<BatchAnswer, Unanswered> {
         let fault = |error: Error| Unanswered::Failed(StatementFailure::Fault(error.to_string()));
         let writes = writes.iter().map(|pending| &pending.write);
-        let batch = Batch::new(writes, &self.rules.standings).map_err(fault)?;
+        let batch = Batch::new(writes, &self.config.scope_roles).map_err(fault)?;
         let begun = Instant::now();
         for _ in 0..SENDS_MAX {
             let connection = self.link.get().await.map_err(Unanswered::Failed)?;
             self.seq += 1;
-            let look = if self.wary == 0 { Look::Never } else { Look::First };
-            self.wary = self.wary.saturating_sub(1);
-            let call = batch.apply(connection, &self.rules, self.seq, look);
+            let mode = if self.checked_left == 0 { BatchMode::Optimistic } else { BatchMode::Checked };
+            self.checked_left = self.checked_left.saturating_sub(1);
+            let call = batch.apply(connection, &self.config, self.seq, mode);
             let lost = match tokio::time::timeout(CALL_DEADLINE, call).await {
                 Ok(Ok(answer)) => {
                     self.meters.batches.inc();
                     self.meters.batch_seconds.observe(begun.elapsed().as_secs_f64());
                     return Ok(answer);
                 }
-                Ok(Err(Unapplied::Unsaid(error))) => return Err(fault(error)),
-                Ok(Err(Unapplied::Database(error))) if look == Look::Never && is_mistaken(&error) => {
-                    self.wary = self.rules.wary_batches.max(1);
+                Ok(Err(ApplyError::Invalid(error))) => return Err(fault(error)),
+                Ok(Err(ApplyError::Database(error))) if mode == BatchMode::Optimistic && needs_checked_retry(&error) => {
+                    self.checked_left = self.config.wary_batches.max(1);
                     self.meters.mistaken.inc();
                     continue;
                 }
-                Ok(Err(Unapplied::Database(error))) => match StatementFailure::of(&error) {
+                Ok(Err(ApplyError::Database(error))) => match StatementFailure::of(&error) {
                     StatementFailure::Lost(text) => text,
                     failure => {
                         self.link.failed(&failure);
@@ -219,7 +219,7 @@ impl Task {
             };
             tracing::warn!(seq = self.seq, error = lost, "the connection was lost during a batch");
             self.link.lost(&lost);
-            match self.link.fate(self.rules.writer, self.seq).await {
+            match self.link.fate(self.config.writer, self.seq).await {
                 Fate::Committed(answer) => return Ok(answer),
                 Fate::Never => {}
                 Fate::Unknown => return Err(Unanswered::Unknown),
@@ -235,7 +235,7 @@ impl Task {
         self.inbox.answering(writes);
         let mut events = Vec::with_capacity(writes);
         self.meters.batch_writes.observe(f64::from(u32::try_from(writes).unwrap_or(u32::MAX)));
-        let entries: usize = part.iter().map(|pending| pending.write.change.steps()).sum();
+        let entries: usize = part.iter().map(|pending| pending.write.change.revision_count()).sum();
         let results = outcome::results_of_batch(part.iter().map(|pending| &pending.write), answer);
         let connection = self.handover.current_connection();
         // Before anybody hears of it: a server that takes over is asked for the writes that were answered.

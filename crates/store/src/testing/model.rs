@@ -15,7 +15,7 @@ pub struct Model {
     claims: BTreeMap<Claim, Uuid>,
     events: Vec<(char, Key)>,
     /// The kinds that stand for scopes.
-    standings: Vec<(KindId, ScopeRole)>,
+    scope_roles: Vec<(KindId, ScopeRole)>,
     children_max: usize,
     held: bool,
 }
@@ -43,13 +43,13 @@ struct Effect {
 
 impl Model {
     /// An empty store in which objects of these kinds stand for scopes.
-    pub fn new(standings: impl Into<Vec<(KindId, ScopeRole)>>, children_max: usize) -> Self {
+    pub fn new(scope_roles: impl Into<Vec<(KindId, ScopeRole)>>, children_max: usize) -> Self {
         Self {
             objects: BTreeMap::new(),
             holds: Vec::new(),
             claims: BTreeMap::new(),
             events: Vec::new(),
-            standings: standings.into(),
+            scope_roles: scope_roles.into(),
             children_max,
             held: false,
         }
@@ -135,7 +135,7 @@ impl Model {
             let before = before.filter(|before| before.pays == after.pays);
             violations.extend(self.charge(write, scope, before, after, &effect));
         }
-        match (after, self.standing(write.key.kind)) {
+        match (after, self.role_of(write.key.kind)) {
             (None, Some(role)) => violations.extend(self.in_use(&write.key, role)),
             (after, _) => violations.extend(self.limits(before, after)),
         }
@@ -233,7 +233,7 @@ impl Model {
     }
 
     fn ancestors(&self, write: &Write, scope: &Scope) -> Option<Violation> {
-        let own = self.standing(write.key.kind).map(|role| Scope::new(role.scope, &*write.key.name));
+        let own = self.role_of(write.key.kind).map(|role| Scope::new(role.scope, &*write.key.name));
         let mut seen = BTreeSet::new();
         let mut up = scope.clone();
         loop {
@@ -332,18 +332,18 @@ impl Model {
         self.objects.insert(key.clone(), object);
     }
 
-    fn standing(&self, kind: KindId) -> Option<ScopeRole> {
-        self.standings.iter().find(|(stands, _)| *stands == kind).map(|(_, role)| *role)
+    fn role_of(&self, kind: KindId) -> Option<ScopeRole> {
+        self.scope_roles.iter().find(|(stands, _)| *stands == kind).map(|(_, role)| *role)
     }
 
     fn is_open(&self, scope: &Scope) -> bool {
-        self.standings.iter().any(|(_, role)| role.scope == scope.kind && !role.required)
+        self.scope_roles.iter().any(|(_, role)| role.scope == scope.kind && !role.required)
     }
 
     fn scope(&self, scope: &Scope) -> Option<View<'_>> {
-        let standing = self.standings.iter().find(|(_, role)| role.scope == scope.kind);
-        let account = standing.and_then(|(kind, _)| self.objects.get(&Key::new(*kind, "", &scope.name)));
-        if standing.is_some_and(|(_, role)| role.required) && account.is_none() {
+        let role = self.scope_roles.iter().find(|(_, role)| role.scope == scope.kind);
+        let account = role.and_then(|(kind, _)| self.objects.get(&Key::new(*kind, "", &scope.name)));
+        if role.is_some_and(|(_, role)| role.required) && account.is_none() {
             return None;
         }
         let all = self.objects.values().filter_map(|object| object.account.grants.as_ref());

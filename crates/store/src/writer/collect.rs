@@ -98,7 +98,7 @@ impl Inbox {
             let fits = batch.is_empty() || bytes.saturating_add(size) <= BATCH_BYTES_MAX;
             // Both keys of a move count, even while it waits: later writes to them come after it.
             let new = places.into_iter().flatten().filter(|key| keys.insert((*key).clone())).count();
-            let first = new == pending.write.change.steps();
+            let first = new == pending.write.change.revision_count();
             if !fits || !first {
                 later.push(pending);
             } else if pending.take() {

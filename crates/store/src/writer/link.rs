@@ -116,8 +116,8 @@ struct Exhaustion {
     reason: String,
     /// When it was so for the last time.
     at: Instant,
-    /// The newest revision that was known at the first look afterwards. At the failure itself, writes from before it may
-    /// not have been heard of yet.
+    /// The newest revision that was known at the first look afterwards. At the failure itself, writes from before it
+    /// may not have been heard of yet.
     seen: Option<Revision>,
 }
 
@@ -203,8 +203,8 @@ impl Link {
         }
     }
 
-    /// Connects, and makes sure that this program and the database mean the same by the kinds' numbers, that no batch of the
-    /// past is undecided, and that the history is the one that this replica knows.
+    /// Connects, and makes sure that this program and the database mean the same by the kinds' numbers, that no batch
+    /// of the past is undecided, and that the history is the one that this replica knows.
     async fn open(&mut self) -> Result<PgConnection, String> {
         let mut connection =
             connect::connect(&self.url, "store writer").await.map_err(|error| failure_text(&error))?;
@@ -276,8 +276,8 @@ impl Link {
         }
     }
 
-    /// Looks whether the database takes writes, so that health is known while nobody writes. It writes nothing: a server
-    /// that was out of something answers this, too.
+    /// Looks whether the database takes writes, so that health is known while nobody writes. It writes nothing: a
+    /// server that was out of something answers this, too.
     pub(super) async fn check(&mut self) {
         let Ok(connection) = self.get().await else { return };
         let asking = async {
@@ -372,8 +372,8 @@ async fn settle(connection: &mut PgConnection, batch: BatchId) -> Result<Fate, s
     let fate = if cancelled.rows_affected() == 1 {
         Fate::Never
     } else {
-        // Written, not read: the batch's own backend may have ended before the synchronous standby had the commit, and only
-        // a transaction that has written waits for the standby.
+        // Written, not read: the batch's own backend may have ended before the synchronous standby had the commit, and
+        // only a transaction that has written waits for the standby.
         let query = "UPDATE batches SET created = created WHERE writer = $1 AND seq = $2 AND NOT cancelled \
              RETURNING base, outcome, detail";
         let row: Option<BatchAnswer> = sqlx::query_as(query)

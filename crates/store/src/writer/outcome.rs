@@ -1,4 +1,4 @@
-use crate::batch::{BatchAnswer, asked};
+use crate::batch::{BatchAnswer, requested_amount};
 use crate::model::{Change, Write};
 use crate::tail::handover::{AcknowledgedWrite, WrittenEvent};
 use crate::{Error, Revision};
@@ -17,14 +17,14 @@ pub(super) fn results_of_batch<'w>(
     let mut results = Vec::new();
     for write in writes {
         results.push(result_of(write, answer, entries));
-        entries = entries.saturating_add(write.change.steps());
+        entries = entries.saturating_add(write.change.revision_count());
     }
     results
 }
 
 /// What an answer means for the write whose entries begin at `first`.
 pub(super) fn result_of(write: &Write, answer: &BatchAnswer, first: usize) -> Result<Revision, Error> {
-    let place = first.saturating_add(write.change.steps()).saturating_sub(1);
+    let place = first.saturating_add(write.change.revision_count()).saturating_sub(1);
     let Some(code) = answer.outcome.get(place) else {
         return Err(Error::Corrupt("an answer without an outcome".to_owned()));
     };
@@ -42,7 +42,8 @@ pub(super) fn result_of(write: &Write, answer: &BatchAnswer, first: usize) -> Re
             let detail = answer.detail.get(place).and_then(Option::as_deref).unwrap_or_default();
             let rows: Vec<ViolationRow> = serde_json::from_str(detail)
                 .map_err(|error| Error::Corrupt(format!("violations: {error}")))?;
-            let violations: Result<Vec<_>, _> = rows.into_iter().map(|row| row.into_violation(write)).collect();
+            let violations: Result<Vec<_>, _> =
+                rows.into_iter().map(|row| row.into_violation(write)).collect();
             Err(Error::Refused(violations?))
         }
         6 => Err(Error::Held),
@@ -103,9 +104,10 @@ impl ViolationRow {
         Ok(match &*self.kind {
             "DoesNotFit" | "BelowAllocated" => {
                 let limit = self.kind == "BelowAllocated";
-                let format = asked(write.change.after(), limit, &domain, &key)
+                let format = requested_amount(write.change.after(), limit, &domain, &key)
                     .map_or(Format::DecimalSi, |quantity| quantity.format());
-                // A sum of amounts that nobody has admitted together, as of an import, may be more than an amount can be.
+                // A sum of amounts that nobody has admitted together, as of an import, may be more than an amount can
+                // be.
                 let most = Quantity::MAX.nanos();
                 let amount = |text: &str| match text.parse::<i128>() {
                     Ok(nanos) => Ok(Quantity::from_nanos(nanos.clamp(-most, most), format)),
