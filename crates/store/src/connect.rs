@@ -53,7 +53,7 @@ pub(crate) async fn within<T>(
 }
 
 /// The answer over a new connection, or why there was none in time.
-pub(crate) async fn in_time<T>(
+pub(crate) async fn with_timeout<T>(
     deadline: Duration,
     asked: impl Future<Output = Result<T, String>>,
 ) -> Result<T, String> {

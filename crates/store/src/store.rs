@@ -11,7 +11,7 @@ use crate::read::{At, ListQuery, Page, WatchQuery};
 use crate::room::Room;
 use crate::scopes::ScopeRoles;
 use crate::watch::Watch;
-use crate::writer::{DatabaseState, Link, Writer, dry_run_write, write_together};
+use crate::writer::{DatabaseHealth, WriterConnection, Writer, dry_run_write, write_together};
 use crate::{Error, drift, migrate};
 use runtime::{Metrics, Tasks};
 use std::sync::Arc;
@@ -90,7 +90,7 @@ impl Config {
 pub struct Store {
     writer: Writer,
     cache: Cache,
-    database: Arc<DatabaseState>,
+    database: Arc<DatabaseHealth>,
     kinds: Arc<[KindName]>,
     scope_roles: ScopeRoles,
     room: Room,
@@ -114,12 +114,12 @@ impl Store {
         let cache = config.open_cache(known.collect())?;
         cache.register(metrics);
         cache.start(tasks);
-        let database = Arc::new(DatabaseState::new());
+        let database = Arc::new(DatabaseHealth::new());
         let writer_config = config.writer_config(cache.0.handover.writer(), &scope_roles);
         let handover = Arc::clone(&cache.0.handover);
         let (names_too, state) = (Arc::clone(&names), Arc::clone(&database));
-        let link = Link::new(config.url.clone(), names_too, state, Arc::clone(&cache.0));
-        let writer = Writer::start(link, handover, writer_config, tasks, metrics);
+        let connection = WriterConnection::new(config.url.clone(), names_too, state, Arc::clone(&cache.0));
+        let writer = Writer::start(connection, handover, writer_config, tasks, metrics);
         let room = Room::new(config.tenant_max, metrics);
         Ok(Self { writer, cache, database, kinds: names, scope_roles, room, config: Arc::new(config) })
     }

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use std::sync::Arc;
 use uuid::Uuid;
 
-/// What an answer means for each write of its batch.
+/// The result of each write of an answered batch.
 pub(super) fn results_of_batch<'w>(
     writes: impl IntoIterator<Item = &'w Write>,
     answer: &BatchAnswer,
@@ -22,16 +22,16 @@ pub(super) fn results_of_batch<'w>(
     results
 }
 
-/// What an answer means for the write whose entries begin at `first`.
+/// The result of the write whose entries begin at `first`.
 pub(super) fn result_of(write: &Write, answer: &BatchAnswer, first: usize) -> Result<Revision, Error> {
-    let place = first.saturating_add(write.change.revision_count()).saturating_sub(1);
-    let Some(code) = answer.outcome.get(place) else {
+    let last = first.saturating_add(write.change.revision_count()).saturating_sub(1);
+    let Some(code) = answer.outcome.get(last) else {
         return Err(Error::Corrupt("an answer without an outcome".to_owned()));
     };
     match code {
         0 => {
             let base = u64::try_from(answer.base).unwrap_or_default();
-            let step = u64::try_from(place).unwrap_or_default();
+            let step = u64::try_from(last).unwrap_or_default();
             Ok(Revision(base + step + 1))
         }
         1 => Err(Error::AlreadyExists { deleting: false }),
@@ -39,7 +39,7 @@ pub(super) fn result_of(write: &Write, answer: &BatchAnswer, first: usize) -> Re
         3 => Err(Error::NotFound),
         4 => Err(Error::Conflict),
         5 => {
-            let detail = answer.detail.get(place).and_then(Option::as_deref).unwrap_or_default();
+            let detail = answer.detail.get(last).and_then(Option::as_deref).unwrap_or_default();
             let rows: Vec<ViolationRow> = serde_json::from_str(detail)
                 .map_err(|error| Error::Corrupt(format!("violations: {error}")))?;
             let violations: Result<Vec<_>, _> =
@@ -52,7 +52,7 @@ pub(super) fn result_of(write: &Write, answer: &BatchAnswer, first: usize) -> Re
     }
 }
 
-/// What identifies the last event of a write that was made.
+/// A write that was made, for [`Handover::acknowledge`](crate::tail::handover::Handover::acknowledge).
 pub(super) fn acknowledged_write(write: &Write, revision: Revision, connection: u64) -> AcknowledgedWrite {
     let (state, deleted) = match &write.change {
         Change::Create(state) | Change::Update { state, .. } | Change::Move { state, .. } => (state, false),
@@ -79,7 +79,7 @@ pub(super) fn written_events(write: Write, revision: Revision) -> impl Iterator<
     left.into_iter().chain(std::iter::once(newest))
 }
 
-/// A violation as the function tells it.
+/// A violation as the function returns it.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct ViolationRow {
@@ -106,8 +106,8 @@ impl ViolationRow {
                 let limit = self.kind == "BelowAllocated";
                 let format = requested_amount(write.change.after(), limit, &domain, &key)
                     .map_or(Format::DecimalSi, |quantity| quantity.format());
-                // A sum of amounts that nobody has admitted together, as of an import, may be more than an amount can
-                // be.
+                // A sum of amounts that no limit has checked, such as those of an import, may exceed the largest
+                // quantity.
                 let most = Quantity::MAX.nanos();
                 let amount = |text: &str| match text.parse::<i128>() {
                     Ok(nanos) => Ok(Quantity::from_nanos(nanos.clamp(-most, most), format)),

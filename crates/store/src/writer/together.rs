@@ -1,5 +1,5 @@
 use super::verify::verify_history;
-use super::{CALL_DEADLINE, DatabaseState, outcome};
+use super::{CALL_DEADLINE, DatabaseHealth, outcome};
 use crate::batch::{ApplyError, Batch, BatchAnswer, WriterConfig};
 use crate::cache::inner::CacheInner;
 use crate::connect::{self, StatementFailure};
@@ -18,7 +18,7 @@ static PERMITS: Semaphore = Semaphore::const_new(TOGETHER_MAX);
 pub(crate) async fn write_together(
     url: &str,
     cache: &CacheInner,
-    database: &DatabaseState,
+    database: &DatabaseHealth,
     config: &WriterConfig,
     writes: &[Write],
     dry_run: bool,
@@ -29,7 +29,7 @@ pub(crate) async fn write_together(
     // The writer makes the same check, but its connection may still lead to the previous server.
     let last = database.server();
     let verified = verify_history(cache, last.as_ref(), &mut connection);
-    connect::in_time(CALL_DEADLINE, verified).await.map_err(Error::Unavailable)?;
+    connect::with_timeout(CALL_DEADLINE, verified).await.map_err(Error::Unavailable)?;
     let call = async {
         if dry_run {
             batch.dry_run(&mut connection, config).await
