@@ -55,8 +55,8 @@ mod migrate;
 pub mod drift;
 /// How much a tenant's objects take.
 mod footprint;
-/// How much they may take.
-mod room;
+/// The limit of what they may take.
+mod tenant_limit;
 /// A write on its way to its batch.
 mod pending;
 /// The one task that writes.

@@ -8,10 +8,10 @@ use crate::footprint::Footprint;
 use crate::kinds::{KindName, number};
 use crate::model::{Attributes, Change, Entry, Key, Kind, KindId, NewState, Revision, Write};
 use crate::read::{At, ListQuery, Page, WatchQuery};
-use crate::room::Room;
 use crate::scopes::ScopeRoles;
+use crate::tenant_limit::TenantLimiter;
 use crate::watch::Watch;
-use crate::writer::{DatabaseHealth, WriterConnection, Writer, dry_run_write, write_together};
+use crate::writer::{DatabaseHealth, Writer, WriterConnection, dry_run_write, write_together};
 use crate::{Error, drift, migrate};
 use runtime::{Metrics, Tasks};
 use std::sync::Arc;
@@ -93,7 +93,7 @@ pub struct Store {
     database: Arc<DatabaseHealth>,
     kinds: Arc<[KindName]>,
     scope_roles: ScopeRoles,
-    room: Room,
+    tenant_limiter: TenantLimiter,
     config: Arc<Config>,
 }
 
@@ -120,8 +120,16 @@ impl Store {
         let (names_too, state) = (Arc::clone(&names), Arc::clone(&database));
         let connection = WriterConnection::new(config.url.clone(), names_too, state, Arc::clone(&cache.0));
         let writer = Writer::start(connection, handover, writer_config, tasks, metrics);
-        let room = Room::new(config.tenant_max, metrics);
-        Ok(Self { writer, cache, database, kinds: names, scope_roles, room, config: Arc::new(config) })
+        let tenant_limiter = TenantLimiter::new(config.tenant_max, metrics);
+        Ok(Self {
+            writer,
+            cache,
+            database,
+            kinds: names,
+            scope_roles,
+            tenant_limiter,
+            config: Arc::new(config),
+        })
     }
 
     /// Brings the schema of a database to this version; replicas may go on serving. A schema of a later version is
@@ -177,7 +185,7 @@ impl Store {
             return Err(Error::NotFound);
         }
         admitted(&write)?;
-        let reservation = self.room.reserve(access, &self.cache.0, &write).await?;
+        let reservation = self.tenant_limiter.reserve(access, &self.cache.0, &write).await?;
         if let Some(reason) = self.database.silence() {
             return Err(Error::Unavailable(reason));
         }
@@ -195,7 +203,7 @@ impl Store {
             return Err(Error::NotFound);
         }
         admitted(&write)?;
-        drop(self.room.reserve(access, &self.cache.0, &write).await?);
+        drop(self.tenant_limiter.reserve(access, &self.cache.0, &write).await?);
         let writer_config =
             WriterConfig { notify: false, ..self.config.writer_config(Uuid::new_v4(), &self.scope_roles) };
         // Boxed, so that the future of a write has no room for opening a connection.
@@ -217,7 +225,7 @@ impl Store {
                 return Err(Error::NotFound);
             }
             admitted(write)?;
-            reservations.push(self.room.reserve(access, &self.cache.0, write).await?);
+            reservations.push(self.tenant_limiter.reserve(access, &self.cache.0, write).await?);
         }
         let writer_config =
             WriterConfig { notify: !dry_run, ..self.config.writer_config(Uuid::new_v4(), &self.scope_roles) };
