@@ -36,7 +36,7 @@ pub(crate) struct WriterConfig {
     pub(crate) scope_roles: ScopeRoles,
     pub(crate) children_max: i64,
     /// How many batches are [`BatchMode::Checked`] after a [`BatchMode::Optimistic`] one has failed.
-    pub(crate) wary_batches: u32,
+    pub(crate) checked_batches: u32,
     pub(crate) notify: bool,
     /// A proxy may run the next transaction in another session: nothing is prepared, and nothing relies on the
     /// session's state.

@@ -194,7 +194,7 @@ impl Cache {
     }
 
     /// Notes the revision of an acknowledged write. A database that is behind it has lost the write.
-    pub fn saw(&self, revision: Revision) {
+    pub fn note_acknowledged(&self, revision: Revision) {
         self.0.progress.send_if_modified(|progress| {
             progress.seen = progress.seen.max(revision);
             progress.committed = progress.committed.max(revision);

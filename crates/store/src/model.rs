@@ -166,7 +166,7 @@ pub enum Growth {
     Refused,
     /// Not at all; but the room that the object takes in the store is limited: somebody changes an object that is
     /// being deleted.
-    Ending,
+    Deleting,
     /// As far as it fits; but in these domains only if the scope that is paid lists them, even a scope that exists
     /// without its object.
     Within(Vec<String>),
@@ -181,15 +181,15 @@ impl Growth {
     }
 
     /// Whether the write may raise anything.
-    pub fn is_some(&self) -> bool {
-        !matches!(self, Self::Refused | Self::Ending)
+    pub fn is_allowed(&self) -> bool {
+        !matches!(self, Self::Refused | Self::Deleting)
     }
 
     /// The domains that have to be listed.
     pub(crate) fn within(&self) -> &[String] {
         match self {
             Self::Within(domains) => domains,
-            Self::Refused | Self::Ending | Self::Free => &[],
+            Self::Refused | Self::Deleting | Self::Free => &[],
         }
     }
 }

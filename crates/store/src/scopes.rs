@@ -2,7 +2,7 @@ use crate::model::{Kind, KindId, ScopeRole};
 use quota::{Scope, ScopeKind};
 use std::sync::Arc;
 
-/// Which kinds stand for scopes.
+/// The kinds whose objects stand for scopes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ScopeRoles(Arc<[(KindId, ScopeRole)]>);
 
@@ -16,7 +16,7 @@ impl ScopeRoles {
         self.0.iter().find(|(id, _)| *id == kind).map(|(_, role)| *role)
     }
 
-    /// The kind whose objects stand for scopes of this kind.
+    /// The kind of the objects that stand for scopes of this scope's kind.
     pub(crate) fn kind_of(&self, scope: &Scope) -> Option<KindId> {
         self.0.iter().find(|(_, role)| role.scope == scope.kind).map(|(id, _)| *id)
     }
@@ -26,13 +26,13 @@ impl ScopeRoles {
         self.0.iter().any(|(_, role)| role.scope == scope.kind && !role.required)
     }
 
-    /// By number of a kind of scopes: the kind whose objects stand for them.
+    /// For each kind of scopes, by its number: the kind of the objects that stand for them.
     pub(crate) fn kinds(&self) -> Vec<Option<i16>> {
         self.by_scope().map(|found| found.map(|(id, _)| id.0)).collect()
     }
 
-    /// By number of a kind of scopes: whether a scope without its object accepts no charge; none where no object
-    /// stands for a scope.
+    /// For each kind of scopes, by its number: whether a scope without its object accepts no charge. `None` if no
+    /// object stands for these scopes.
     pub(crate) fn required(&self) -> Vec<Option<bool>> {
         self.by_scope().map(|found| found.map(|(_, role)| role.required)).collect()
     }

@@ -22,7 +22,7 @@ use uuid::Uuid;
 pub const CHILDREN_MAX: i64 = 10_000;
 
 /// How many batches look first after one that was wrong about a row, unless configured otherwise.
-pub const WARY_BATCHES: u32 = 200;
+pub const CHECKED_BATCHES: u32 = 200;
 
 /// How a store is opened.
 #[derive(Clone, Debug)]
@@ -43,7 +43,7 @@ pub struct Config {
     pub tenant_max: Footprint,
     /// A batch takes the rows to be as its writes say. After a batch that was wrong, so many batches look at the rows
     /// first: writers that race go on racing, and each mistake costs a batch and a line in PostgreSQL's log.
-    pub wary_batches: u32,
+    pub checked_batches: u32,
     /// How the cache follows the database.
     pub cache: CacheConfig,
 }
@@ -58,7 +58,7 @@ impl Config {
             notify: true,
             children_max: CHILDREN_MAX,
             tenant_max: Footprint::UNLIMITED,
-            wary_batches: WARY_BATCHES,
+            checked_batches: CHECKED_BATCHES,
             cache: CacheConfig::default(),
         }
     }
@@ -78,7 +78,7 @@ impl Config {
             writer,
             scope_roles: scope_roles.clone(),
             children_max: self.children_max,
-            wary_batches: self.wary_batches,
+            checked_batches: self.checked_batches,
             notify: self.notify,
             pooled: !self.cache.prepared,
         }
@@ -193,7 +193,7 @@ impl Store {
         if let Some(reservation) = reservation {
             reservation.commit(revision);
         }
-        self.cache.saw(revision);
+        self.cache.note_acknowledged(revision);
         Ok(revision)
     }
 
@@ -241,7 +241,7 @@ impl Store {
             }
         }
         if let Some(Ok(last)) = answers.last() {
-            self.cache.saw(*last);
+            self.cache.note_acknowledged(*last);
         }
         Ok(answers)
     }
@@ -314,7 +314,7 @@ impl Store {
 /// is being deleted cannot move, and a move keeps the kind. Whether the state before is the true one is for the
 /// compare-and-swap to find out.
 fn admitted(write: &Write) -> Result<(), Error> {
-    let may_grow = write.growth.is_some() && !write.change.state().account.deleting;
+    let may_grow = write.growth.is_allowed() && !write.change.state().account.deleting;
     let ends =
         [write.change.before(), write.change.after()].into_iter().flatten().any(|state| state.deleting);
     let stays = |to: &Key| to.kind != write.key.kind || *to == write.key;

@@ -62,13 +62,13 @@ impl TenantLimiter {
 
     fn try_reserve(&self, cache: &CacheInner, write: &Write) -> Result<Option<Reservation>, Error> {
         let tenant = &*write.change.state().account.tenant;
-        // Locked before the cache is read, so that no write is counted neither here nor in the cache.
+        // Locked before the cache is read, so that each write is counted here or in the cache.
         let mut uncached = lock(&self.uncached);
         let (cached, before) = uncached.usage(cache, tenant, write);
         let after = Footprint { objects: 1, bytes: bytes(write.change.state().body.as_bytes()) };
         let more = after.minus(before);
         let sum = cached.plus(uncached.by_tenant.of(tenant)).plus(more);
-        let most = if write.growth == Growth::Ending { self.limit_for_deleting() } else { self.limit };
+        let most = if write.growth == Growth::Deleting { self.limit_for_deleting() } else { self.limit };
         for (word, amount, sum, most) in [
             ("objects", more.objects, sum.objects, most.objects),
             ("bytes", more.bytes, sum.bytes, most.bytes),

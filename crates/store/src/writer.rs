@@ -207,7 +207,7 @@ impl WriterTask {
                 Ok(Err(ApplyError::Database(error)))
                     if mode == BatchMode::Optimistic && needs_checked_retry(&error) =>
                 {
-                    self.checked_left = self.config.wary_batches.max(1);
+                    self.checked_left = self.config.checked_batches.max(1);
                     self.metrics.mistaken.inc();
                     continue;
                 }

@@ -76,7 +76,7 @@ impl Model {
         let raises = after.is_some_and(|after| after.grants.is_some() && raises(before, after));
         let effect = effect(before, after);
         let grows = effect.grows || raises;
-        if grows && (!write.growth.is_some() || write.change.state().account.deleting) {
+        if grows && (!write.growth.is_allowed() || write.change.state().account.deleting) {
             return Err(Error::NotAdmitted);
         }
         let ends = [before, after].into_iter().flatten().any(|account| account.deleting);

@@ -200,7 +200,7 @@ async fn a_write_that_was_answered_and_lost_is_noticed_although_no_event_of_it_c
     let revision = fixture.hand.put(object("x", "a", "", &json!({}))).await;
     fixture.cache.current_revision().await.unwrap();
     let (_, epoch, _) = counter(&mut fixture.hand.connection).await;
-    fixture.cache.saw(Revision(revision.0 + 3));
+    fixture.cache.note_acknowledged(Revision(revision.0 + 3));
     eventually("a new epoch", async || counter(&mut fixture.hand.connection).await.1 != epoch).await;
     let (after, _, held) = counter(&mut fixture.hand.connection).await;
     assert!(after.0 >= revision.0 + 3 + EPOCH_JUMP.unsigned_abs());
@@ -221,7 +221,7 @@ async fn an_answer_that_cannot_be_found_again_after_a_promotion_is_not_trusted()
     eventually("the tail", async || cache.current_revision().await.is_ok()).await;
     proxy.lead_to(None);
     // A write was answered with the next revision; then the primary was lost, before the tail saw it.
-    cache.saw(Revision(kept.0 + 1));
+    cache.note_acknowledged(Revision(kept.0 + 1));
     let copy = pair.promote(&database, &data).await;
     let mut hand = Hand::new(&copy).await;
     hand.now = now;

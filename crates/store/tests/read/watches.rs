@@ -97,7 +97,7 @@ async fn a_watch_after_a_revision_of_a_lost_history_ends_although_it_was_shown_h
     let connection = &mut fixture.hand.connection;
     sqlx::raw_sql("UPDATE rev SET v = v + 1000").execute(&mut *connection).await.unwrap();
     assert_eq!(fixture.cache.current_revision().await.unwrap(), lost);
-    fixture.cache.saw(lost);
+    fixture.cache.note_acknowledged(lost);
     let back = "UPDATE rev SET v = v - 900, epoch = gen_random_uuid()";
     sqlx::raw_sql(back).execute(connection).await.unwrap();
     let is_read = async || fixture.cache.current_revision().await.is_ok_and(|at| at == begun);

@@ -258,7 +258,7 @@ impl Kit {
 
     pub(crate) async fn with(mut config: Config, database: Database) -> Self {
         // Tests make many mistakes, and are to see what comes after them.
-        config.wary_batches = 1;
+        config.checked_batches = 1;
         let tasks = Tasks::new();
         let store = Store::open(config, kinds(), &tasks, &Metrics::new()).unwrap();
         let kit = Self { store, database, tasks, access: Access::internal("test") };

@@ -270,7 +270,7 @@ async fn who_ran_while_a_server_of_an_earlier_epoch_recovered_holds_growth() {
     kit.until("the database takes writes", || kit.store.database_ok()).await;
     let begun = kit.store.declare_restored(&kit.access).await.unwrap();
     tokio::time::timeout(Duration::from_secs(20), kit.store.until_filled(begun)).await.unwrap();
-    assert_eq!(kit.store.go_on(&kit.access).await.unwrap(), None);
+    assert_eq!(kit.store.resume_growth(&kit.access).await.unwrap(), None);
     let lost = write(&kit, "lost").await;
     kit.store.get(&kit.access, &lost.key(), At::Latest).await.unwrap();
 

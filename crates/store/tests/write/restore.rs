@@ -51,7 +51,7 @@ async fn after_a_restore_growth_waits_for_the_audit_and_everything_else_goes_on(
     let smaller = kit.account(&old, |object| object.amounts = crate::kit::amounts("c1: cpu=1")).await;
     smaller.unwrap();
     assert!(kit.store.audit(&kit.access, &Bodies).await.unwrap().differences.is_empty());
-    assert_eq!(kit.store.go_on(&kit.access).await.unwrap(), None);
+    assert_eq!(kit.store.resume_growth(&kit.access).await.unwrap(), None);
     kit.create(Object::namespace("p", "new", "c1: cpu=3")).await.unwrap();
     kit.check().await;
 }
@@ -169,7 +169,7 @@ pub(crate) async fn starts_held(database: Database) -> Kit {
 
 /// An operator lets growth go on, and nobody who starts later holds it again.
 pub(crate) async fn goes_on(kit: Kit) {
-    assert_eq!(kit.store.go_on(&kit.access).await.unwrap(), None);
+    assert_eq!(kit.store.resume_growth(&kit.access).await.unwrap(), None);
     let database = kit.database.clone();
     kit.stop().await;
 

@@ -117,7 +117,7 @@ async fn what_is_being_deleted_grows_by_a_little_at_most() {
     let member = confined("t").await;
     let note = create(&kit, &member, note).await.unwrap();
     let grown = |by: usize| Object { claim: Some(("x".repeat(by), String::new())), ..note.clone() };
-    let write = |to: &Object| Write { growth: Growth::Ending, ..note.update(to, false) };
+    let write = |to: &Object| Write { growth: Growth::Deleting, ..note.update(to, false) };
     full(kit.store.write(&member, write(&grown(1000))).await);
     kit.store.check(&member, write(&grown(60))).await.unwrap();
     let mut marked = grown(1000);
