@@ -1,4 +1,4 @@
-//! Compares the ledger, the claims and the columns of objects with the objects' bodies. It shares no code with the
+//! Compares the ledger, the claims and the columns of objects with the objects' bodies. It shares no sum with the
 //! write path: it adds everything up again from the objects, in one snapshot.
 
 use crate::connect::{self, unavailable};

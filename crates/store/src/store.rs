@@ -5,7 +5,7 @@ use crate::batch::WriterConfig;
 use crate::cache::{Cache, CacheConfig, CacheStatus, Kinds};
 use crate::drift::SchemaDifference;
 use crate::footprint::Footprint;
-use crate::kinds::{KindName, number};
+use crate::kinds::{KindName, id_at};
 use crate::model::{Attributes, Change, Entry, Key, Kind, KindId, NewState, Revision, Write};
 use crate::read::{At, ListQuery, Page, WatchQuery};
 use crate::scopes::ScopeRoles;
@@ -108,9 +108,9 @@ impl Store {
         metrics: &Metrics,
     ) -> Result<Self, Error> {
         let names: Arc<[KindName]> = kinds.iter().map(KindName::of).collect();
-        let numbered = kinds.iter().enumerate().filter_map(|(at, kind)| Some((number(at)?, kind)));
+        let numbered = kinds.iter().enumerate().filter_map(|(at, kind)| Some((id_at(at)?, kind)));
         let scope_roles = ScopeRoles::of_kinds(numbered);
-        let known = kinds.into_iter().enumerate().filter_map(|(at, kind)| Some((number(at)?, kind)));
+        let known = kinds.into_iter().enumerate().filter_map(|(at, kind)| Some((id_at(at)?, kind)));
         let cache = config.open_cache(known.collect())?;
         cache.register(metrics);
         cache.start(tasks);
@@ -151,7 +151,7 @@ impl Store {
     /// The number of a kind.
     pub fn kind_id(&self, group: &str, resource: &str) -> Option<KindId> {
         let index = self.kinds.iter().position(|kind| kind.group == group && kind.resource == resource)?;
-        number(index)
+        id_at(index)
     }
 
     /// Whether the database takes writes, as last seen by the writer; the error says why not.

@@ -3,7 +3,7 @@ use crate::batch::BatchAnswer;
 use crate::cache::inner::CacheInner;
 use crate::connect::{self, StatementFailure, failure_text};
 use crate::identity::DatabaseIdentity;
-use crate::kinds::{KindName, number};
+use crate::kinds::{KindName, id_at};
 use crate::model::Revision;
 use runtime::Backoff;
 use sqlx::{Connection as _, PgConnection, Row as _};
@@ -233,7 +233,7 @@ impl WriterConnection {
     async fn register_kinds(&self, connection: &mut PgConnection) -> Result<(), String> {
         let mut transaction = connection.begin().await.map_err(|error| failure_text(&error))?;
         for (index, kind) in self.kinds.iter().enumerate() {
-            let id = number(index).map_or(0, |id| id.0);
+            let id = id_at(index).map_or(0, |id| id.0);
             let query = "WITH added AS (INSERT INTO kinds (id, grp, resource) VALUES ($1, $2, $3) \
                  ON CONFLICT DO NOTHING RETURNING id) \
                  SELECT EXISTS (SELECT FROM added) OR EXISTS (SELECT FROM kinds WHERE id = $1 AND grp = $2 AND resource = $3)";
