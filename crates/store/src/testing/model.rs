@@ -228,7 +228,7 @@ impl Model {
         let scope = account.pays.clone()?;
         match self.scope(&scope) {
             None => Some(Violation::ScopeMissing { scope }),
-             {=>Some(view) => {=> {
+            Some(view) => {
                 let is_foreign = view.account.is_some_and(|owner| owner.tenant != account.tenant);
                 is_foreign.then_some(Violation::ScopeForeign { scope })
             }
