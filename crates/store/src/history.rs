@@ -7,9 +7,9 @@
 /// Segments that were read, and the watches that wait for one.
 pub(crate) mod segments;
 
+use crate::cache::connection::ReusableConnection;
 use crate::cache::filter::Filter;
 use crate::cache::inner::CacheInner;
-use crate::cache::connection::ReusableConnection;
 use crate::cache::state::Event;
 use crate::divergence::{self, HistoryComparison};
 use crate::error::Error;

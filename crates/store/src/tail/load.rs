@@ -3,7 +3,7 @@
 use super::head::Head;
 use super::sql::{self, Arg, stream};
 use crate::cache::inner::CacheInner;
-use crate::cache::state::{CacheState, Event, CacheStateBuilder, Snapshot};
+use crate::cache::state::{CacheState, CacheStateBuilder, Event, Snapshot};
 use crate::connect;
 use crate::model::Revision;
 use futures_util::TryStreamExt;
