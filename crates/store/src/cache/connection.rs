@@ -2,21 +2,21 @@ use crate::tail::sql;
 use sqlx::Connection as _;
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 
-/// A connection that stays open between uses. A user who has failed, or was given up, does not put it back.
+/// A connection that stays open between uses. A caller that fails or is cancelled does not put it back.
 #[derive(Debug, Default)]
-pub(crate) struct KeptConnection(Option<PgConnection>);
+pub(crate) struct ReusableConnection(Option<PgConnection>);
 
-impl KeptConnection {
-    /// The one that was put back, if it still answers, or a new one.
+impl ReusableConnection {
+    /// The connection that was put back, if it still answers; otherwise a new one.
     pub(crate) async fn take(
         &mut self,
         options: &PgConnectOptions,
         prepared: bool,
     ) -> Result<PgConnection, sqlx::Error> {
-        if let Some(mut kept) = self.0.take()
-            && kept.ping().await.is_ok()
+        if let Some(mut connection) = self.0.take()
+            && connection.ping().await.is_ok()
         {
-            return Ok(kept);
+            return Ok(connection);
         }
         sql::connect(options, prepared).await
     }
@@ -25,7 +25,6 @@ impl KeptConnection {
         self.0 = Some(connection);
     }
 
-    /// Closes it.
     pub(crate) fn close(&mut self) {
         self.0 = None;
     }
