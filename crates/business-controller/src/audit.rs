@@ -16,10 +16,10 @@ pub mod lost;
 /// What a pass may take.
 mod bounds;
 
+use crate::acquisition::GenerationSnapshot;
 use crate::context::Context;
 use crate::dispatch;
 use crate::error::Error;
-use crate::inventory::Roll;
 use crate::kinds::ObjectKey as _;
 use crate::member::Member;
 use crate::member_cluster::wake_cluster;
@@ -150,7 +150,7 @@ pub async fn pass(cx: &Context) -> Result<Comparison, Error> {
     let Some(keyring) = cx.seals.keyring() else { return Ok(Comparison::default()) };
     // Taken first: whatever is found later is compared with at least these.
     let survey = Survey::make(&cx.business).await.map_err(Error::Api)?;
-    let roll = roll(cx).await?;
+    let snapshot = current_snapshot(cx).await?;
     let mut comparison = Comparison::default();
     let mut sightings = Vec::new();
     let mut keys = BTreeMap::new();
@@ -169,7 +169,7 @@ pub async fn pass(cx: &Context) -> Result<Comparison, Error> {
         }
     }
     not_looked_at(&scope, &survey, &mut comparison);
-    let evidence = Evidence { survey: &survey, keyring: &keyring, roll: &roll };
+    let evidence = Evidence { survey: &survey, keyring: &keyring, snapshot: &snapshot };
     let (mut findings, mut lost) = judge_all(cx, evidence, sightings, &mut comparison).await;
     still_themselves(&members, &mut comparison).await;
     findings.keep_compared(&comparison);
@@ -182,7 +182,7 @@ pub async fn pass(cx: &Context) -> Result<Comparison, Error> {
     let comparison = Comparison::of(&parts);
     show(&scope, parts);
     // One that is as it should be costs no call.
-    dispatch::look_at_all(cx);
+    dispatch::resync(cx);
     count_troubles(&scope);
     if comparison.missing.is_empty() {
         cx.metrics.audited.set(cx.clock.unix_seconds());
@@ -220,15 +220,15 @@ fn tell_keys(
 }
 
 /// All our objects, as soon as passes decide from none that is not among them.
-async fn roll(cx: &Context) -> Result<Roll, Error> {
-    let roll = cx.business.roll::<BusinessNamespace>("").await.map_err(Error::Api)?;
+async fn current_snapshot(cx: &Context) -> Result<GenerationSnapshot, Error> {
+    let snapshot = cx.business.generation_snapshot::<BusinessNamespace>("").await.map_err(Error::Api)?;
     let caught_up = async {
-        while cx.objects.namespaces.is_behind(&roll) {
+        while cx.objects.namespaces.is_behind(&snapshot) {
             tokio::time::sleep(CATCH_UP_PERIOD).await;
         }
     };
     match timeout(CATCH_UP_MAX, caught_up).await {
-        Ok(()) => Ok(roll),
+        Ok(()) => Ok(snapshot),
         Err(_elapsed) => Err(Error::Behind),
     }
 }

@@ -3,8 +3,8 @@
 /// What is issued to pull by.
 pub mod password;
 
+use crate::acquisition::GenerationSnapshot;
 use crate::error::{self, CallFailure, if_there};
-use crate::inventory::Roll;
 use crate::kinds::{Kind, ObjectKey as _, View, revision};
 use crate::managers::FIELD_MANAGER;
 use crate::member_cluster::kind::{BusinessMemberCluster, MemberClusterView};
@@ -82,9 +82,12 @@ impl Business {
     }
 
     /// All objects of a kind that a field selector takes, at one revision. The empty one takes all.
-    pub async fn roll<K: Kind>(&self, selector: &str) -> Result<Roll, CallFailure> {
+    pub async fn generation_snapshot<K: Kind>(
+        &self,
+        selector: &str,
+    ) -> Result<GenerationSnapshot, CallFailure> {
         let api = self.everywhere::<K>();
-        let mut roll = Roll::default();
+        let mut snapshot = GenerationSnapshot::default();
         let mut params = ListParams::default().fields(selector).limit(PAGE);
         if selector.is_empty() {
             params.field_selector = None;
@@ -92,13 +95,13 @@ impl Business {
         loop {
             let page = bounded(api.list_metadata(&params)).await?;
             if params.continue_token.is_none() {
-                roll.revision = revision(page.metadata.resource_version.as_deref().unwrap_or_default());
+                snapshot.revision = revision(page.metadata.resource_version.as_deref().unwrap_or_default());
             }
             let of = |metadata: ObjectMeta| Some((metadata.uid?, metadata.generation.unwrap_or_default()));
-            roll.generations.extend(page.items.into_iter().filter_map(|object| of(object.metadata)));
+            snapshot.generations.extend(page.items.into_iter().filter_map(|object| of(object.metadata)));
             match page.metadata.continue_.filter(|token| !token.is_empty()) {
                 Some(token) => params = params.continue_token(&token),
-                None => return Ok(roll),
+                None => return Ok(snapshot),
             }
         }
     }

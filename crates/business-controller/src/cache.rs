@@ -1,7 +1,7 @@
 //! The objects of one kind as last seen.
 
-use crate::inventory::{Inventory, Roll, ViewAge};
-use crate::kinds::{Heard, Kind, View, ViewChange, ViewIndex as _, revision};
+use crate::acquisition::{AcquisitionSnapshot, CacheProgress, GenerationSnapshot};
+use crate::kinds::{ChangeSource, Kind, View, ViewChange, ViewIndex as _, revision};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use tokio::sync::SetOnce;
@@ -21,9 +21,9 @@ struct CachedViews<K: Kind> {
     index: K::Index,
     /// Highest revision that the watch has delivered.
     delivered: u64,
-    age: ViewAge,
+    progress: CacheProgress,
     /// What there was in our tenure, where the kind is looked after as a whole.
-    inventory: Option<Inventory>,
+    acquisition: Option<AcquisitionSnapshot>,
     /// Seen since a list has begun.
     listed: Option<HashSet<K::Key>>,
 }
@@ -37,8 +37,8 @@ impl<K: Kind> Default for Cache<K> {
             objects: BTreeMap::new(),
             index: K::Index::default(),
             delivered: 0,
-            age: ViewAge::default(),
-            inventory: None,
+            progress: CacheProgress::default(),
+            acquisition: None,
             listed: None,
         };
         Self { held: RwLock::new(held), synced: SetOnce::new(), memory: K::Memory::default() }
@@ -65,53 +65,55 @@ impl<K: Kind> Cache<K> {
     }
 
     /// For the look-ups of a kind.
-    pub fn look<R>(&self, at: impl FnOnce(&Views<K>, &K::Index) -> R) -> R {
+    pub fn with_index<R>(&self, read: impl FnOnce(&Views<K>, &K::Index) -> R) -> R {
         let held = self.read();
-        at(&held.objects, &held.index)
+        read(&held.objects, &held.index)
     }
 
     /// How much it has heard.
-    pub fn age(&self) -> ViewAge {
-        self.read().age
+    pub fn progress(&self) -> CacheProgress {
+        self.read().progress
     }
 
     /// These were the objects at a moment of our tenure.
-    pub fn take_over(&self, roll: Roll) {
+    pub fn set_acquisition_snapshot(&self, snapshot: GenerationSnapshot) {
         let mut held = self.write();
-        held.inventory = Some(Inventory::new(roll, held.age));
+        held.acquisition = Some(AcquisitionSnapshot::new(snapshot, held.progress));
     }
 
     /// Whether the object with this key was not changed, and has not gone, before our tenure has begun.
-    pub fn may_decide_from(&self, key: &K::Key) -> bool {
+    pub fn is_up_to_date(&self, key: &K::Key) -> bool {
         let held = self.read();
-        let (Some(inventory), Some(object)) = (&held.inventory, held.objects.get(key)) else { return true };
-        inventory.has_no_newer::<K>(object, held.age)
+        let (Some(acquisition), Some(object)) = (&held.acquisition, held.objects.get(key)) else {
+            return true;
+        };
+        acquisition.is_up_to_date::<K>(object, held.progress)
     }
 
     /// Whether an object is held that the roll does not have, or has newer.
-    pub fn is_behind(&self, roll: &Roll) -> bool {
+    pub fn is_behind(&self, snapshot: &GenerationSnapshot) -> bool {
         let is_older = |view: &Arc<View<K>>| {
-            let newest = roll.generations.get(&view.uid);
-            revision(&view.resource_version) <= roll.revision
+            let newest = snapshot.generations.get(&view.uid);
+            revision(&view.resource_version) <= snapshot.revision
                 && newest.is_none_or(|newest| view.generation < *newest)
         };
         self.read().objects.values().any(is_older)
     }
 
-    pub fn list_begins(&self) {
+    pub fn begin_list(&self) {
         let mut held = self.write();
-        held.age.lists += 1;
+        held.progress.lists_begun += 1;
         held.listed = Some(HashSet::new());
     }
 
     /// An object was listed or changed. `None` if nothing is new.
-    pub fn seen(&self, object: View<K>, heard: Heard) -> Option<ViewChange<K>> {
+    pub fn upsert(&self, object: View<K>, source: ChangeSource) -> Option<ViewChange<K>> {
         let incoming = revision(&object.resource_version);
         let mut held = self.write();
-        if heard != Heard::FromOwnWrite {
+        if source != ChangeSource::OwnWrite {
             held.delivered = held.delivered.max(incoming);
-            if heard == Heard::ByEvent {
-                held.age.followed = held.age.followed.max(incoming);
+            if source == ChangeSource::WatchEvent {
+                held.progress.last_event = held.progress.last_event.max(incoming);
             }
             if let Some(listed) = &mut held.listed {
                 listed.insert(object.key.clone());
@@ -123,39 +125,40 @@ impl<K: Kind> Cache<K> {
         let is_old = |old: &View<K>| {
             let held = revision(&old.resource_version);
             // A list counts as it is: after commits were lost, an object is what it was before, and no event may ever come.
-            old.uid == object.uid && if heard == Heard::InList { held == incoming } else { held >= incoming }
+            old.uid == object.uid
+                && if source == ChangeSource::List { held == incoming } else { held >= incoming }
         };
         if old.as_deref().is_some_and(is_old) {
             return None;
         }
         let new = Arc::new(object);
         held.objects.insert(new.key.clone(), Arc::clone(&new));
-        Some(held.index(ViewChange { old, new: Some(new), heard }))
+        Some(held.index(ViewChange { old, new: Some(new), source }))
     }
 
-    pub fn gone(&self, object: &View<K>) -> Option<ViewChange<K>> {
+    pub fn remove(&self, object: &View<K>) -> Option<ViewChange<K>> {
         let mut held = self.write();
         let ended = revision(&object.resource_version);
         held.delivered = held.delivered.max(ended);
-        held.age.followed = held.age.followed.max(ended);
+        held.progress.last_event = held.progress.last_event.max(ended);
         if held.objects.get(&object.key).is_none_or(|held| held.uid != object.uid) {
             return None;
         }
         let old = held.objects.remove(&object.key);
-        Some(held.index(ViewChange { old, new: None, heard: Heard::ByEvent }))
+        Some(held.index(ViewChange { old, new: None, source: ChangeSource::WatchEvent }))
     }
 
     /// A list has ended: what was not in it is gone.
-    pub fn list_ends(&self) -> Vec<ViewChange<K>> {
+    pub fn end_list(&self) -> Vec<ViewChange<K>> {
         let mut held = self.write();
-        held.age.listed = held.age.lists;
+        held.progress.last_completed_list = held.progress.lists_begun;
         let _known_already = self.synced.set(());
         let Some(listed) = held.listed.take() else { return Vec::new() };
         let gone: Vec<K::Key> = held.objects.keys().filter(|key| !listed.contains(*key)).cloned().collect();
         gone.iter()
             .map(|key| {
                 let old = held.objects.remove(key);
-                held.index(ViewChange { old, new: None, heard: Heard::InList })
+                held.index(ViewChange { old, new: None, source: ChangeSource::List })
             })
             .collect()
     }
@@ -199,12 +202,12 @@ mod tests {
     #[test]
     fn an_answer_to_a_write_never_brings_back_what_is_gone() {
         let cache = Cache::<BusinessNamespace>::default();
-        cache.seen(namespace("p", "n", 5), Heard::ByEvent).unwrap();
-        assert!(cache.seen(namespace("p", "n", 7), Heard::FromOwnWrite).is_some());
-        let older = cache.seen(namespace("p", "n", 6), Heard::ByEvent);
+        cache.upsert(namespace("p", "n", 5), ChangeSource::WatchEvent).unwrap();
+        assert!(cache.upsert(namespace("p", "n", 7), ChangeSource::OwnWrite).is_some());
+        let older = cache.upsert(namespace("p", "n", 6), ChangeSource::WatchEvent);
         assert!(older.is_none(), "older than what is held");
-        cache.gone(&namespace("p", "n", 8)).unwrap();
-        assert!(cache.seen(namespace("p", "n", 7), Heard::FromOwnWrite).is_none());
+        cache.remove(&namespace("p", "n", 8)).unwrap();
+        assert!(cache.upsert(namespace("p", "n", 7), ChangeSource::OwnWrite).is_none());
         assert!(cache.all().is_empty() && cache.at_place("c1", "n").is_none());
     }
 
@@ -212,12 +215,12 @@ mod tests {
     fn what_a_new_list_lacks_is_gone() {
         let cache = Cache::<BusinessNamespace>::default();
         for name in ["a", "b"] {
-            cache.seen(namespace("p", name, 1), Heard::ByEvent).unwrap();
+            cache.upsert(namespace("p", name, 1), ChangeSource::WatchEvent).unwrap();
         }
-        cache.seen(namespace("p2", "c", 1), Heard::ByEvent).unwrap();
-        cache.list_begins();
-        assert!(cache.seen(namespace("p", "a", 1), Heard::ByEvent).is_none());
-        assert_eq!(cache.list_ends().len(), 2);
+        cache.upsert(namespace("p2", "c", 1), ChangeSource::WatchEvent).unwrap();
+        cache.begin_list();
+        assert!(cache.upsert(namespace("p", "a", 1), ChangeSource::WatchEvent).is_none());
+        assert_eq!(cache.end_list().len(), 2);
         assert_eq!(cache.of_project("p").len(), 1);
         assert!(cache.at_place("c1", "a").is_some() && cache.at_place("c1", "b").is_none());
     }
@@ -225,14 +228,17 @@ mod tests {
     #[test]
     fn a_new_list_counts_although_history_went_back() {
         let cache = Cache::<BusinessNamespace>::default();
-        cache.seen(namespace("p", "n", 5), Heard::ByEvent).unwrap();
-        cache.seen(namespace("p", "n", 9), Heard::FromOwnWrite).unwrap();
-        cache.list_begins();
-        assert!(cache.seen(namespace("p", "n", 7), Heard::InList).is_some(), "what was written at 9 is lost");
-        assert!(cache.seen(namespace("p", "n", 7), Heard::InList).is_none());
-        assert!(cache.list_ends().is_empty());
+        cache.upsert(namespace("p", "n", 5), ChangeSource::WatchEvent).unwrap();
+        cache.upsert(namespace("p", "n", 9), ChangeSource::OwnWrite).unwrap();
+        cache.begin_list();
+        assert!(
+            cache.upsert(namespace("p", "n", 7), ChangeSource::List).is_some(),
+            "what was written at 9 is lost"
+        );
+        assert!(cache.upsert(namespace("p", "n", 7), ChangeSource::List).is_none());
+        assert!(cache.end_list().is_empty());
         assert_eq!(cache.all()[0].resource_version, "7");
-        assert!(cache.seen(namespace("p", "n", 8), Heard::ByEvent).is_some());
+        assert!(cache.upsert(namespace("p", "n", 8), ChangeSource::WatchEvent).is_some());
     }
 
     #[test]
@@ -245,11 +251,11 @@ mod tests {
             spec: ProjectSpec { parent_project_name: parent.into(), ..ProjectSpec::default() },
             ..ProjectView::default()
         };
-        cache.seen(project("root", "", 1), Heard::ByEvent);
-        cache.seen(project("other", "", 2), Heard::ByEvent);
-        cache.seen(project("child", "root", 3), Heard::ByEvent);
+        cache.upsert(project("root", "", 1), ChangeSource::WatchEvent);
+        cache.upsert(project("other", "", 2), ChangeSource::WatchEvent);
+        cache.upsert(project("child", "root", 3), ChangeSource::WatchEvent);
         assert_eq!(cache.children_of("root").len(), 1);
-        cache.seen(project("child", "other", 4), Heard::ByEvent);
+        cache.upsert(project("child", "other", 4), ChangeSource::WatchEvent);
         assert!(cache.children_of("root").is_empty());
         assert_eq!(cache.children_of("other")[0].key.name(), "child");
     }

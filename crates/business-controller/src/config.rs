@@ -2,7 +2,7 @@
 
 use crate::dial::{Dialer, limit_silence};
 use crate::error::Error;
-use crate::fence::Times;
+use crate::fence::LeaseTimes;
 use crate::issuer::serve::IssuerIdentity;
 use crate::shares::SHARDS_MAX;
 use crate::tunnel::TunnelServer;
@@ -314,8 +314,8 @@ impl Config {
     }
 
     /// The times of the election, checked.
-    pub fn times(&self) -> Result<Times, Error> {
-        let times = Times {
+    pub fn times(&self) -> Result<LeaseTimes, Error> {
+        let times = LeaseTimes {
             lease_duration: self.lease_duration,
             renew_deadline: self.renew_deadline,
             retry_period: self.retry_period,

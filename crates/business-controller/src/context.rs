@@ -5,11 +5,11 @@ use crate::events::Recorder;
 use crate::fence::Fence;
 use crate::kinds::{ObjectKey as _, RootKey};
 use crate::members::{Lookup, Members};
-use crate::objects::{ObjectKey, Objects};
+use crate::objects::{ObjectRef, Objects};
 use crate::outcome::ControllerMetrics;
-use crate::queue::{Lane, Place, Queue};
+use crate::queue::{FlowKey, Lane, Queue};
 use crate::registry::backend::Registry;
-use crate::seal::Seals;
+use crate::seal::SealKeys;
 use crate::shares::{Share, Shares};
 use business_types::ClusterIdentity;
 use runtime::Clock;
@@ -28,7 +28,7 @@ pub struct Context {
     pub objects: Objects,
     pub members: Members,
     /// Objects to look at.
-    pub queue: Queue<ObjectKey>,
+    pub queue: Queue<ObjectRef>,
     /// What of the work is done here, and what may be written for it.
     pub shares: Arc<Shares>,
     pub events: Recorder,
@@ -36,7 +36,7 @@ pub struct Context {
     /// The registry of image namespaces and chart groups.
     pub registry: Registry,
     /// The keys that what we write into member clusters is sealed with.
-    pub seals: Seals,
+    pub seals: SealKeys,
     pub clock: Clock,
     /// Names in member clusters that are never ours.
     pub forbidden: Vec<String>,
@@ -70,18 +70,18 @@ impl Context {
     }
 
     /// The share of an object; `None` for a namespace that is not there.
-    pub fn share_of_object(&self, key: &ObjectKey) -> Option<Share> {
+    pub fn share_of_object(&self, key: &ObjectRef) -> Option<Share> {
         match key {
-            ObjectKey::Namespace(key) => {
+            ObjectRef::Namespace(key) => {
                 self.objects.namespaces.get(key).map(|object| self.share_of(&object.spec.cluster_name))
             }
-            ObjectKey::MemberCluster(key) => Some(self.share_of(key.name())),
-            ObjectKey::Project(_)
-            | ObjectKey::NsEmigration(_)
-            | ObjectKey::ImageNamespace(_)
-            | ObjectKey::ChartGroup(_)
-            | ObjectKey::Tenant(_)
-            | ObjectKey::NamespaceTemplate(_) => Some(Share::Fleet),
+            ObjectRef::MemberCluster(key) => Some(self.share_of(key.name())),
+            ObjectRef::Project(_)
+            | ObjectRef::NsEmigration(_)
+            | ObjectRef::ImageNamespace(_)
+            | ObjectRef::ChartGroup(_)
+            | ObjectRef::Tenant(_)
+            | ObjectRef::NamespaceTemplate(_) => Some(Share::Fleet),
         }
     }
 
@@ -114,9 +114,9 @@ impl Context {
     }
 
     /// Has an object looked at, if that is done here.
-    pub fn wake<'a>(&self, key: &ObjectKey, place: impl Into<Place<'a>>, lane: Lane, delay: Duration) {
+    pub fn wake<'a>(&self, key: &ObjectRef, flow: impl Into<FlowKey<'a>>, lane: Lane, delay: Duration) {
         if self.share_of_object(key).is_some_and(|share| self.shares.holds(share)) {
-            self.queue.add_after(key, place, lane, delay);
+            self.queue.add_after(key, flow, lane, delay);
         }
     }
 }

@@ -3,13 +3,13 @@
 use crate::context::Context;
 use crate::error::Error;
 use crate::kinds::ViewChange;
-use crate::objects::Tabled;
+use crate::objects::RegisteredKind;
 use crate::outcome::PassOutcome;
 use crate::queue::Lane;
 use std::time::Duration;
 
 /// The controller of a kind.
-pub trait Controller: Tabled {
+pub trait Controller: RegisteredKind {
     /// An object is another one than before: wakes whoever has to look again.
     fn changed(cx: &Context, change: &ViewChange<Self>);
 
@@ -17,18 +17,18 @@ pub trait Controller: Tabled {
     fn reconcile(cx: &Context, key: &Self::Key) -> impl Future<Output = Result<PassOutcome, Error>> + Send;
 
     /// Looks at every object once more, without a cause.
-    fn look_at_all(cx: &Context);
+    fn resync(cx: &Context);
 
     /// A member cluster answers again, or no more.
     fn cluster_changed(_cx: &Context, _cluster: &str) {}
 
     /// Something at a place in a member cluster is another one than before.
-    fn place_changed(_cx: &Context, _place: &PlaceChange<'_>) {}
+    fn member_namespace_changed(_cx: &Context, _place: &MemberNamespaceChange<'_>) {}
 }
 
 /// A namespace of a member cluster in which something has changed.
 #[derive(Clone, Copy, Debug)]
-pub struct PlaceChange<'a> {
+pub struct MemberNamespaceChange<'a> {
     pub cluster: &'a str,
     pub namespace: &'a str,
     pub lane: Lane,

@@ -2,14 +2,14 @@
 //! concerns all.
 
 use crate::context::Context;
-use crate::controller::{Controller as _, PlaceChange};
+use crate::controller::{Controller as _, MemberNamespaceChange};
 use crate::controllers::every_controller;
 use crate::error::Error;
 use crate::kinds::ObjectKey as _;
-use crate::objects::ObjectKey;
-use crate::objects::Tabled;
+use crate::objects::ObjectRef;
+use crate::objects::RegisteredKind;
 use crate::outcome::{self, PassOutcome, StateLabels};
-use crate::queue::Next;
+use crate::queue::Requeue;
 use crate::shares::Share;
 use crate::watches;
 use business_types::names;
@@ -30,10 +30,10 @@ const PASS_DEADLINE: Duration = Duration::from_mins(2);
 
 macro_rules! dispatch {
     ($($variant:ident, $field:ident, $controller:path;)*) => {
-        async fn reconcile(cx: &Context, key: &ObjectKey) -> Result<PassOutcome, Error> {
+        async fn reconcile(cx: &Context, key: &ObjectRef) -> Result<PassOutcome, Error> {
             match key {
-                $(ObjectKey::$variant(key) => {
-                    if !<$controller>::cache(&cx.objects).may_decide_from(key) {
+                $(ObjectRef::$variant(key) => {
+                    if !<$controller>::cache(&cx.objects).is_up_to_date(key) {
                         return Ok(PassOutcome::NotBegun(SOON));
                     }
                     <$controller>::reconcile(cx, key).await
@@ -50,8 +50,8 @@ macro_rules! dispatch {
         }
 
         /// Looks at every object once more, without a cause.
-        pub fn look_at_all(cx: &Context) {
-            $(<$controller>::look_at_all(cx);)*
+        pub fn resync(cx: &Context) {
+            $(<$controller>::resync(cx);)*
         }
 
         /// A member cluster answers again, or no more.
@@ -60,13 +60,13 @@ macro_rules! dispatch {
         }
 
         /// Reads which objects of no single cluster there are now.
-        pub async fn take_over(cx: &Context) {
-            $(take_over_of::<$controller>(cx).await;)*
+        pub async fn load_acquisition_snapshots(cx: &Context) {
+            $(load_acquisition_snapshot::<$controller>(cx).await;)*
         }
 
         /// Something at a place in a member cluster is another one than before.
-        pub fn place_changed(cx: &Context, place: &PlaceChange<'_>) {
-            $(<$controller>::place_changed(cx, place);)*
+        pub fn member_namespace_changed(cx: &Context, place: &MemberNamespaceChange<'_>) {
+            $(<$controller>::member_namespace_changed(cx, place);)*
         }
     };
 }
@@ -75,7 +75,7 @@ every_controller!(dispatch);
 /// Looks at everything in a share that is ours since a moment.
 pub fn share_changed(cx: &Context, share: Share) {
     if share == Share::Fleet {
-        look_at_all(cx);
+        resync(cx);
         return;
     }
     let objects = cx.objects.member_clusters.all();
@@ -88,13 +88,13 @@ pub fn share_changed(cx: &Context, share: Share) {
 
 /// What is gone was let go by somebody else, and something else may have its name: nothing is decided from it any more.
 /// Namespaces are looked at cluster by cluster.
-async fn take_over_of<C: Tabled>(cx: &Context) {
+async fn load_acquisition_snapshot<C: RegisteredKind>(cx: &Context) {
     if C::KIND == names::NAMESPACE_KIND {
         return;
     }
     loop {
-        match cx.business.roll::<C>("").await {
-            Ok(roll) => return C::cache(&cx.objects).take_over(roll),
+        match cx.business.generation_snapshot::<C>("").await {
+            Ok(snapshot) => return C::cache(&cx.objects).set_acquisition_snapshot(snapshot),
             Err(failure) => {
                 tracing::warn!(object.kind = C::KIND, error = %failure, "cannot list our objects");
                 tokio::time::sleep(RETRY_PERIOD).await;
@@ -139,10 +139,10 @@ fn is_sound(ended: &Result<(), tokio::task::JoinError>) -> bool {
     ended.is_ok()
 }
 
-async fn pass(cx: Arc<Context>, key: ObjectKey) {
+async fn pass(cx: Arc<Context>, key: ObjectRef) {
     // Whoever has its share by then looks at it.
     let Some(stay) = cx.share_of_object(&key).and_then(|share| cx.shares.enter(share)) else {
-        cx.queue.done(&key, Next::Rest);
+        cx.queue.done(&key, Requeue::Never);
         show_queue(&cx);
         return;
     };
@@ -160,7 +160,7 @@ async fn pass(cx: Arc<Context>, key: ObjectKey) {
     };
     cx.metrics.count(key.kind(), &result, begun.elapsed());
     log(&key, &result);
-    cx.queue.done(&key, outcome::next(&result));
+    cx.queue.done(&key, outcome::requeue(&result));
     show_queue(&cx);
 }
 
@@ -171,7 +171,7 @@ fn show_queue(cx: &Context) {
     }
 }
 
-fn log(key: &ObjectKey, result: &Result<PassOutcome, Error>) {
+fn log(key: &ObjectRef, result: &Result<PassOutcome, Error>) {
     match result {
         Ok(outcome) => tracing::debug!(object.kind = key.kind(), object.name = %key, ?outcome, "pass"),
         // Somebody else wrote in between: the next pass sees it.
@@ -201,7 +201,7 @@ mod tests {
         link.is(Passage::Slow(Duration::from_secs(2)));
         world.member.switch(world.server.client_over(&link));
         let post = Arc::clone(world.cx.shares.post(Share::Clusters(0)));
-        let key = ObjectKey::Namespace(ProjectKey::new(Some("p"), "n"));
+        let key = ObjectRef::Namespace(ProjectKey::new(Some("p"), "n"));
         let at_work = tokio::spawn(pass(Arc::clone(&world.cx), key));
         tokio::time::sleep(Duration::from_secs(1)).await;
         assert!(!post.is_empty());

@@ -16,7 +16,7 @@ const WRITE_DEADLINE_MIN: Duration = Duration::from_secs(2);
 
 /// The times of a Lease.
 #[derive(Clone, Copy, Debug)]
-pub struct Times {
+pub struct LeaseTimes {
     /// How long a lease that is not renewed is respected.
     pub lease_duration: Duration,
     /// How long its holder tries to renew it before he gives up.
@@ -27,7 +27,7 @@ pub struct Times {
     pub write_deadline: Duration,
 }
 
-impl Times {
+impl LeaseTimes {
     /// Refuses times that do not keep a former holder's writes inside his Lease.
     pub fn check(&self) -> Result<(), Error> {
         let ordered = self.retry_period < self.renew_deadline
@@ -82,28 +82,28 @@ impl Moment {
 /// What the holder of the lease may do at this moment.
 #[derive(Debug)]
 pub struct Fence {
-    times: Times,
+    times: LeaseTimes,
     /// When the last renewal that succeeded was sent; none while the lease is not ours.
     renewed: watch::Sender<Option<Moment>>,
     /// Somebody waits for a renewal.
-    wanted: Notify,
+    renewal_request: Notify,
     /// Before this, a former holder's write may still arrive somewhere.
     confirm_after: Mutex<Option<Instant>>,
     /// To any member cluster.
-    writes: OpenWrites,
+    writes: InFlightWrites,
     /// By the uid of the cluster.
-    clusters: Mutex<HashMap<String, Arc<OpenWrites>>>,
+    clusters: Mutex<HashMap<String, Arc<InFlightWrites>>>,
 }
 
 impl Fence {
     /// A closed fence.
-    pub fn new(times: Times) -> Self {
+    pub fn new(times: LeaseTimes) -> Self {
         Self {
             times,
             renewed: watch::Sender::default(),
-            wanted: Notify::new(),
+            renewal_request: Notify::new(),
             confirm_after: Mutex::default(),
-            writes: OpenWrites::default(),
+            writes: InFlightWrites::default(),
             clusters: Mutex::default(),
         }
     }
@@ -121,55 +121,55 @@ impl Fence {
     }
 
     /// The writes to a cluster.
-    pub fn writes_to(&self, uid: &str) -> Arc<OpenWrites> {
+    pub fn writes_to(&self, uid: &str) -> Arc<InFlightWrites> {
         let mut clusters = self.clusters.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(clusters.entry(uid.to_owned()).or_default())
     }
 
     /// Leave to begin a write to a member cluster, which counts as under way from now on.
-    pub fn begin_write<'a>(&'a self, member: &'a OpenWrites) -> Result<OpenWrite<'a>, Error> {
+    pub fn begin_write<'a>(&'a self, member: &'a InFlightWrites) -> Result<InFlightWrite<'a>, Error> {
         self.permit()?;
         self.writes.begin();
         member.begin();
         let deadline = self.times.write_deadline;
-        Ok(OpenWrite { all: &self.writes, member, namespace: None, deadline, answered: false })
+        Ok(InFlightWrite { all: &self.writes, member, namespace: None, deadline, answered: false })
     }
 
     /// Whether no write to a member cluster can happen any more that is not seen yet, neither a former holder's nor
     /// one of ours without an answer. Else the time to wait.
-    pub fn may_confirm(&self, member: &OpenWrites) -> Result<(), Duration> {
-        self.former_holders_have_ended()?;
+    pub fn may_confirm(&self, member: &InFlightWrites) -> Result<(), Duration> {
+        self.former_holders_writes_ended()?;
         member.have_ended(self.times.write_deadline)
     }
 
     /// The same of one namespace, to which nothing may be under way at all. What goes to others is no matter. Else the time to wait.
-    pub fn may_confirm_at(&self, member: &OpenWrites, namespace: &str) -> Result<(), Duration> {
-        self.former_holders_have_ended()?;
+    pub fn may_confirm_at(&self, member: &InFlightWrites, namespace: &str) -> Result<(), Duration> {
+        self.former_holders_writes_ended()?;
         member.have_ended_at(namespace, self.times.write_deadline)
     }
 
     /// Whether no former holder's write can arrive anywhere any more. Else the time to wait.
-    pub fn former_holders_have_ended(&self) -> Result<(), Duration> {
+    pub fn former_holders_writes_ended(&self) -> Result<(), Duration> {
         until(*self.confirm_after.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Waits until the lease was renewed by a call that was sent after this one: what was recorded before is seen by
     /// every later holder.
-    pub async fn renewed_from_now_on(&self) {
+    pub async fn wait_for_renewal(&self) {
         let begun = Instant::now();
         let mut renewed = self.renewed.subscribe();
-        self.wanted.notify_one();
+        self.renewal_request.notify_one();
         // The sender lives as long as the fence.
         drop(renewed.wait_for(|sent| sent.is_some_and(|sent| sent.steady >= begun)).await);
     }
 
     /// Whether the next holder may rely on all of our writes having ended.
     pub(crate) fn may_release(&self) -> bool {
-        self.clean_from().is_some_and(|at| at <= Instant::now())
+        self.clean_at().is_some_and(|at| at <= Instant::now())
     }
 
     /// From when on he may, if no write begins any more. None while one is under way.
-    pub(crate) fn clean_from(&self) -> Option<Instant> {
+    pub(crate) fn clean_at(&self) -> Option<Instant> {
         let ended = || {
             let former = *self.confirm_after.lock().unwrap_or_else(PoisonError::into_inner);
             former.max(self.writes.end_by(self.times.write_deadline)).unwrap_or_else(Instant::now)
@@ -189,8 +189,8 @@ impl Fence {
     }
 
     /// Somebody waits for a renewal.
-    pub(crate) async fn renewal_wanted(&self) {
-        self.wanted.notified().await;
+    pub(crate) async fn renewal_requested(&self) {
+        self.renewal_request.notified().await;
     }
 
     pub(crate) fn close(&self) {
@@ -200,10 +200,10 @@ impl Fence {
 
 /// Writes that are under way, or may be.
 #[derive(Debug, Default)]
-pub struct OpenWrites {
+pub struct InFlightWrites {
     open: AtomicUsize,
     /// Those that go to each namespace.
-    namespaces: Mutex<HashMap<String, WritesTo>>,
+    namespaces: Mutex<HashMap<String, NamespaceWrites>>,
     /// When a write last ended without an answer.
     unanswered: Mutex<Option<Instant>>,
     /// The same of those that name no namespace, and may go to any.
@@ -212,20 +212,20 @@ pub struct OpenWrites {
 
 /// Writes to a namespace.
 #[derive(Clone, Copy, Debug, Default)]
-struct WritesTo {
+struct NamespaceWrites {
     open: usize,
     /// When one last ended without an answer.
     unanswered: Option<Instant>,
 }
 
-impl WritesTo {
+impl NamespaceWrites {
     /// Whether none is open, and none that was given up may still happen. Else the time to wait.
     fn have_ended(self, deadline: Duration) -> Result<(), Duration> {
         if self.open > 0 { Err(ANSWER_PERIOD) } else { until(self.unanswered.map(|at| at + deadline)) }
     }
 }
 
-impl OpenWrites {
+impl InFlightWrites {
     fn begin(&self) {
         self.open.fetch_add(1, Ordering::SeqCst);
     }
@@ -293,15 +293,15 @@ impl OpenWrites {
 
 /// A write to a member cluster. Dropped without an answer, it may still happen until its deadline has passed.
 #[derive(Debug)]
-pub struct OpenWrite<'a> {
-    all: &'a OpenWrites,
-    member: &'a OpenWrites,
+pub struct InFlightWrite<'a> {
+    all: &'a InFlightWrites,
+    member: &'a InFlightWrites,
     namespace: Option<String>,
     deadline: Duration,
     answered: bool,
 }
 
-impl OpenWrite<'_> {
+impl InFlightWrite<'_> {
     /// It goes to this namespace, or makes it.
     #[must_use]
     pub fn to(mut self, namespace: &str) -> Self {
@@ -316,7 +316,7 @@ impl OpenWrite<'_> {
     }
 }
 
-impl Drop for OpenWrite<'_> {
+impl Drop for InFlightWrite<'_> {
     fn drop(&mut self) {
         // Without an answer it counts as given up before it counts as open no more.
         self.member.end(self.answered);
@@ -341,8 +341,8 @@ mod tests {
     use super::*;
     use tokio::time::advance;
 
-    fn times() -> Times {
-        Times {
+    fn times() -> LeaseTimes {
+        LeaseTimes {
             lease_duration: Duration::from_secs(15),
             renew_deadline: Duration::from_secs(10),
             retry_period: Duration::from_secs(2),
@@ -383,29 +383,28 @@ mod tests {
 
     #[test]
     fn a_new_holder_confirms_nothing_until_the_former_ones_writes_have_ended() {
-        let (fence, member) = (Fence::new(times()), OpenWrites::default());
+        let (fence, member) = (Fence::new(times()), InFlightWrites::default());
         fence.acquired(Moment::now(), false);
         let wait = fence.may_confirm(&member).unwrap_err();
         assert!(wait > Duration::from_secs(19) && wait <= Duration::from_secs(20), "{wait:?}");
-        assert!(
-            fence.clean_from().unwrap() > Instant::now() + Duration::from_secs(19) && !fence.may_release()
-        );
+        assert!(fence.clean_at().unwrap() > Instant::now() + Duration::from_secs(19) && !fence.may_release());
         fence.acquired(Moment::now(), true);
         assert_eq!(fence.may_confirm(&member), Ok(()), "the lease was given back cleanly");
     }
 
     #[test]
     fn a_write_that_is_given_up_may_still_happen_until_its_deadline() {
-        let (fence, member, other) = (Fence::new(times()), OpenWrites::default(), OpenWrites::default());
+        let (fence, member, other) =
+            (Fence::new(times()), InFlightWrites::default(), InFlightWrites::default());
         fence.acquired(Moment::now(), true);
         fence.begin_write(&member).unwrap().answered();
         assert!(fence.may_confirm(&member).is_ok() && fence.may_release());
         let open = fence.begin_write(&member).unwrap();
-        assert!(!fence.may_release() && fence.clean_from().is_none(), "it is under way");
+        assert!(!fence.may_release() && fence.clean_at().is_none(), "it is under way");
         drop(open);
         assert!(!fence.may_release(), "it may still happen");
         assert!(fence.may_confirm(&member).is_err() && fence.may_confirm(&other).is_ok());
-        assert!(fence.clean_from().unwrap() > Instant::now() + Duration::from_secs(4));
+        assert!(fence.clean_at().unwrap() > Instant::now() + Duration::from_secs(4));
         for writes in [&member, &fence.writes] {
             *writes.unanswered.lock().unwrap() = Some(seconds_ago(5));
         }
@@ -414,7 +413,7 @@ mod tests {
 
     #[test]
     fn nothing_is_confirmed_of_a_namespace_to_which_a_write_is_under_way() {
-        let (fence, member) = (Fence::new(times()), OpenWrites::default());
+        let (fence, member) = (Fence::new(times()), InFlightWrites::default());
         fence.acquired(Moment::now(), true);
         let (one, other) =
             (fence.begin_write(&member).unwrap().to("web"), fence.begin_write(&member).unwrap().to("web"));
@@ -428,7 +427,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_write_that_is_given_up_keeps_its_own_namespace_waiting_and_no_other() {
-        let (fence, member) = (Fence::new(times()), OpenWrites::default());
+        let (fence, member) = (Fence::new(times()), InFlightWrites::default());
         fence.acquired(Moment::now(), true);
         let (one, other) =
             (fence.begin_write(&member).unwrap().to("web"), fence.begin_write(&member).unwrap().to("web"));
@@ -451,7 +450,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_was_given_up_is_forgotten_when_it_can_happen_no_more() {
-        let (fence, member) = (Fence::new(times()), OpenWrites::default());
+        let (fence, member) = (Fence::new(times()), InFlightWrites::default());
         fence.acquired(Moment::now(), true);
         for number in 0..9 {
             drop(fence.begin_write(&member).unwrap().to(&number.to_string()));
@@ -464,14 +463,14 @@ mod tests {
     #[test]
     fn times_that_do_not_contain_each_other_are_refused() {
         assert!(times().check().is_ok());
-        assert!(Times { write_deadline: Duration::from_secs(15), ..times() }.check().is_err());
-        assert!(Times { renew_deadline: Duration::from_secs(15), ..times() }.check().is_err());
-        assert!(Times { retry_period: Duration::from_secs(10), ..times() }.check().is_err());
+        assert!(LeaseTimes { write_deadline: Duration::from_secs(15), ..times() }.check().is_err());
+        assert!(LeaseTimes { renew_deadline: Duration::from_secs(15), ..times() }.check().is_err());
+        assert!(LeaseTimes { retry_period: Duration::from_secs(10), ..times() }.check().is_err());
     }
 
     #[test]
     fn a_write_deadline_that_leaves_the_server_no_time_to_give_up_first_is_refused() {
-        let check = |millis| Times { write_deadline: Duration::from_millis(millis), ..times() }.check();
+        let check = |millis| LeaseTimes { write_deadline: Duration::from_millis(millis), ..times() }.check();
         assert!(check(2000).is_ok());
         for millis in [0, 1000, 1999] {
             assert!(check(millis).unwrap_err().text().contains("write-deadline must be 2s at least"));

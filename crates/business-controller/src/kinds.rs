@@ -164,30 +164,30 @@ pub struct View<K: Kind> {
 pub struct ViewChange<K: Kind> {
     pub old: Option<Arc<View<K>>>,
     pub new: Option<Arc<View<K>>>,
-    pub heard: Heard,
+    pub source: ChangeSource,
 }
 
 /// How the cache heard of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Heard {
+pub enum ChangeSource {
     /// It has just happened.
-    ByEvent,
+    WatchEvent,
     /// It may have happened at any time.
-    InList,
+    List,
     /// Taken only while the watch has not caught up with it, so that nothing that is gone comes back.
-    FromOwnWrite,
+    OwnWrite,
 }
 
 /// An object that is not what its schema says.
 #[derive(Debug, thiserror::Error)]
 #[error("decode {field}")]
-pub struct Undecodable {
+pub struct DecodeError {
     field: &'static str,
     source: serde_json::Error,
 }
 
 impl<K: Kind> View<K> {
-    pub fn decode(object: DynamicObject) -> Result<Self, Undecodable> {
+    pub fn decode(object: DynamicObject) -> Result<Self, DecodeError> {
         let DynamicObject { metadata, mut data, .. } = object;
         let annotations = metadata.annotations.unwrap_or_default();
         Ok(Self {
@@ -229,10 +229,10 @@ impl<K: Kind> View<K> {
 fn part<T: DeserializeOwned + Default>(
     data: &mut serde_json::Value,
     field: &'static str,
-) -> Result<T, Undecodable> {
+) -> Result<T, DecodeError> {
     match data.get_mut(field).map(serde_json::Value::take) {
         None | Some(serde_json::Value::Null) => Ok(T::default()),
-        Some(value) => serde_json::from_value(value).map_err(|source| Undecodable { field, source }),
+        Some(value) => serde_json::from_value(value).map_err(|source| DecodeError { field, source }),
     }
 }
 

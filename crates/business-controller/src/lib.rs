@@ -30,8 +30,8 @@ pub mod controllers;
 pub mod kinds;
 /// One kind's objects as last seen.
 pub mod cache;
-/// What there was when a share came to us.
-pub mod inventory;
+/// The objects that existed when a share was acquired, to recognize a cache that is behind.
+pub mod acquisition;
 /// Our objects as last seen: a cache for each kind.
 pub mod objects;
 /// Every watch on our kinds.

@@ -53,8 +53,8 @@ pub use namespace::ClusterNamespace;
 pub use observed::Observed;
 pub use quota::ClusterQuota;
 
+use crate::acquisition::{AcquisitionSnapshot, CacheProgress};
 use crate::error::CallFailure;
-use crate::inventory::{Inventory, ViewAge};
 use crate::namespace::kind::{BusinessNamespace, NamespaceView};
 use crate::shares::Post;
 use kube::Client;
@@ -96,7 +96,7 @@ pub struct Member {
     /// It had to go when more was seen of all clusters than is kept, and was not seen whole since.
     set_aside: AtomicBool,
     /// Its namespaces at a moment of the tenure, once they were read.
-    inventory: OnceLock<Inventory>,
+    acquisition: OnceLock<AcquisitionSnapshot>,
     /// A call to it has failed: look now whether it still answers.
     pub suspect: Notify,
     /// Other credentials are used from now on.
@@ -116,7 +116,7 @@ impl Member {
             observed: Observed::new(recount),
             reach: RwLock::new(Reach::Connecting),
             set_aside: AtomicBool::new(false),
-            inventory: OnceLock::new(),
+            acquisition: OnceLock::new(),
             suspect: Notify::new(),
             switched: Notify::new(),
             last_lost: Mutex::default(),
@@ -124,25 +124,26 @@ impl Member {
     }
 
     /// These were its namespaces at a moment of the tenure.
-    pub fn take_over(&self, inventory: Inventory) {
-        self.inventory.get_or_init(|| inventory);
+    pub fn set_acquisition_snapshot(&self, acquisition: AcquisitionSnapshot) {
+        self.acquisition.get_or_init(|| acquisition);
     }
 
     /// Whether it is known which namespaces it had at a moment of the tenure.
-    pub fn is_taken_over(&self) -> bool {
-        self.inventory.get().is_some()
+    pub fn has_acquisition_snapshot(&self) -> bool {
+        self.acquisition.get().is_some()
     }
 
     /// Whether an object of our view may be decided from: it was not changed, and has not gone, before the tenure has begun.
-    pub fn may_decide_from(&self, object: &NamespaceView, age: ViewAge) -> bool {
-        let inventory = self.inventory.get();
-        inventory.is_some_and(|inventory| inventory.has_no_newer::<BusinessNamespace>(object, age))
+    pub fn is_up_to_date(&self, object: &NamespaceView, progress: CacheProgress) -> bool {
+        let acquisition = self.acquisition.get();
+        acquisition
+            .is_some_and(|acquisition| acquisition.is_up_to_date::<BusinessNamespace>(object, progress))
     }
 
     /// Whether nobody can have written for an object that was made at this revision but in this tenure.
-    pub fn is_first_for(&self, revision: u64) -> bool {
-        self.inventory.get().is_some_and(|inventory| inventory.is_before(revision))
-            && self.api.former_holders_have_ended()
+    pub fn is_sole_writer_for(&self, revision: u64) -> bool {
+        self.acquisition.get().is_some_and(|acquisition| acquisition.is_older_than(revision))
+            && self.api.former_holders_writes_ended()
     }
 
     /// Goes on with another client of the same cluster. What is seen of it stays; its watches begin anew.

@@ -22,7 +22,7 @@ use crate::members::Lookup;
 use crate::namespace::kind::BusinessNamespace;
 use crate::namespace::wake::wake_access_in_cluster;
 use crate::namespace_template::wake::wake_templates;
-use crate::objects::Tabled as _;
+use crate::objects::RegisteredKind as _;
 use crate::outcome::PassOutcome;
 use crate::project::kind::BusinessProject;
 use crate::queue::Lane;
@@ -87,7 +87,7 @@ impl Controller for BusinessMemberCluster {
         }
     }
 
-    fn look_at_all(cx: &Context) {
+    fn resync(cx: &Context) {
         for cluster in cx.objects.member_clusters.all() {
             wake_cluster(cx, cluster.key.name(), Lane::Later);
         }
@@ -105,7 +105,7 @@ pub fn wake_cluster(cx: &Context, name: &str, lane: Lane) {
         return;
     }
     let wait = if lane == Lane::Later { cx.objects.member_clusters.memory.figures.wait(&key) } else { None };
-    cx.wake(&BusinessMemberCluster::queued(key), GROUP, lane, wait.unwrap_or_default());
+    cx.wake(&BusinessMemberCluster::object_ref(key), GROUP, lane, wait.unwrap_or_default());
 }
 
 /// Whether a cluster answers, as whoever follows it says.

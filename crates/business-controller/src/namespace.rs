@@ -40,9 +40,9 @@ pub mod removal;
 pub mod cleanup;
 
 use crate::context::Context;
-use crate::controller::{Controller, PlaceChange};
+use crate::controller::{Controller, MemberNamespaceChange};
 use crate::error::{CallFailure, Error};
-use crate::kinds::{Heard, ProjectKey, ViewChange, revision};
+use crate::kinds::{ChangeSource, ProjectKey, ViewChange, revision};
 use crate::member::counting::Counted;
 use crate::member::{ClusterNamespace, ClusterQuota};
 use crate::member_cluster::wake_cluster;
@@ -109,7 +109,7 @@ impl Controller for BusinessNamespace {
         reconcile(cx, key).await
     }
 
-    fn look_at_all(cx: &Context) {
+    fn resync(cx: &Context) {
         for object in cx.objects.namespaces.all() {
             wake_namespace(cx, &object, Lane::Later, Duration::ZERO);
         }
@@ -123,7 +123,7 @@ impl Controller for BusinessNamespace {
         }
     }
 
-    fn place_changed(cx: &Context, place: &PlaceChange<'_>) {
+    fn member_namespace_changed(cx: &Context, place: &MemberNamespaceChange<'_>) {
         if let Some(object) = cx.objects.namespaces.at_place(place.cluster, place.namespace) {
             wake_namespace(cx, &object, place.lane, place.delay);
         }
@@ -146,7 +146,7 @@ fn note(cx: &Context, change: &ViewChange<BusinessNamespace>) {
     }
     let age = |new: &NamespaceView| cx.clock.unix_seconds().saturating_sub(new.created);
     let is_born = |new: &&NamespaceView| {
-        change.heard == Heard::ByEvent
+        change.source == ChangeSource::WatchEvent
             && old.is_none_or(|old| old.uid != new.uid)
             && age(new) < NEWBORN_SECONDS
             && new.status.cluster_namespace.is_none()
@@ -164,7 +164,7 @@ fn note(cx: &Context, change: &ViewChange<BusinessNamespace>) {
 fn first_tenure(cx: &Context, new: &NamespaceView) -> Option<(Share, u64)> {
     let held = cx.tenure_of(&new.spec.cluster_name)?;
     let Lookup::Found(member) = cx.member(&new.spec.cluster_name) else { return None };
-    let is_first = member.tenure == held.1 && member.is_first_for(revision(&new.resource_version));
+    let is_first = member.tenure == held.1 && member.is_sole_writer_for(revision(&new.resource_version));
     is_first.then_some(held)
 }
 

@@ -84,7 +84,7 @@ impl Controller for NamespaceTemplate {
         Ok(outcome)
     }
 
-    fn look_at_all(cx: &Context) {
+    fn resync(cx: &Context) {
         wake_templates(cx);
     }
 
@@ -139,7 +139,7 @@ fn wake_wave(cx: &Context, old: Option<&TemplateView>, new: Option<&TemplateView
     }
     let is_its_turn = |object: &&Arc<NamespaceView>| uids.contains(object.uid.as_str());
     let admitted: Vec<_> =
-        cx.objects.namespaces.look(|views, _| views.values().filter(is_its_turn).cloned().collect());
+        cx.objects.namespaces.with_index(|views, _| views.values().filter(is_its_turn).cloned().collect());
     for object in admitted {
         wake_namespace(cx, &object, Lane::Later, Duration::ZERO);
     }

@@ -5,9 +5,9 @@ use crate::controllers::every_controller;
 use crate::kinds::Kind;
 
 /// A kind that stands in the table.
-pub trait Tabled: Kind {
+pub trait RegisteredKind: Kind {
     fn cache(objects: &Objects) -> &Cache<Self>;
-    fn queued(key: Self::Key) -> ObjectKey;
+    fn object_ref(key: Self::Key) -> ObjectRef;
 }
 
 macro_rules! caches {
@@ -32,11 +32,11 @@ macro_rules! caches {
 
         /// The key of an object of any kind, as the queue has it.
         #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum ObjectKey {
+        pub enum ObjectRef {
             $($variant(<$kind as Kind>::Key),)*
         }
 
-        impl ObjectKey {
+        impl ObjectRef {
             pub fn kind(&self) -> &'static str {
                 match self {
                     $(Self::$variant(_) => <$kind as Kind>::KIND,)*
@@ -44,7 +44,7 @@ macro_rules! caches {
             }
         }
 
-        impl std::fmt::Display for ObjectKey {
+        impl std::fmt::Display for ObjectRef {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 match self {
                     $(Self::$variant(key) => std::fmt::Display::fmt(key, f),)*
@@ -52,13 +52,13 @@ macro_rules! caches {
             }
         }
 
-        $(impl Tabled for $kind {
+        $(impl RegisteredKind for $kind {
             fn cache(objects: &Objects) -> &Cache<Self> {
                 &objects.$field
             }
 
-            fn queued(key: Self::Key) -> ObjectKey {
-                ObjectKey::$variant(key)
+            fn object_ref(key: Self::Key) -> ObjectRef {
+                ObjectRef::$variant(key)
             }
         })*
     };

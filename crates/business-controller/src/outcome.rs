@@ -1,7 +1,7 @@
 //! How a pass over an object ended, and the metrics of it. Labels are closed sets, and the clusters that are followed.
 
 use crate::error::{Error, UNAVAILABLE};
-use crate::queue::Next;
+use crate::queue::Requeue;
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -42,14 +42,14 @@ impl PassOutcome {
 }
 
 /// What becomes of the key.
-pub fn next(result: &Result<PassOutcome, Error>) -> Next {
+pub fn requeue(result: &Result<PassOutcome, Error>) -> Requeue {
     match result {
         Ok(PassOutcome::Applied | PassOutcome::Unchanged | PassOutcome::Waiting | PassOutcome::Skipped) => {
-            Next::Rest
+            Requeue::Never
         }
-        Ok(PassOutcome::WaitingFor(delay)) => Next::After(*delay),
-        Ok(PassOutcome::NotBegun(delay)) => Next::Again(*delay),
-        Ok(PassOutcome::Refused) | Err(_) => Next::Retry,
+        Ok(PassOutcome::WaitingFor(delay)) => Requeue::After(*delay),
+        Ok(PassOutcome::NotBegun(delay)) => Requeue::InSameLane(*delay),
+        Ok(PassOutcome::Refused) | Err(_) => Requeue::WithBackoff,
     }
 }
 

@@ -10,7 +10,7 @@ use crate::directory::platform::PlatformSource;
 use crate::directory::secrets::SecretSource;
 use crate::directory::{Directory, DirectorySource};
 use crate::error::Error;
-use crate::fence::{Fence, Times};
+use crate::fence::{Fence, LeaseTimes};
 use crate::issuer::places::{self, Places};
 use crate::issuer::{desk, serve};
 use crate::member::bound::Bound;
@@ -25,8 +25,8 @@ use crate::registry::oci::OciRegistry;
 use crate::registry::oci::calls::{Http, Site};
 use crate::registry::tke::TkeRegistry;
 use crate::registry::turns::Turns;
-use crate::seal::Seals;
-use crate::seal::keeper::Keeper;
+use crate::seal::SealKeys;
+use crate::seal::key_manager::KeyManager;
 use crate::shares::candidate::Candidate;
 use crate::shares::lease::Leases;
 use crate::shares::{Share, Shares};
@@ -168,7 +168,7 @@ struct Replica<'a> {
     config: &'a Config,
     client: Client,
     metrics: ControllerMetrics,
-    times: Times,
+    times: LeaseTimes,
 }
 
 impl Replica<'_> {
@@ -191,7 +191,7 @@ impl Replica<'_> {
             events: recorder,
             metrics,
             registry,
-            seals: Seals::default(),
+            seals: SealKeys::default(),
             clock: Clock::system(),
             forbidden: config.forbidden(),
             audit_wanted: tokio::sync::Notify::new(),
@@ -206,7 +206,7 @@ impl Replica<'_> {
             if shown.members.is_read() { Ok(()) } else { Err("no directory was read yet".to_owned()) }
         });
         dispatch::watch(&cx, tasks);
-        tasks.spawn("seal-keys", Keeper::new(secrets, Arc::clone(&cx)).run());
+        tasks.spawn("seal-keys", KeyManager::new(secrets, Arc::clone(&cx)).run());
         tasks.spawn("directory", Directory::new(Arc::clone(&cx), source, config.dialer()).run());
         tasks.spawn("events", sender.run());
         let descriptions = Descriptions { cx: Arc::clone(&cx) };

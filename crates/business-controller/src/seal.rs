@@ -7,7 +7,7 @@
 //! and the sealed values as JSON.
 
 /// The keys, in a Secret.
-pub mod keeper;
+pub mod key_manager;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -81,7 +81,7 @@ impl Origin {
 
 /// A seal that holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Opened {
+pub struct VerifiedSeal {
     pub sealed: Sealed,
     /// Whether it was made with the key that new seals are made with.
     pub is_current: bool,
@@ -122,25 +122,25 @@ impl Keyring {
     }
 
     /// The sealed values, if the seal holds.
-    pub fn open(&self, text: &str) -> Option<Opened> {
-        let Parts { id, code, values } = parts(text)?;
+    pub fn open(&self, text: &str) -> Option<VerifiedSeal> {
+        let SealParts { id, code, values } = parts(text)?;
         let key = self.keys.get(id)?;
         hmac::verify(key, message(id, values).as_bytes(), &URL_SAFE_NO_PAD.decode(code).ok()?).ok()?;
-        Some(Opened { sealed: serde_json::from_str(values).ok()?, is_current: id == self.active })
+        Some(VerifiedSeal { sealed: serde_json::from_str(values).ok()?, is_current: id == self.active })
     }
 }
 
-struct Parts<'a> {
+struct SealParts<'a> {
     id: &'a str,
     code: &'a str,
     values: &'a str,
 }
 
-fn parts(text: &str) -> Option<Parts<'_>> {
+fn parts(text: &str) -> Option<SealParts<'_>> {
     let rest = text.strip_prefix(VERSION)?.strip_prefix(' ')?;
     let (id, rest) = rest.split_once(' ')?;
     let (code, values) = rest.split_once(' ')?;
-    Some(Parts { id, code, values })
+    Some(SealParts { id, code, values })
 }
 
 /// The id of the key that a seal says it was made with.
@@ -154,14 +154,14 @@ fn message(id: &str, values: &str) -> String {
 
 /// The keys as last read.
 #[derive(Debug, Default)]
-pub struct Seals {
+pub struct SealKeys {
     keyring: watch::Sender<Option<Arc<Keyring>>>,
     /// When the last read that has succeeded was sent.
     read: watch::Sender<Option<Instant>>,
-    wanted: Notify,
+    read_request: Notify,
 }
 
-impl Seals {
+impl SealKeys {
     /// `None` until they were read for the first time.
     pub fn keyring(&self) -> Option<Arc<Keyring>> {
         self.keyring.borrow().clone()
@@ -169,21 +169,21 @@ impl Seals {
 
     /// Waits until they were read by a call that was sent after this one: whoever has sealed anything before has recorded his
     /// key before.
-    pub async fn read_from_now_on(&self) {
+    pub async fn wait_for_read(&self) {
         let begun = Instant::now();
         let mut read = self.read.subscribe();
-        self.wanted.notify_one();
+        self.read_request.notify_one();
         // The sender lives as long as this.
         drop(read.wait_for(|sent| sent.is_some_and(|sent| sent >= begun)).await);
     }
 
     /// Waits until somebody waits for them.
-    pub(crate) async fn are_wanted(&self) {
-        self.wanted.notified().await;
+    pub(crate) async fn read_requested(&self) {
+        self.read_request.notified().await;
     }
 
     /// Whether somebody waits for them.
-    pub(crate) fn are_awaited(&self) -> bool {
+    pub(crate) fn has_waiters(&self) -> bool {
         self.read.receiver_count() > 0
     }
 
@@ -218,7 +218,7 @@ mod tests {
     #[test]
     fn a_seal_is_read_back_and_holds() {
         let seal = keyring().seal(&values());
-        assert_eq!(keyring().open(&seal), Some(Opened { sealed: values(), is_current: true }));
+        assert_eq!(keyring().open(&seal), Some(VerifiedSeal { sealed: values(), is_current: true }));
         assert_eq!(key_id(&seal), Some("k1"));
         assert!(seal.contains(r#""project":"p""#), "a person can read it: {seal}");
         let anew = Sealed { namespace_uid: None, after: Some("n".into()), ..values() };

@@ -13,7 +13,7 @@ pub mod tenure;
 pub mod candidate;
 
 use crate::error::Error;
-use crate::fence::{Fence, Times};
+use crate::fence::{Fence, LeaseTimes};
 use ring::digest::{SHA256, digest};
 use std::collections::BTreeMap;
 use std::fmt::{Display, Formatter};
@@ -88,7 +88,7 @@ enum Phase {
 
 impl Shares {
     /// None of them is held. There is one share of clusters at least.
-    pub fn new(shards: u8, times: Times) -> Self {
+    pub fn new(shards: u8, times: LeaseTimes) -> Self {
         let changed = watch::Sender::default();
         let post = |share| {
             Arc::new(Post {

@@ -13,7 +13,7 @@
 
 use crate::context::Context;
 use crate::controller::Controller;
-use crate::kinds::{Heard, View};
+use crate::kinds::{ChangeSource, View};
 use futures_util::{StreamExt as _, pin_mut};
 use kube::api::DynamicObject;
 use kube::runtime::watcher::{Config, Event};
@@ -31,17 +31,17 @@ pub async fn follow<C: Controller>(cx: Arc<Context>) {
     pin_mut!(stream);
     while let Some(event) = stream.next().await {
         match event {
-            Ok(Event::Init) => cache.list_begins(),
-            Ok(Event::InitApply(object)) => seen::<C>(&cx, object, Heard::InList),
-            Ok(Event::Apply(object)) => seen::<C>(&cx, object, Heard::ByEvent),
+            Ok(Event::Init) => cache.begin_list(),
+            Ok(Event::InitApply(object)) => upsert::<C>(&cx, object, ChangeSource::List),
+            Ok(Event::Apply(object)) => upsert::<C>(&cx, object, ChangeSource::WatchEvent),
             Ok(Event::Delete(object)) => {
                 let Some(object) = decoded::<C>(object) else { continue };
-                if let Some(change) = cache.gone(&object) {
+                if let Some(change) = cache.remove(&object) {
                     C::changed(&cx, &change);
                 }
             }
             Ok(Event::InitDone) => {
-                for change in cache.list_ends() {
+                for change in cache.end_list() {
                     C::changed(&cx, &change);
                 }
                 cx.audit_wanted.notify_one();
@@ -51,9 +51,9 @@ pub async fn follow<C: Controller>(cx: Arc<Context>) {
     }
 }
 
-fn seen<C: Controller>(cx: &Context, object: DynamicObject, heard: Heard) {
+fn upsert<C: Controller>(cx: &Context, object: DynamicObject, source: ChangeSource) {
     if let Some(object) = decoded::<C>(object)
-        && let Some(change) = C::cache(&cx.objects).seen(object, heard)
+        && let Some(change) = C::cache(&cx.objects).upsert(object, source)
     {
         C::changed(cx, &change);
     }

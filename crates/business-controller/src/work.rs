@@ -24,10 +24,10 @@ impl Work for Context {
     /// miss that somebody has worked here.
     fn prepare<'a>(&'a self, post: &'a Post) -> BoxFuture<'a, ()> {
         async move {
-            self.seals.read_from_now_on().await;
-            post.fence.renewed_from_now_on().await;
+            self.seals.wait_for_read().await;
+            post.fence.wait_for_renewal().await;
             if post.share == Share::Fleet {
-                dispatch::take_over(self).await;
+                dispatch::load_acquisition_snapshots(self).await;
             }
         }
         .boxed()

@@ -4,9 +4,9 @@
 use super::look::{self, Sighting};
 use super::lost::Lost;
 use super::survey::{PlaceHolder, Survey};
+use crate::acquisition::GenerationSnapshot;
 use crate::context::Context;
 use crate::error::{CallFailure, Error};
-use crate::inventory::Roll;
 use crate::kinds::{ObjectKey as _, ProjectKey, revision};
 use crate::member::{ClusterNamespace, ClusterQuota};
 use crate::namespace::kind::{BusinessNamespace, NamespaceView};
@@ -60,7 +60,7 @@ pub struct Evidence<'a> {
     pub survey: &'a Survey,
     pub keyring: &'a Keyring,
     /// All objects, listed before the clusters were looked at.
-    pub roll: &'a Roll,
+    pub snapshot: &'a GenerationSnapshot,
 }
 
 /// What is there now.
@@ -74,14 +74,14 @@ impl Evidence<'_> {
     /// The generation of the object that something was sealed for, if it lives: on the roll, or made since. Its uid says
     /// which it is: it may lie in another project than the sealed one by now.
     fn living(&self, cx: &Context, sighting: &Sighting, sealed: &Sealed) -> Option<i64> {
-        self.roll.generations.get(&sealed.object).copied().or_else(|| {
+        self.snapshot.generations.get(&sealed.object).copied().or_else(|| {
             let there = sealed_for(cx, sighting, sealed).filter(|view| self.is_newer(view));
             there.map(|view| view.generation)
         })
     }
 
     fn is_newer(&self, view: &NamespaceView) -> bool {
-        revision(&view.resource_version) > self.roll.revision
+        revision(&view.resource_version) > self.snapshot.revision
     }
 
     /// Whether all is well without another look: an object lives at the place, nothing there is sealed for another one
@@ -173,8 +173,9 @@ impl Evidence<'_> {
     /// there, or nothing says that this is another one's.
     fn owner(&self, cx: &Context, sighting: &Sighting, mark: Option<&str>) -> Option<ProjectKey> {
         let at_place = cx.objects.namespaces.at_place(&sighting.member.name, &sighting.name);
-        let lives =
-            |object: &NamespaceView| self.roll.generations.contains_key(&object.uid) || self.is_newer(object);
+        let lives = |object: &NamespaceView| {
+            self.snapshot.generations.contains_key(&object.uid) || self.is_newer(object)
+        };
         let is_its = |object: &NamespaceView| {
             let record = object.status.cluster_namespace.as_ref();
             let is_provided = record.is_some_and(|record| record.provenance != Provenance::Foreign);

@@ -5,7 +5,7 @@ use crate::context::Context;
 use crate::member::marks::{Marks, UID_MAX};
 use crate::member::pages::Pages;
 use crate::member::{Member, Reach, weight};
-use crate::seal::{Keyring, Opened, key_id};
+use crate::seal::{Keyring, VerifiedSeal, key_id};
 use k8s_openapi::Metadata;
 use k8s_openapi::api::core::v1::{Namespace, ResourceQuota};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -37,7 +37,7 @@ pub struct Sighting {
     /// The object that its mark names; empty for one that is too long to name any.
     pub mark: Option<String>,
     /// What its seals say, if they hold for this very namespace.
-    pub seals: Vec<Opened>,
+    pub seals: Vec<VerifiedSeal>,
 }
 
 /// What was seen of a cluster.
@@ -116,7 +116,7 @@ pub async fn ready(cx: &Context, member: &Member) -> Result<(), String> {
         return Err("it does not answer".to_owned());
     }
     // Passes that began before may decide from an older view of our objects.
-    if timeout(PATIENCE, cx.queue.ended_in(&member.name)).await.is_err() {
+    if timeout(PATIENCE, cx.queue.wait_for_running(&member.name)).await.is_err() {
         return Err("a pass over one of its namespaces does not end".to_owned());
     }
     match member.api.may_confirm() {
@@ -212,7 +212,7 @@ fn imported_in(cx: &Context, cluster: &str) -> HashSet<String> {
 
 /// A seal that was made for this very namespace. One that was made before the namespace was proves nothing here: it
 /// could be copied from a former one.
-pub fn open(keyring: &Keyring, member: &Member, name: &str, uid: &str, text: &str) -> Option<Opened> {
+pub fn open(keyring: &Keyring, member: &Member, name: &str, uid: &str, text: &str) -> Option<VerifiedSeal> {
     let opened = keyring.open(text)?;
     let holds = opened.sealed.namespace_uid.is_some() && opened.sealed.is_of(&member.uid, name, uid);
     holds.then_some(opened)
@@ -221,7 +221,9 @@ pub fn open(keyring: &Keyring, member: &Member, name: &str, uid: &str, text: &st
 /// Whether it is a seal of ours for a namespace of this name. Which one of that name is not known while its quota is looked at.
 fn may_be_of(keyring: &Keyring, member: &Member, namespace: &str, text: &str) -> bool {
     let opened = keyring.open(text);
-    opened.is_some_and(|Opened { sealed, .. }| sealed.cluster == member.uid && sealed.namespace == namespace)
+    opened.is_some_and(|VerifiedSeal { sealed, .. }| {
+        sealed.cluster == member.uid && sealed.namespace == namespace
+    })
 }
 
 /// Labels alone make nobody ours: a namespace that has only them can be adopted.

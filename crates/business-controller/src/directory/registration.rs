@@ -3,11 +3,11 @@
 use super::described::{Described, news};
 use crate::context::Context;
 use crate::error::{CallFailure, Error};
-use crate::kinds::{Heard, ObjectKey as _, RootKey};
+use crate::kinds::{ChangeSource, ObjectKey as _, RootKey};
 use crate::member_cluster::kind::{BusinessMemberCluster, MemberClusterView};
 use serde_json::json;
 
-/// Times that a record is tried while somebody else writes the object.
+/// LeaseTimes that a record is tried while somebody else writes the object.
 const ROUNDS_MAX: usize = 4;
 
 /// A cluster that has said who it is.
@@ -47,7 +47,7 @@ async fn put_on_record(cx: &Context, cluster: Recognized<'_>) -> Result<Option<S
     }
     cx.fleet().permit()?;
     let written = cx.business.patch_status(&object, json!({ "uid": uid })).await?;
-    cx.objects.member_clusters.seen(written, Heard::FromOwnWrite);
+    cx.objects.member_clusters.upsert(written, ChangeSource::OwnWrite);
     tracing::info!(cluster = name, uid, "member cluster registered");
     Ok(Some(uid.to_owned()))
 }
@@ -58,7 +58,7 @@ pub async fn describe(cx: &Context, object: &MemberClusterView, described: &Desc
     cx.fence_of(object.key.name()).permit()?;
     match cx.business.edit(object, patch).await {
         Ok(written) => {
-            cx.objects.member_clusters.seen(written, Heard::FromOwnWrite);
+            cx.objects.member_clusters.upsert(written, ChangeSource::OwnWrite);
             Ok(())
         }
         // Somebody else was faster: at the next look.

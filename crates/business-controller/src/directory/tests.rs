@@ -218,7 +218,7 @@ impl Following {
         let world = World::new();
         world.cx.members.remove("c1");
         world.knows_cluster(&json!({ "metadata": { "uid": "m" }, "spec": {}, "status": { "uid": UID } }));
-        world.cx.objects.member_clusters.list_begins();
+        world.cx.objects.member_clusters.begin_list();
         world.catches_up();
         let known = world.stored(CLUSTER);
         world.knows_cluster(&known);
@@ -386,7 +386,7 @@ async fn a_cluster_that_has_left_is_not_registered_anew_from_what_was_listed_bef
     let clusters = &following.world.cx.objects.member_clusters;
     let record = clusters.get(&RootKey::new(None, "c1")).unwrap();
     following.world.server.remove(CLUSTER).unwrap();
-    clusters.gone(&record);
+    clusters.remove(&record);
     following.world.cx.shares.touch();
     let loads = || following.told.loads.load(Ordering::SeqCst);
     following.until("the list is read anew", || loads() == 2).await;
@@ -457,7 +457,7 @@ async fn a_cluster_is_no_second_name_for_itself() {
     world.knows_cluster(&json!({ "metadata": { "uid": "m" }, "spec": {}, "status": { "uid": UID } }));
     let clusters = &world.cx.objects.member_clusters;
     let record = clusters.get(&RootKey::new(None, "c1")).unwrap();
-    clusters.gone(&record);
+    clusters.remove(&record);
     let told = Told { listed: Arc::new(Mutex::new(Err(String::new()))), loads: Arc::default(), period: LOOK };
     let mut directory = Directory::new(Arc::clone(&world.cx), Box::new(told), Dialer::default());
     directory.add(Cluster::start(UID).await.listed(&token(0)));

@@ -9,7 +9,7 @@ use super::pull_objects::{PullAccount, PullSecret};
 use super::quota::ClusterQuota;
 use super::template_objects::{TemplateObject, TemplateObjectKind};
 use crate::error::{CallFailure, Error, if_there, is_of_credentials};
-use crate::fence::{Fence, OpenWrites};
+use crate::fence::{Fence, InFlightWrites};
 use crate::kinds::revision;
 use crate::managers::{FIELD_MANAGER, TEMPLATE_MANAGER};
 use business_types::access::AccessRole;
@@ -54,7 +54,7 @@ pub struct MemberApi {
     /// How often it was connected to anew.
     era: AtomicU64,
     fence: Arc<Fence>,
-    writes: Arc<OpenWrites>,
+    writes: Arc<InFlightWrites>,
 }
 
 impl std::fmt::Debug for MemberApi {
@@ -110,8 +110,8 @@ impl MemberApi {
     }
 
     /// Whether no former holder's write can arrive any more.
-    pub fn former_holders_have_ended(&self) -> bool {
-        self.fence.former_holders_have_ended().is_ok()
+    pub fn former_holders_writes_ended(&self) -> bool {
+        self.fence.former_holders_writes_ended().is_ok()
     }
 
     /// What tells clusters apart: the uid of `kube-system`.

@@ -3,7 +3,7 @@
 use super::sights::ListEnd;
 use super::{Member, Reach};
 use crate::context::Context;
-use crate::controller::PlaceChange;
+use crate::controller::MemberNamespaceChange;
 use crate::dispatch;
 use crate::queue::Lane;
 use std::time::Duration;
@@ -22,7 +22,7 @@ pub(super) fn unreachable(cx: &Context, member: &Member, reason: &str) {
 
 /// Everything was listed: what is seen of the cluster can be acted on.
 pub(super) fn synced(cx: &Context, member: &Member) {
-    let may_be = member.observed.is_synced() && member.is_taken_over() && !member.is_set_aside();
+    let may_be = member.observed.is_synced() && member.has_acquisition_snapshot() && !member.is_set_aside();
     if may_be && member.set_reach(Reach::Reachable) {
         tracing::info!(cluster = member.name, "member cluster reachable");
         dispatch::cluster_changed(cx, &member.name);
@@ -45,5 +45,8 @@ pub(super) fn are_gone(cx: &Context, member: &Member, end: ListEnd) {
 }
 
 pub(super) fn changed(cx: &Context, member: &Member, namespace: &str, lane: Lane, delay: Duration) {
-    dispatch::place_changed(cx, &PlaceChange { cluster: &member.name, namespace, lane, delay });
+    dispatch::member_namespace_changed(
+        cx,
+        &MemberNamespaceChange { cluster: &member.name, namespace, lane, delay },
+    );
 }

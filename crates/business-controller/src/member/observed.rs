@@ -127,23 +127,23 @@ impl Observed {
 
     /// A list of namespaces begins.
     pub fn namespaces_begin(&self) {
-        self.write().namespaces.list_begins();
+        self.write().namespaces.begin_list();
     }
 
     /// A list of quotas begins.
     pub fn quotas_begin(&self) {
-        self.write().quotas.list_begins();
+        self.write().quotas.begin_list();
     }
 
     /// A list of namespaces has ended.
     pub fn namespaces_end(&self) -> ListEnd {
-        self.write().namespaces.list_ends()
+        self.write().namespaces.end_list()
     }
 
     /// A list of quotas has ended.
     pub fn quotas_end(&self) -> ListEnd {
         let mut inner = self.write();
-        let end = inner.quotas.list_ends();
+        let end = inner.quotas.end_list();
         let ObservedInner { quotas, countings, .. } = &mut *inner;
         countings.retain(|namespace| quotas.get(namespace).is_some());
         end
@@ -152,12 +152,12 @@ impl Observed {
     /// A namespace as it is; whether that is news.
     pub fn namespace(&self, object: ClusterNamespace, by_watch: bool) -> bool {
         let name = object.name.clone();
-        self.write().namespaces.seen(&name, object, by_watch)
+        self.write().namespaces.upsert(&name, object, by_watch)
     }
 
     /// A namespace is gone, or has lost its label.
     pub fn namespace_gone(&self, object: &ClusterNamespace) {
-        self.write().namespaces.gone(&object.name, object);
+        self.write().namespaces.remove(&object.name, object);
     }
 
     /// The quota of a namespace as it is; what is new about it.
@@ -168,7 +168,7 @@ impl Observed {
             _ => Concern::State,
         };
         let told = by_watch.then(|| object.clone());
-        let mut is_news = inner.quotas.seen(namespace, object, by_watch);
+        let mut is_news = inner.quotas.upsert(namespace, object, by_watch);
         if let Some(told) = told {
             let ObservedInner { quotas, countings, .. } = &mut *inner;
             // As a rule it is the one that is kept anyway.
@@ -197,7 +197,7 @@ impl Observed {
     /// The quota of a namespace is gone, or has lost its label.
     pub fn quota_gone(&self, namespace: &str, object: &ClusterQuota) {
         let mut inner = self.write();
-        inner.quotas.gone(namespace, object);
+        inner.quotas.remove(namespace, object);
         inner.countings.forget(namespace);
     }
 
@@ -217,16 +217,16 @@ impl Observed {
     pub fn bindings_begin(&self) {
         let mut inner = self.write();
         inner.bindings_list.begins();
-        inner.bindings.list_begins();
-        inner.others.list_begins();
+        inner.bindings.begin_list();
+        inner.others.begin_list();
     }
 
     /// A list of bindings has ended.
     pub fn bindings_end(&self) -> ListEnd {
         let mut inner = self.write();
-        inner.others.list_ends();
+        inner.others.end_list();
         inner.bindings_list.ends();
-        inner.bindings.list_ends()
+        inner.bindings.end_list()
     }
 
     /// Whether the first list of bindings is waited for no more from now on, although nothing has failed.
@@ -244,7 +244,7 @@ impl Observed {
     /// A binding as it is; whether that is news.
     pub fn binding(&self, namespace: &str, object: ClusterBinding, by_watch: bool) -> bool {
         let key = binding_key(namespace, object.role);
-        self.write().bindings.seen(&key, object, by_watch)
+        self.write().bindings.upsert(&key, object, by_watch)
     }
 
     /// A binding that may not be one of ours, as it is; `None` when it is gone. Whether that is news.
@@ -260,7 +260,7 @@ impl Observed {
 
     /// A binding is gone.
     pub fn binding_gone(&self, namespace: &str, object: &ClusterBinding) {
-        self.write().bindings.gone(&binding_key(namespace, object.role), object);
+        self.write().bindings.remove(&binding_key(namespace, object.role), object);
     }
 
     fn read(&self) -> RwLockReadGuard<'_, ObservedInner> {

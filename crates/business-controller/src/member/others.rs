@@ -116,12 +116,12 @@ impl OtherBindings {
         self.seen.weight
     }
 
-    pub fn list_begins(&mut self) {
+    pub fn begin_list(&mut self) {
         self.listed = Some(Places::default());
     }
 
     /// What was not in the list is gone.
-    pub fn list_ends(&mut self) {
+    pub fn end_list(&mut self) {
         if let Some(listed) = self.listed.take() {
             self.seen = listed;
         }
@@ -205,11 +205,11 @@ mod tests {
         assert_eq!(others.at("n", "u").count, 3, "it was made for a template");
         assert!(others.saw("n", "w", None) && !others.saw("n", "w", None));
         let weight = others.weight();
-        others.list_begins();
+        others.begin_list();
         assert_eq!(others.at("n", "u").count, 2, "until the list has ended");
         others.saw("m", "y", OtherBinding::of(&binding("y", &eve)));
         assert!(others.weight() > weight, "what is listed counts at once");
-        others.list_ends();
+        others.end_list();
         assert_eq!(others.at("n", "u"), OtherAccess::default());
         assert!(others.weight() > 0 && others.weight() < weight);
         assert!(others.saw("m", "y", None));

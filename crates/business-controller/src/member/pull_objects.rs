@@ -254,10 +254,10 @@ mod tests {
         seen.begin();
         assert!(seen.end().is_first && !seen.end().is_first);
         let account = PullAccount { resource_version: "5".into(), ..PullAccount::default() };
-        assert!(seen.seen("web", "default", account.clone(), true));
+        assert!(seen.upsert("web", "default", account.clone(), true));
         assert_eq!(seen.within("web").unwrap().len(), 1);
         assert_eq!(seen.within("we").unwrap().len(), 0);
-        seen.gone("web", "default", &account);
+        seen.remove("web", "default", &account);
         assert_eq!(seen.within("web").unwrap().len(), 0);
     }
 }

@@ -7,7 +7,7 @@ use super::seen::Seen;
 use super::sights::Versioned;
 use super::{Member, news, pages};
 use crate::context::Context;
-use crate::controller::PlaceChange;
+use crate::controller::MemberNamespaceChange;
 use crate::dispatch;
 use crate::error::ListFailure;
 use crate::queue::Lane;
@@ -85,13 +85,13 @@ impl<K, V: Versioned> Watch<'_, K, V> {
             Event::InitDone => news::ended(self.cx, self.member, self.seen.end()),
             Event::InitApply(object) | Event::Apply(object) => {
                 let Some(Placed { namespace, name, object }) = (self.read)(object) else { return };
-                if self.seen.seen(&namespace, &name, object, true) {
+                if self.seen.upsert(&namespace, &name, object, true) {
                     self.changed(&namespace);
                 }
             }
             Event::Delete(object) => {
                 let Some(Placed { namespace, name, object }) = (self.read)(object) else { return };
-                self.seen.gone(&namespace, &name, &object);
+                self.seen.remove(&namespace, &name, &object);
                 self.changed(&namespace);
             }
         }
@@ -99,8 +99,8 @@ impl<K, V: Versioned> Watch<'_, K, V> {
 
     fn changed(&self, namespace: &str) {
         let (lane, delay) = (Lane::Urgent, Duration::ZERO);
-        let place = PlaceChange { cluster: &self.member.name, namespace, lane, delay };
-        dispatch::place_changed(self.cx, &place);
+        let place = MemberNamespaceChange { cluster: &self.member.name, namespace, lane, delay };
+        dispatch::member_namespace_changed(self.cx, &place);
     }
 
     fn failed(&self, failure: &ListFailure) {

@@ -45,14 +45,14 @@ impl<V: Versioned> Seen<V> {
 
     /// A list begins.
     pub fn begin(&self) {
-        self.write().sights.list_begins();
+        self.write().sights.begin_list();
     }
 
     /// A list has ended.
     pub fn end(&self) -> ListEnd {
         let mut seen = self.write();
         seen.error = None;
-        seen.sights.list_ends()
+        seen.sights.end_list()
     }
 
     /// They cannot be listed; whether that is news.
@@ -62,13 +62,13 @@ impl<V: Versioned> Seen<V> {
     }
 
     /// An object as it is; whether that is news.
-    pub fn seen(&self, namespace: &str, name: &str, object: V, by_watch: bool) -> bool {
-        self.write().sights.seen(&format!("{namespace}/{name}"), object, by_watch)
+    pub fn upsert(&self, namespace: &str, name: &str, object: V, by_watch: bool) -> bool {
+        self.write().sights.upsert(&format!("{namespace}/{name}"), object, by_watch)
     }
 
     /// An object is gone.
-    pub fn gone(&self, namespace: &str, name: &str, object: &V) {
-        self.write().sights.gone(&format!("{namespace}/{name}"), object);
+    pub fn remove(&self, namespace: &str, name: &str, object: &V) {
+        self.write().sights.remove(&format!("{namespace}/{name}"), object);
     }
 
     /// Whether they were listed, or may not be.

@@ -8,11 +8,11 @@ use super::{
     ClusterBinding, ClusterNamespace, ClusterQuota, Member, Reach, pages, pull_watches, template_watches,
     weighing,
 };
+use crate::acquisition::AcquisitionSnapshot;
 use crate::context::Context;
 use crate::dispatch;
 use crate::error::{ListFailure, of_watch};
 use crate::events::Topic;
-use crate::inventory::Inventory;
 use crate::namespace::kind::BusinessNamespace;
 use crate::queue::Lane;
 use business_types::names;
@@ -67,19 +67,22 @@ pub async fn run(cx: Arc<Context>, member: Arc<Member>) {
     let _weighed = weighing::Weighed::new(&cx, &member);
     tokio::select! {
         () = follow(&cx, &member) => {}
-        () = async { take_over(&cx, &member).await; std::future::pending::<()>().await } => {}
+        () = async { load_acquisition_snapshot(&cx, &member).await; std::future::pending::<()>().await } => {}
     }
 }
 
 /// Reads which namespaces it has now: what we see of them may be older than the beginning of our tenure.
-pub(crate) async fn take_over(cx: &Context, member: &Member) {
+pub(crate) async fn load_acquisition_snapshot(cx: &Context, member: &Member) {
     cx.objects.synced().await;
     let selector = format!("spec.clusterName={}", member.name);
     let mut backoff = Backoff::new(RETRY_FLOOR, RETRY_CEILING);
     loop {
-        match cx.business.roll::<BusinessNamespace>(&selector).await {
-            Ok(roll) => {
-                member.take_over(Inventory::new(roll, cx.objects.namespaces.age()));
+        match cx.business.generation_snapshot::<BusinessNamespace>(&selector).await {
+            Ok(snapshot) => {
+                member.set_acquisition_snapshot(AcquisitionSnapshot::new(
+                    snapshot,
+                    cx.objects.namespaces.progress(),
+                ));
                 // One that has stopped answering meanwhile is listed anew first.
                 if member.reach() == Reach::Connecting {
                     synced(cx, member);

@@ -62,7 +62,7 @@ impl<V: Versioned> Sights<V> {
         self.listed.is_some()
     }
 
-    pub(super) fn list_begins(&mut self) {
+    pub(super) fn begin_list(&mut self) {
         self.highest = 0;
         self.listed = Some(HashSet::new());
     }
@@ -75,7 +75,7 @@ impl<V: Versioned> Sights<V> {
     }
 
     /// Whether `object` is news. Between the beginning and the end of a list the watch tells nothing but the list.
-    pub(super) fn seen(&mut self, name: &str, object: V, by_watch: bool) -> bool {
+    pub(super) fn upsert(&mut self, name: &str, object: V, by_watch: bool) -> bool {
         let incoming = revision(object.resource_version());
         self.highest = self.highest.max(incoming);
         let is_listed = by_watch && self.listed.is_some();
@@ -107,7 +107,7 @@ impl<V: Versioned> Sights<V> {
         self.listed.as_ref().is_some_and(|listed| listed.contains(name))
     }
 
-    pub(super) fn gone(&mut self, name: &str, object: &V) {
+    pub(super) fn remove(&mut self, name: &str, object: &V) {
         let gone_at = revision(object.resource_version());
         self.delivered = self.delivered.max(gone_at);
         self.highest = self.highest.max(gone_at);
@@ -117,7 +117,7 @@ impl<V: Versioned> Sights<V> {
     }
 
     /// What was not in the list is gone.
-    pub(super) fn list_ends(&mut self) -> ListEnd {
+    pub(super) fn end_list(&mut self) -> ListEnd {
         let is_first = !std::mem::replace(&mut self.synced, true);
         let Some(listed) = self.listed.take() else { return ListEnd { is_first, gone: BTreeSet::new() } };
         let gone = self.objects.keys().filter(|key| !listed.contains(*key));
@@ -148,12 +148,12 @@ mod tests {
         let quota = || ClusterQuota { resource_version: "1".into(), ..ClusterQuota::default() };
         let mut sights = Sights::default();
         for key in ["a/edit", "a/view", "b/view", "c"] {
-            sights.seen(key, quota(), true);
+            sights.upsert(key, quota(), true);
         }
-        sights.list_begins();
-        sights.seen("b/view", quota(), true);
-        let end = sights.list_ends();
+        sights.begin_list();
+        sights.upsert("b/view", quota(), true);
+        let end = sights.end_list();
         assert_eq!((end.is_first, end.gone), (true, BTreeSet::from(["a".to_owned(), "c".to_owned()])));
-        assert!(!sights.list_ends().is_first);
+        assert!(!sights.end_list().is_first);
     }
 }

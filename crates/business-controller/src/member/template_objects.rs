@@ -229,14 +229,14 @@ impl TemplateObjects {
     }
 
     /// An object as it is; whether that is news.
-    pub fn seen(&self, namespace: &str, object: TemplateObject, by_watch: bool) -> bool {
+    pub fn upsert(&self, namespace: &str, object: TemplateObject, by_watch: bool) -> bool {
         let name = object.name.clone();
-        self.of(object.kind).seen(namespace, &name, object, by_watch)
+        self.of(object.kind).upsert(namespace, &name, object, by_watch)
     }
 
     /// An object is gone, or has lost its label.
-    pub fn gone(&self, namespace: &str, object: &TemplateObject) {
-        self.of(object.kind).gone(namespace, &object.name, object);
+    pub fn remove(&self, namespace: &str, object: &TemplateObject) {
+        self.of(object.kind).remove(namespace, &object.name, object);
     }
 }
 

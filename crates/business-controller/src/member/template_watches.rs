@@ -5,7 +5,7 @@ use super::progress::Progress;
 use super::template_objects::{TemplateObject, TemplateObjectKind};
 use super::{Member, news, pages};
 use crate::context::Context;
-use crate::controller::PlaceChange;
+use crate::controller::MemberNamespaceChange;
 use crate::dispatch;
 use crate::error::ListFailure;
 use crate::queue::Lane;
@@ -31,7 +31,10 @@ async fn watch(cx: &Context, member: &Member, progress: &Progress, kind: Templat
     let seen = &member.observed.templates;
     let changed = |namespace: &str| {
         let (lane, delay) = (Lane::Urgent, Duration::ZERO);
-        dispatch::place_changed(cx, &PlaceChange { cluster: &member.name, namespace, lane, delay });
+        dispatch::member_namespace_changed(
+            cx,
+            &MemberNamespaceChange { cluster: &member.name, namespace, lane, delay },
+        );
     };
     while let Some(event) = stream.next().await {
         progress.hear(kind.plural(), &event);
@@ -41,14 +44,14 @@ async fn watch(cx: &Context, member: &Member, progress: &Progress, kind: Templat
             Ok(Event::InitApply(object) | Event::Apply(object)) => {
                 let Some(namespace) = object.metadata.namespace.clone() else { continue };
                 let Some(object) = TemplateObject::of(kind, object) else { continue };
-                if seen.seen(&namespace, object, true) {
+                if seen.upsert(&namespace, object, true) {
                     changed(&namespace);
                 }
             }
             Ok(Event::Delete(object)) => {
                 let Some(namespace) = object.metadata.namespace.clone() else { continue };
                 let Some(object) = TemplateObject::of(kind, object) else { continue };
-                seen.gone(&namespace, &object);
+                seen.remove(&namespace, &object);
                 changed(&namespace);
             }
             Err(failure) => {

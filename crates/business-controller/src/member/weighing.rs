@@ -96,10 +96,10 @@ pub(super) async fn set_aside(cx: &Context, member: &Member) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::acquisition::{AcquisitionSnapshot, GenerationSnapshot};
     use crate::error::ListFailure;
     use crate::fixtures::CLUSTER_UID;
     use crate::fixtures::world::{SEEN_MAX, World};
-    use crate::inventory::{Inventory, Roll};
     use crate::member::ClusterNamespace;
     use crate::member::counting::RECOUNT;
     use crate::member::template_objects::TemplateObjectKind;
@@ -169,7 +169,10 @@ mod tests {
         set_aside(&world.cx, &member).await;
         assert_eq!(reason(&member), told);
         // What was too much may be in the list that comes last.
-        member.take_over(Inventory::new(Roll::default(), world.cx.objects.namespaces.age()));
+        member.set_acquisition_snapshot(AcquisitionSnapshot::new(
+            GenerationSnapshot::default(),
+            world.cx.objects.namespaces.progress(),
+        ));
         member.observed.namespaces_end();
         member.observed.quotas_end();
         news::synced(&world.cx, &member);
@@ -196,7 +199,10 @@ mod tests {
     async fn a_list_that_fails_all_the_time_keeps_no_cluster_out() {
         let world = World::new();
         let (member, mut since) = (listed(&world, "c1"), None);
-        member.take_over(Inventory::new(Roll::default(), world.cx.objects.namespaces.age()));
+        member.set_acquisition_snapshot(AcquisitionSnapshot::new(
+            GenerationSnapshot::default(),
+            world.cx.objects.namespaces.progress(),
+        ));
         set_aside(&world.cx, &member).await;
         member.observed.namespaces_end();
         member.observed.quotas_end();

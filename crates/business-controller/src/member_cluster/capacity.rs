@@ -5,7 +5,7 @@ use super::nodes;
 use super::wake_cluster;
 use crate::context::Context;
 use crate::error::{CallFailure, Error};
-use crate::kinds::{Heard, ObjectKey as _};
+use crate::kinds::{ChangeSource, ObjectKey as _};
 use crate::member::{Member, Reach};
 use crate::members::Lookup;
 use crate::merge::difference;
@@ -158,7 +158,7 @@ async fn derive(cx: &Context, object: &MemberClusterView) -> Result<ResourceList
         cx.fence_of(object.key.name()).permit()?;
         match cx.business.patch_capacity(&newest, patch).await {
             Ok(written) => {
-                cx.objects.member_clusters.seen(written, Heard::FromOwnWrite);
+                cx.objects.member_clusters.upsert(written, ChangeSource::OwnWrite);
             }
             // Somebody was faster: at the next look.
             Err(CallFailure::NotFound | CallFailure::Conflict(_)) => {}

@@ -268,7 +268,7 @@ async fn write(
         crate::member::api::based_on(&mut body, &there.uid, &there.resource_version);
     }
     if let Some(written) = api.apply_template_object(wanted.kind, namespace, &wanted.name, &body).await? {
-        observed.seen(namespace, written, false);
+        observed.upsert(namespace, written, false);
     }
     Ok(())
 }
@@ -287,7 +287,7 @@ async fn delete(member: &Member, namespace: &str, there: &TemplateObject) -> Res
         Ok(()) | Err(Error::Member(CallFailure::Conflict(_))) => {}
         Err(error) => return Err(error),
     }
-    member.observed.templates.gone(namespace, there);
+    member.observed.templates.remove(namespace, there);
     Ok(())
 }
 

@@ -10,7 +10,7 @@ use super::verdict::{
 use crate::member::dressing::Dressing;
 use crate::member::marks::Marks;
 use crate::member::{ClusterNamespace, ClusterQuota};
-use crate::seal::{Opened, Origin, Sealed};
+use crate::seal::{Origin, Sealed, VerifiedSeal};
 use business_types::{ClusterNamespaceRecord, Provenance, names};
 use std::sync::Arc;
 
@@ -294,7 +294,7 @@ fn quota_step(
     wanted: WantedNamespace<'_>,
     found: &FoundSite,
     there: &Arc<ClusterQuota>,
-    opened: Option<&Opened>,
+    opened: Option<&VerifiedSeal>,
     origin: Origin,
 ) -> QuotaStep {
     let object = wanted.object;

@@ -69,13 +69,13 @@ impl ViewIndex<NamespaceTemplate> for TemplateStates {
 
 impl Cache<NamespaceTemplate> {
     pub fn current(&self, key: &RootKey) -> Option<CurrentTemplate> {
-        self.look(|views, states| {
+        self.with_index(|views, states| {
             Some(CurrentTemplate { view: views.get(key).cloned()?, state: states.states.get(key)?.clone() })
         })
     }
 
     /// The template of namespaces for which nobody names one.
     pub fn default_key(&self) -> Option<RootKey> {
-        self.look(|_, states| states.defaults.first().map(|first| first.key.clone()))
+        self.with_index(|_, states| states.defaults.first().map(|first| first.key.clone()))
     }
 }

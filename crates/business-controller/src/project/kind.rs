@@ -70,11 +70,11 @@ impl Groups {
 impl Cache<BusinessProject> {
     /// The direct child projects of a project, sorted by name.
     pub fn children_of(&self, project: &str) -> Vec<Arc<ProjectView>> {
-        self.look(|views, tree| tree.children.of(project, views))
+        self.with_index(|views, tree| tree.children.of(project, views))
     }
 
     /// All projects of a tenant, sorted by name.
     pub fn of_tenant(&self, tenant: &str) -> Vec<Arc<ProjectView>> {
-        self.look(|views, tree| tree.tenants.of(tenant, views))
+        self.with_index(|views, tree| tree.tenants.of(tenant, views))
     }
 }

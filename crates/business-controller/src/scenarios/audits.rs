@@ -1,4 +1,5 @@
 use super::ledger::Ledger;
+use crate::acquisition::AcquisitionSnapshot;
 use crate::audit::Audit;
 use crate::audit::look::{Room, look};
 use crate::controller::Controller as _;
@@ -7,18 +8,17 @@ use crate::fence::Moment;
 use crate::fixtures::server::{CLUSTER, Fault, Link, Passage, Server};
 use crate::fixtures::world::{BINDINGS, NAMESPACE, OBJECT, OTHER_PROJECT, PROJECT, QUOTA, World};
 use crate::fixtures::{CLUSTER_UID, bulky, pending};
-use crate::inventory::Inventory;
-use crate::kinds::{Heard, ObjectKey as _, ProjectKey, RootKey};
+use crate::kinds::{ChangeSource, ObjectKey as _, ProjectKey, RootKey};
 use crate::member::counting::RECOUNT;
 use crate::member::{Member, Reach};
 use crate::member_cluster::kind::{BusinessMemberCluster, MemberClusterView};
 use crate::namespace::trouble::NamespaceTrouble;
-use crate::objects::ObjectKey;
+use crate::objects::ObjectRef;
 use crate::outcome::{PassOutcome, StateLabels};
 use crate::project::kind::BusinessProject;
 use crate::queue::Lane;
 use crate::seal::Keyring;
-use crate::seal::keeper::Keeper;
+use crate::seal::key_manager::KeyManager;
 use crate::shares::Share;
 use business_types::Comparison;
 use business_types::access::AccessRole::{Admin, Edit};
@@ -232,8 +232,8 @@ async fn what_is_released_while_the_audit_looks_is_no_orphan() {
     let room = Room::new(usize::MAX, 1);
     let sights = look(&world.cx, &world.member, &survey, &keyring, &room).await.unwrap();
     world.server.edit(NAMESPACE, &json!({ "metadata": { "annotations": null } }));
-    let roll = crate::inventory::Roll::default();
-    let evidence = crate::audit::judge::Evidence { survey: &survey, keyring: &keyring, roll: &roll };
+    let roll = crate::acquisition::GenerationSnapshot::default();
+    let evidence = crate::audit::judge::Evidence { survey: &survey, keyring: &keyring, snapshot: &roll };
     let judged = evidence.judge(&world.cx, &sights.sightings[0]).await.unwrap();
     assert_eq!(judged.judgement, crate::audit::judge::Judgement::Nothing);
 }
@@ -356,10 +356,10 @@ fn slow_cluster(world: &World) {
         "metadata": { "name": "c2", "uid": "m2", "resourceVersion": "0" }, "spec": {}, "status": { "uid": "cluster-2" },
     });
     let recorded = MemberClusterView::decode(serde_json::from_value(recorded).unwrap()).unwrap();
-    world.cx.objects.member_clusters.seen(recorded, Heard::InList);
+    world.cx.objects.member_clusters.upsert(recorded, ChangeSource::List);
     let share = world.cx.shares.post(Share::Clusters(0));
     let member = Member::new("c2", "cluster-2", server.client_over(&link), share, RECOUNT);
-    member.take_over(Inventory::default());
+    member.set_acquisition_snapshot(AcquisitionSnapshot::default());
     member.set_reach(Reach::Reachable);
     world.cx.members.insert(member);
     link.is(Passage::Slow(Duration::from_millis(2_400)));
@@ -665,7 +665,7 @@ async fn a_key_is_retired_when_no_seal_bears_it_any_more() {
     world.knows_cluster(&json!({ "metadata": { "uid": "m" }, "spec": {}, "status": { "uid": CLUSTER_UID } }));
     let cx = Arc::clone(&world.cx);
     let secrets = kube::Api::namespaced(server.client(), "tke-business");
-    let keeper = Keeper::new(secrets, Arc::clone(&cx));
+    let keeper = KeyManager::new(secrets, Arc::clone(&cx));
     keeper.look().await.unwrap();
     let keys = |server: &Server| server.get(SECRET)["data"].as_object().unwrap().len();
     let active = |server: &Server| {
@@ -715,7 +715,7 @@ async fn a_key_is_retired_when_no_seal_bears_it_any_more() {
 async fn keys_are_read_anew_before_a_share_is_worked_on() {
     let server = Server::default();
     let keeper = |world: &World| {
-        Keeper::new(kube::Api::namespaced(server.client(), "tke-business"), Arc::clone(&world.cx))
+        KeyManager::new(kube::Api::namespaced(server.client(), "tke-business"), Arc::clone(&world.cx))
     };
     let [maker, other] = [(); 2].map(|()| World::at(&server));
     let long_ago = Instant::now().checked_sub(Duration::from_mins(1)).unwrap();
@@ -778,7 +778,7 @@ async fn of_a_share_that_is_not_ours_nothing_is_compared_and_nothing_done() {
     assert!(world.project()["status"].get("orphans").is_none());
     world.holds(&pending(&[("pods", "3")]));
     let waiting = world.cx.queue.sizes();
-    world.cx.wake(&ObjectKey::Namespace(ProjectKey::new(Some("p"), "n")), "c1", Lane::Urgent, Duration::ZERO);
+    world.cx.wake(&ObjectRef::Namespace(ProjectKey::new(Some("p"), "n")), "c1", Lane::Urgent, Duration::ZERO);
     assert_eq!(world.cx.queue.sizes(), waiting);
     post.fence.close();
     world.server.remove(NAMESPACE);

@@ -4,7 +4,7 @@ use crate::directory::registration::{Recognized, describe, recorded, register};
 use crate::fixtures::server::{CLUSTER, Link, Passage, merge};
 use crate::fixtures::world::{NAMESPACE, QUOTA, World};
 use crate::fixtures::{CLUSTER_UID as UID, NAMESPACE_UID, bulky, pending};
-use crate::kinds::{Heard, ObjectKey as _, RootKey};
+use crate::kinds::{ChangeSource, ObjectKey as _, RootKey};
 use crate::member::counting::RECOUNT;
 use crate::member::{Member, Reach, session};
 use crate::member_cluster::capacity::{Capacities, look};
@@ -249,7 +249,7 @@ fn derives_from(world: &World, link: &Link, name: &str) {
     slow["metadata"]["uid"] = json!(name);
     slow["metadata"]["resourceVersion"] = json!("1");
     let view = MemberClusterView::decode(serde_json::from_value(slow).unwrap()).unwrap();
-    world.cx.objects.member_clusters.seen(view, Heard::ByEvent);
+    world.cx.objects.member_clusters.upsert(view, ChangeSource::WatchEvent);
 }
 
 #[tokio::test(start_paused = true)]

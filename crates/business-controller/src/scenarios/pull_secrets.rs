@@ -6,7 +6,7 @@ use crate::error::{Error, ListFailure};
 use crate::fixtures::pending;
 use crate::fixtures::server::{BEGINNING, Fault};
 use crate::fixtures::world::{BINDINGS, NAMESPACE, OBJECT, PROJECT, PULL_HOST, World};
-use crate::kinds::Heard;
+use crate::kinds::ChangeSource;
 use crate::namespace_template::kind::{NamespaceTemplate, TemplateView};
 use crate::outcome::{Drift, DriftLabels, PassOutcome};
 use base64::Engine as _;
@@ -33,8 +33,11 @@ fn has_template(world: &World, pull_secret: Value) {
     world.server.put(TEMPLATE, &json!({ "metadata": metadata, "spec": spec, "status": {} }));
     world.answers();
     let stored: DynamicObject = serde_json::from_value(world.server.get(TEMPLATE)).unwrap();
-    let change =
-        world.cx.objects.namespace_templates.seen(TemplateView::decode(stored).unwrap(), Heard::ByEvent);
+    let change = world
+        .cx
+        .objects
+        .namespace_templates
+        .upsert(TemplateView::decode(stored).unwrap(), ChangeSource::WatchEvent);
     NamespaceTemplate::changed(&world.cx, &change.unwrap());
 }
 

@@ -8,12 +8,12 @@ use crate::error::Error;
 use crate::fixtures::server::{Link, Passage};
 use crate::fixtures::world::{NAMESPACE, OBJECT, World};
 use crate::fixtures::{CLUSTER_UID, pending};
-use crate::kinds::{Heard, ObjectKey as _, ProjectKey};
+use crate::kinds::{ChangeSource, ObjectKey as _, ProjectKey};
 use crate::member::counting::RECOUNT;
 use crate::member::{Member, Reach, session};
 use crate::members::Lookup;
 use crate::outcome::PassOutcome;
-use crate::seal::keeper::Keeper;
+use crate::seal::key_manager::KeyManager;
 use crate::shares::tenure::Work as _;
 use crate::shares::{Post, Share};
 use business_types::NamespacePhase;
@@ -49,10 +49,10 @@ async fn what_somebody_else_has_let_go_is_not_made_again() {
     // The former holder has let it go, and our watch has not told so yet.
     world.server.remove(OBJECT);
     let member = follows_anew(&world);
-    session::take_over(&world.cx, &member).await;
+    session::load_acquisition_snapshot(&world.cx, &member).await;
     assert_eq!(member.reach(), Reach::Reachable);
     assert!(matches!(world.pass().await.unwrap(), PassOutcome::NotBegun(_)));
-    world.cx.objects.namespaces.gone(&view);
+    world.cx.objects.namespaces.remove(&view);
     assert_eq!(world.pass().await.unwrap(), PassOutcome::Skipped);
     assert!(world.server.find(NAMESPACE).is_none());
 }
@@ -64,11 +64,11 @@ async fn what_had_come_and_gone_before_our_watch_told_of_it_is_not_made() {
     world.holds(&pending(&[("pods", "3")]));
     let view = world.seen();
     // Our watch has told neither that it came nor that it went.
-    world.cx.objects.namespaces.gone(&view);
+    world.cx.objects.namespaces.remove(&view);
     world.server.remove(OBJECT);
     let member = follows_anew(&world);
-    session::take_over(&world.cx, &member).await;
-    world.cx.objects.namespaces.seen(view.clone(), Heard::ByEvent);
+    session::load_acquisition_snapshot(&world.cx, &member).await;
+    world.cx.objects.namespaces.upsert(view.clone(), ChangeSource::WatchEvent);
     assert!(matches!(world.pass().await.unwrap(), PassOutcome::NotBegun(_)));
     assert!(world.server.find(NAMESPACE).is_none());
 }
@@ -88,16 +88,16 @@ async fn an_object_of_before_the_tenure_may_have_been_written_for() {
     assert!(!untried(&world), "what was known of it counts no more");
     post(&world).open();
     let member = follows_anew(&world);
-    session::take_over(&world.cx, &member).await;
+    session::load_acquisition_snapshot(&world.cx, &member).await;
     let seen = world.seen();
-    world.cx.objects.namespaces.gone(&seen);
+    world.cx.objects.namespaces.remove(&seen);
     world.sees(&seen);
     crate::controller::Controller::changed(
         &world.cx,
         &crate::kinds::ViewChange::<crate::namespace::kind::BusinessNamespace> {
             old: None,
             new: Some(Arc::new(seen)),
-            heard: Heard::ByEvent,
+            source: ChangeSource::WatchEvent,
         },
     );
     assert!(
@@ -149,7 +149,7 @@ async fn what_is_born_in_a_share_that_is_not_ours_may_have_been_written_for() {
         world.holds(&world.seen().ending());
         post(&world).open();
         let member = follows_anew(&world);
-        session::take_over(&world.cx, &member).await;
+        session::load_acquisition_snapshot(&world.cx, &member).await;
         world.pass().await.unwrap();
         let status = &world.stored(OBJECT)["status"];
         assert_eq!(status["cachedSpecHard"], json!({ "pods": "3" }), "goes {goes}: {status}");
@@ -244,7 +244,7 @@ async fn a_cluster_is_followed_as_long_as_its_share_is_ours_and_each_time_anew()
 async fn who_waits_for_the_keys_waits_for_no_period_after_a_read_that_has_failed() {
     let (world, link) = (World::new(), Link::default());
     let secrets = kube::Api::namespaced(world.server.client_over(&link), "tke-business");
-    let keeper = tokio::spawn(Keeper::new(secrets, Arc::clone(&world.cx)).run());
+    let keeper = tokio::spawn(KeyManager::new(secrets, Arc::clone(&world.cx)).run());
     world.cx.seals.read_from_now_on().await;
     // It rests by then.
     sleep(Duration::from_secs(1)).await;

@@ -291,7 +291,7 @@ impl Candidate {
             let is_others = rank(*share, &self.leases.identity, self.replicas.iter().map(String::as_str)) > 0;
             let fence = &self.shares.post(*share).fence;
             // While a former holder's writes may arrive it could not be given back.
-            if is_others && self.shares.holds(*share) && fence.former_holders_have_ended().is_ok() {
+            if is_others && self.shares.holds(*share) && fence.former_holders_writes_ended().is_ok() {
                 let is_new = orders.send_if_modified(|orders| {
                     let stays = *orders == Orders::Stay;
                     if stays {

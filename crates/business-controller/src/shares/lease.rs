@@ -2,8 +2,8 @@
 
 use super::Share;
 use crate::error::{self, CallFailure, if_there};
-use crate::fence::Times;
-use crate::seal::keeper::SECRET;
+use crate::fence::LeaseTimes;
+use crate::seal::key_manager::SECRET;
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::api::core::v1::Secret;
@@ -42,13 +42,13 @@ pub struct Leases {
     leases: Api<Lease>,
     secrets: Api<Secret>,
     pub identity: String,
-    pub times: Times,
+    pub times: LeaseTimes,
     pub shards: u8,
 }
 
 impl Leases {
     /// In this namespace, under this identity, which no other process may have.
-    pub fn new(client: Client, namespace: &str, identity: String, times: Times, shards: u8) -> Self {
+    pub fn new(client: Client, namespace: &str, identity: String, times: LeaseTimes, shards: u8) -> Self {
         let (leases, secrets) =
             (Api::namespaced(client.clone(), namespace), Api::namespaced(client, namespace));
         Self { leases, secrets, identity, times, shards }

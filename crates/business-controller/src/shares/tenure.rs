@@ -167,7 +167,7 @@ impl Tenure {
 
     /// Each renewal would only keep the next holder waiting.
     fn cannot_be_given_back_by(&self, end: Instant) -> bool {
-        let is_clean_too_late = || self.post.fence.clean_from().is_some_and(|at| at > end);
+        let is_clean_too_late = || self.post.fence.clean_at().is_some_and(|at| at > end);
         Instant::now() >= end || (self.post.is_empty() && is_clean_too_late())
     }
 
@@ -199,7 +199,7 @@ async fn hold(leases: &Leases, post: &Post, held: &mut Lease) {
     while renewed.elapsed() < leases.times.renew_deadline {
         tokio::select! {
             () = sleep(leases.times.retry_period) => {}
-            () = post.fence.renewal_wanted() => {}
+            () = post.fence.renewal_requested() => {}
         }
         let sent = Moment::now();
         match renew(leases, held).await {

@@ -3,7 +3,7 @@ use super::lease::{self, Leases};
 use super::tenure::Work;
 use super::{Post, Share, Shares};
 use crate::error::Error;
-use crate::fence::{OpenWrites, Times};
+use crate::fence::{InFlightWrites, LeaseTimes};
 use crate::fixtures::server::{Link, Passage, Server};
 use crate::fixtures::world::times;
 use futures_util::FutureExt as _;
@@ -69,7 +69,7 @@ impl Work for Worker {
         if self.fitness == Fitness::CannotBegin {
             return std::future::pending().boxed();
         }
-        async move { post.fence.renewed_from_now_on().await }.boxed()
+        async move { post.fence.wait_for_renewal().await }.boxed()
     }
 
     fn begun(&self, share: Share) {
@@ -175,7 +175,7 @@ fn all() -> impl Iterator<Item = Share> {
 /// Writes to every share again and again, as far as its fence lets it.
 #[expect(clippy::infinite_loop, reason = "it is aborted with its process")]
 async fn write(name: String, shares: Arc<Shares>, log: Log) {
-    let member = OpenWrites::default();
+    let member = InFlightWrites::default();
     loop {
         for post in shares.posts() {
             let Some(_stay) = shares.enter(post.share) else { continue };
@@ -546,7 +546,7 @@ proptest! {
 
 #[test]
 fn a_cluster_is_in_one_share_whatever_it_is_called() {
-    let shares = Shares::new(16, Times { ..times() });
+    let shares = Shares::new(16, LeaseTimes { ..times() });
     let of: BTreeSet<Share> = (0..200).map(|number| shares.of_uid(&format!("uid-{number}"))).collect();
     assert_eq!(of.len(), 16, "each has some");
     assert_eq!(shares.of_uid("11111111-1111-4111-8111-111111111111"), Share::Clusters(4), "recorded");

@@ -8,7 +8,7 @@ use crate::business::password::IssuedPassword;
 use crate::context::Context;
 use crate::digest;
 use crate::error::{CallFailure, Error};
-use crate::kinds::Heard;
+use crate::kinds::ChangeSource;
 use crate::member::pull_objects::{PullAccount, PullSecret, Writer};
 use crate::member::seen::Unlisted;
 use crate::namespace::kind::{BusinessNamespace, NamespaceView};
@@ -202,7 +202,7 @@ async fn provide(
     match told(site, &format!("Secret {PULL_SECRET}"), written)? {
         Ok(there) => {
             if let Some(there) = there {
-                site.member.observed.pulls.secrets.seen(namespace, PULL_SECRET, there, false);
+                site.member.observed.pulls.secrets.upsert(namespace, PULL_SECRET, there, false);
             }
             memories.is_right(&object.uid, order);
         }
@@ -253,7 +253,7 @@ async fn issue(
     cx.objects.namespaces.memory.pulls.issued(&object.uid, &password);
     let now = cx.business.get::<BusinessNamespace>(&object.key).await?;
     let now = now.filter(|now| now.uid == object.uid).ok_or(Error::Behind)?;
-    cx.objects.namespaces.seen(now.clone(), Heard::FromOwnWrite);
+    cx.objects.namespaces.upsert(now.clone(), ChangeSource::OwnWrite);
     // Of another generation was not decided.
     let issued_for = Some(now).filter(|now| now.generation == object.generation);
     Ok(Ok(Issuance { password, issued_for }))
@@ -362,7 +362,7 @@ async fn turn(site: &Site, namespace: &str, name: &str, aim: AccountAim) -> Resu
     };
     Ok(match told(site, &what, written)? {
         Ok(there) => {
-            site.member.observed.pulls.accounts.seen(namespace, name, there, false);
+            site.member.observed.pulls.accounts.upsert(namespace, name, there, false);
             None
         }
         Err(refused) => Some(refused),
@@ -389,7 +389,7 @@ async fn remove(object: &NamespaceView, site: &Site, is_issued: bool) -> Result<
         // Another one is in its place by now: the watch tells.
         Err(Error::Member(CallFailure::Conflict(_))) => {}
         deleted => match told(site, &format!("Secret {PULL_SECRET}"), deleted)? {
-            Ok(()) => pulls.secrets.gone(namespace, PULL_SECRET, &secret),
+            Ok(()) => pulls.secrets.remove(namespace, PULL_SECRET, &secret),
             Err(refused) => pass.trouble = PullTrouble::Undone(refused),
         },
     }

@@ -38,7 +38,7 @@ const ID_BYTES: usize = 6;
 
 /// Keeps the keys.
 #[derive(Debug)]
-pub struct Keeper {
+pub struct KeyManager {
     api: Api<Secret>,
     cx: Arc<Context>,
 }
@@ -52,7 +52,7 @@ struct StoredKeys {
     shall_rotate: bool,
 }
 
-impl Keeper {
+impl KeyManager {
     pub fn new(api: Api<Secret>, cx: Arc<Context>) -> Self {
         Self { api, cx }
     }
@@ -63,11 +63,11 @@ impl Keeper {
             if let Err(error) = self.look().await {
                 tracing::warn!(error = error.text(), "the keys of seals cannot be kept");
             }
-            let is_awaited = self.cx.seals.keyring().is_none() || self.cx.seals.are_awaited();
+            let is_awaited = self.cx.seals.keyring().is_none() || self.cx.seals.has_waiters();
             let period = if is_awaited { SHORT_PERIOD } else { PERIOD };
             tokio::select! {
                 () = tokio::time::sleep(period) => {}
-                () = self.cx.seals.are_wanted() => {}
+                () = self.cx.seals.read_requested() => {}
             }
         }
     }
@@ -75,17 +75,18 @@ impl Keeper {
     /// Reads the keys, and does what is due.
     pub(crate) async fn look(&self) -> Result<(), Error> {
         let sent = Instant::now();
-        let is_keeper = self.cx.fleet().permit().is_ok();
+        let holds_fleet_share = self.cx.fleet().permit().is_ok();
         let stored = match self.get().await? {
             Some(secret) => StoredKeys::read(secret)?,
-            None if is_keeper => self.create().await?,
+            None if holds_fleet_share => self.create().await?,
             None => return Ok(()),
         };
-        let stored = if stored.shall_rotate && is_keeper { self.rotate(stored).await? } else { stored };
+        let stored =
+            if stored.shall_rotate && holds_fleet_share { self.rotate(stored).await? } else { stored };
         let keyring = Keyring::new(&stored.keys, &stored.active)
             .ok_or_else(|| Error::Config(format!("Secret {SECRET} has no key {:?}", stored.active)))?;
         self.cx.seals.set(keyring, sent);
-        if is_keeper { self.retire(&stored).await } else { Ok(()) }
+        if holds_fleet_share { self.retire(&stored).await } else { Ok(()) }
     }
 
     async fn get(&self) -> Result<Option<Secret>, Error> {
