@@ -17,7 +17,7 @@ use crate::directory::kubeconfig::KubeconfigSource;
 use crate::directory::platform::PlatformSource;
 use crate::directory::secrets::SecretSource;
 use crate::error::Error;
-use crate::member::pages::Pages;
+use crate::member::pages::PagedList;
 use k8s_openapi::Metadata;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::Api;
@@ -41,7 +41,7 @@ pub async fn source(members: &MembersConfig, client: &Client) -> Result<Box<dyn 
 }
 
 /// A client of one of the member clusters.
-async fn member(source: &dyn DirectorySource, cluster: &str) -> Result<Client, Error> {
+async fn member_client(source: &dyn DirectorySource, cluster: &str) -> Result<Client, Error> {
     let listing = source.load().await?;
     if let Some(why) = listing.unusable.get(cluster) {
         return Err(Error::Config(format!("cluster {cluster} has no usable kubeconfig: {why}")));
@@ -52,19 +52,19 @@ async fn member(source: &dyn DirectorySource, cluster: &str) -> Result<Client, E
 }
 
 /// Hands over every object of a kind in a cluster.
-async fn each<K>(client: &Client, mut take: impl FnMut(K)) -> Result<(), Error>
+async fn for_each_object<K>(client: &Client, mut take: impl FnMut(K)) -> Result<(), Error>
 where
     K: Resource<DynamicType = ()> + Metadata<Ty = ObjectMeta> + Clone + Debug + DeserializeOwned,
 {
     let api: Api<K> = Api::all(client.clone());
-    let mut pages = Pages::of(PAGE);
+    let mut pages = PagedList::of(PAGE);
     loop {
         let params = pages.params();
         let read = pages.read(DEADLINE, api.list(&params)).await;
         let Some(page) = read.map_err(Error::Member)? else { continue };
         let objects = page.items.len();
         page.items.into_iter().for_each(&mut take);
-        if !pages.go_on(objects, page.metadata.continue_) {
+        if !pages.advance(objects, page.metadata.continue_) {
             return Ok(());
         }
     }
@@ -84,7 +84,7 @@ mod tests {
             server.put(&format!("/api/v1/namespaces/theirs/resourcequotas/x{number}"), &bulky());
         }
         let mut count = 0;
-        each(&server.client(), |_: ResourceQuota| count += 1).await.unwrap();
+        for_each_object(&server.client(), |_: ResourceQuota| count += 1).await.unwrap();
         assert_eq!(count, 100);
     }
 }

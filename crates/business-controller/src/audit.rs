@@ -29,7 +29,7 @@ use crate::namespace::trouble::NamespaceTrouble;
 use crate::outcome::StateLabels;
 use crate::queue::Lane;
 use crate::seal::Keyring;
-use crate::shares::{Share, Stay};
+use crate::shares::{Share, ShareGuard};
 use bounds::{CLUSTER_MAX, PARALLEL, SILENT};
 use business_types::{ClusterComparison, Comparison};
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
@@ -77,7 +77,7 @@ impl Audit {
                 // The sender lives as long as the context.
                 _ = changes.changed() => {
                     let before = std::mem::replace(&mut held, cx.shares.held());
-                    if held.iter().any(|(share, tenure)| before.get(share) != Some(tenure)) {
+                    if held.iter().any(|(share, term)| before.get(share) != Some(term)) {
                         due = due.min(Instant::now() + FIRST_AFTER.min(period));
                     }
                     continue;
@@ -98,7 +98,7 @@ impl Audit {
                         tracing::warn!(error = crate::error::chain(&error), "the audit could not be made");
                     }
                 },
-                () = cx.shares.any_is_to_end() => due = Instant::now() + SOON,
+                () = cx.shares.wait_for_any_drain() => due = Instant::now() + SOON,
             }
         }
     }
@@ -115,12 +115,12 @@ fn until_written(cx: &Context, comparison: &Comparison) -> Option<Duration> {
 struct Scope<'a> {
     cx: &'a Context,
     /// The shares that are ours, which are not left before it has ended.
-    stays: Vec<Stay>,
+    guards: Vec<ShareGuard>,
 }
 
 impl Scope<'_> {
     fn has(&self, share: Share) -> bool {
-        self.stays.iter().any(|stay| stay.share() == share)
+        self.guards.iter().any(|guard| guard.share() == share)
     }
 
     fn has_cluster(&self, cluster: &str) -> bool {
@@ -139,8 +139,8 @@ impl Scope<'_> {
 
 /// One pass over everything in our shares.
 pub async fn pass(cx: &Context) -> Result<Comparison, Error> {
-    let scope = Scope { cx, stays: cx.shares.enter_all() };
-    if scope.stays.is_empty() {
+    let scope = Scope { cx, guards: cx.shares.enter_all() };
+    if scope.guards.is_empty() {
         // What was found here is told by whoever has those shares now.
         cx.metrics.orphans.set(0);
         cx.metrics.strangers.set(0);
@@ -155,7 +155,7 @@ pub async fn pass(cx: &Context) -> Result<Comparison, Error> {
     let mut sightings = Vec::new();
     let mut keys = BTreeMap::new();
     let members = scope.members();
-    let room = Room::new(cx.members.bound.most() / ROOM_PART, members.len());
+    let room = Room::new(cx.members.memory_budget.max_bytes() / ROOM_PART, members.len());
     let looks: Vec<_> = members.iter().map(|member| look_at(cx, member, &survey, &keyring, &room)).collect();
     let looked: Vec<_> = stream::iter(looks).buffer_unordered(PARALLEL).collect().await;
     for (member, looked) in looked {
@@ -177,7 +177,7 @@ pub async fn pass(cx: &Context) -> Result<Comparison, Error> {
     let gauge = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
     cx.metrics.orphans.set(gauge(findings.orphans()));
     cx.metrics.strangers.set(gauge(findings.strangers()));
-    let mut parts = tell::tell(cx, &scope.stays, &survey, findings, &comparison).await?;
+    let mut parts = tell::tell(cx, &scope.guards, &survey, findings, &comparison).await?;
     tell_keys(&mut parts, &keyring, keys);
     let comparison = Comparison::of(&parts);
     show(&scope, parts);
@@ -321,10 +321,11 @@ async fn judge_in<'a>(
 /// Of a cluster in whose place another one answers by now nothing was seen.
 async fn still_themselves(members: &[Arc<Member>], comparison: &mut Comparison) {
     let compared = members.iter().filter(|member| comparison.clusters.contains_key(&member.name));
-    let asked: Vec<_> = compared.map(|member| async move { (member, member.is_the_one().await) }).collect();
+    let asked: Vec<_> =
+        compared.map(|member| async move { (member, member.verify_identity().await) }).collect();
     let answers: Vec<_> = stream::iter(asked).buffer_unordered(PARALLEL).collect().await;
-    for (member, is_the_one) in answers {
-        if let Err(failure) = is_the_one {
+    for (member, verify_identity) in answers {
+        if let Err(failure) = verify_identity {
             missing(comparison, &member.name, failure.to_string());
         }
     }

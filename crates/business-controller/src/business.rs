@@ -4,9 +4,9 @@
 pub mod password;
 
 use crate::acquisition::GenerationSnapshot;
-use crate::error::{self, CallFailure, if_there};
+use crate::error::{self, CallFailure, not_found_as_none};
+use crate::field_managers::FIELD_MANAGER;
 use crate::kinds::{Kind, ObjectKey as _, View, revision};
-use crate::managers::FIELD_MANAGER;
 use crate::member_cluster::kind::{BusinessMemberCluster, MemberClusterView};
 use crate::namespace::kind::{BusinessNamespace, NamespaceView};
 use business_types::{PullCredentialRequest, names};
@@ -47,23 +47,23 @@ impl Business {
     }
 
     /// The objects of a kind, wherever they lie.
-    pub fn everywhere<K: Kind>(&self) -> Api<DynamicObject> {
+    pub fn api_all<K: Kind>(&self) -> Api<DynamicObject> {
         Api::all_with(self.client.clone(), &K::resource())
     }
 
-    fn at<K: Kind>(&self, key: &K::Key) -> Api<DynamicObject> {
+    fn api_of<K: Kind>(&self, key: &K::Key) -> Api<DynamicObject> {
         key.api(self.client.clone(), &K::resource())
     }
 
     /// An object as it is now, not as it was last seen.
     pub async fn get<K: Kind>(&self, key: &K::Key) -> Result<Option<View<K>>, CallFailure> {
-        let api = self.at::<K>(key);
-        if_there(bounded(api.get(key.name())).await)?.map(decode).transpose()
+        let api = self.api_of::<K>(key);
+        not_found_as_none(bounded(api.get(key.name())).await)?.map(decode).transpose()
     }
 
     /// Hands over every object of a kind at one revision, which is returned.
-    pub async fn each<K: Kind>(&self, mut take: impl FnMut(View<K>)) -> Result<u64, CallFailure> {
-        let api = self.everywhere::<K>();
+    pub async fn for_each<K: Kind>(&self, mut take: impl FnMut(View<K>)) -> Result<u64, CallFailure> {
+        let api = self.api_all::<K>();
         let mut params = ListParams::default().limit(PAGE);
         let mut at = 0;
         loop {
@@ -86,7 +86,7 @@ impl Business {
         &self,
         selector: &str,
     ) -> Result<GenerationSnapshot, CallFailure> {
-        let api = self.everywhere::<K>();
+        let api = self.api_all::<K>();
         let mut snapshot = GenerationSnapshot::default();
         let mut params = ListParams::default().fields(selector).limit(PAGE);
         if selector.is_empty() {
@@ -107,14 +107,22 @@ impl Business {
     }
 
     /// Some objects that lie in a project, as they are now.
-    pub async fn some_in<K: Kind>(&self, project: &str, limit: u32) -> Result<Vec<View<K>>, CallFailure> {
+    pub async fn list_in_project<K: Kind>(
+        &self,
+        project: &str,
+        limit: u32,
+    ) -> Result<Vec<View<K>>, CallFailure> {
         let api = Api::namespaced_with(self.client.clone(), project, &K::resource());
-        some(api, ListParams::default().limit(limit)).await
+        list_limited(api, ListParams::default().limit(limit)).await
     }
 
     /// Some objects that a field selector takes, as they are now.
-    pub async fn some_where<K: Kind>(&self, selector: &str, limit: u32) -> Result<Vec<View<K>>, CallFailure> {
-        some(self.everywhere::<K>(), ListParams::default().fields(selector).limit(limit)).await
+    pub async fn list_by_field<K: Kind>(
+        &self,
+        selector: &str,
+        limit: u32,
+    ) -> Result<Vec<View<K>>, CallFailure> {
+        list_limited(self.api_all::<K>(), ListParams::default().fields(selector).limit(limit)).await
     }
 
     /// Makes an object that lies in nothing, or in what its key says.
@@ -128,18 +136,18 @@ impl Business {
         let mut object: DynamicObject = serde_json::from_value(body).map_err(unfit)?;
         object.metadata.name = Some(key.name().to_owned());
         let params = PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() };
-        decode(bounded(self.at::<K>(key).create(&params, &object)).await?)
+        decode(bounded(self.api_of::<K>(key).create(&params, &object)).await?)
     }
 
     /// Merges something, an object in JSON, into exactly the version that was read.
-    pub async fn edit<K: Kind>(&self, object: &View<K>, patch: Value) -> Result<View<K>, CallFailure> {
+    pub async fn merge_patch<K: Kind>(&self, object: &View<K>, patch: Value) -> Result<View<K>, CallFailure> {
         let mut body = patch;
         let version = [("resourceVersion", &object.resource_version), ("uid", &object.uid)];
         let fields = body.as_object_mut().map(|body| body.entry("metadata").or_insert_with(|| json!({})));
         if let Some(metadata) = fields.and_then(Value::as_object_mut) {
             metadata.extend(version.map(|(field, value)| (field.to_owned(), json!(value))));
         }
-        let api = self.at::<K>(&object.key);
+        let api = self.api_of::<K>(&object.key);
         decode(bounded(api.patch(object.key.name(), &params(), &Patch::Merge(body))).await?)
     }
 
@@ -150,7 +158,7 @@ impl Business {
         status: Value,
     ) -> Result<View<K>, CallFailure> {
         let body = with_preconditions(object, "status", status);
-        let api = self.at::<K>(&object.key);
+        let api = self.api_of::<K>(&object.key);
         let params = params();
         decode(bounded(api.patch_status(object.key.name(), &params, &Patch::Merge(body))).await?)
     }
@@ -162,7 +170,7 @@ impl Business {
         capacity: Value,
     ) -> Result<MemberClusterView, CallFailure> {
         let body = with_preconditions(object, "status", json!({ "capacity": capacity }));
-        let api = self.at::<BusinessMemberCluster>(&object.key);
+        let api = self.api_of::<BusinessMemberCluster>(&object.key);
         let (params, patch) = (params(), Patch::Merge(body));
         decode(bounded(api.patch_subresource("capacity", object.key.name(), &params, &patch)).await?)
     }
@@ -171,7 +179,7 @@ impl Business {
     /// last token.
     pub async fn finalize<K: Kind>(&self, object: &View<K>, left: &[String]) -> Result<(), CallFailure> {
         let body = with_preconditions(object, "spec", json!({ "finalizers": left }));
-        let api = self.at::<K>(&object.key);
+        let api = self.api_of::<K>(&object.key);
         let params = params();
         let patch = Patch::Merge(body);
         let call = api.patch_subresource("finalize", object.key.name(), &params, &patch);
@@ -182,15 +190,15 @@ impl Business {
     }
 
     /// Has something done to an object by a subresource, or only asks whether that would be done.
-    pub async fn act<K: Kind>(
+    pub async fn call_subresource<K: Kind>(
         &self,
         key: &K::Key,
         subresource: &str,
         body: &impl Serialize,
-        rehearse: bool,
+        dry_run: bool,
     ) -> Result<(), CallFailure> {
-        let api = self.at::<K>(key);
-        let params = PostParams { dry_run: rehearse, field_manager: Some(FIELD_MANAGER.to_owned()) };
+        let api = self.api_of::<K>(key);
+        let params = PostParams { dry_run, field_manager: Some(FIELD_MANAGER.to_owned()) };
         bounded(api.create_subresource::<_, Value>(subresource, key.name(), &params, body)).await.map(drop)
     }
 
@@ -200,7 +208,7 @@ impl Business {
         object: &NamespaceView,
         request: &PullCredentialRequest,
     ) -> Result<IssuedPassword, CallFailure> {
-        let api = self.at::<BusinessNamespace>(&object.key);
+        let api = self.api_of::<BusinessNamespace>(&object.key);
         let params = PostParams { dry_run: false, field_manager: Some(FIELD_MANAGER.to_owned()) };
         let call =
             api.create_subresource::<_, Issued>(names::PULL_CREDENTIAL, object.key.name(), &params, request);
@@ -214,7 +222,7 @@ impl Business {
             preconditions: Some(Preconditions { uid: Some(object.uid.clone()), resource_version: None }),
             ..DeleteParams::default()
         };
-        let api = self.at::<K>(&object.key);
+        let api = self.api_of::<K>(&object.key);
         match bounded(api.delete(object.key.name(), &params)).await {
             // A conflict is an object that is being deleted already, or another one of the same name.
             Ok(_) | Err(CallFailure::NotFound | CallFailure::Conflict(_)) => Ok(()),
@@ -223,7 +231,10 @@ impl Business {
     }
 }
 
-async fn some<K: Kind>(api: Api<DynamicObject>, params: ListParams) -> Result<Vec<View<K>>, CallFailure> {
+async fn list_limited<K: Kind>(
+    api: Api<DynamicObject>,
+    params: ListParams,
+) -> Result<Vec<View<K>>, CallFailure> {
     bounded(api.list(&params)).await?.items.into_iter().map(decode).collect()
 }
 

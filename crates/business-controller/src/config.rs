@@ -358,7 +358,7 @@ pub async fn client(kubeconfig: Option<&Path>) -> Result<kube::Client, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::member::counting::RECOUNT;
+    use crate::member::recount::RECOUNT;
 
     #[test]
     fn the_command_line_has_sound_defaults() {

@@ -87,24 +87,24 @@ impl Context {
 
     /// What may be written for the fleet.
     pub fn fleet(&self) -> &Arc<Fence> {
-        &self.shares.post(Share::Fleet).fence
+        &self.shares.state(Share::Fleet).fence
     }
 
     /// What may be written for the objects of a cluster.
     pub fn fence_of(&self, cluster: &str) -> &Arc<Fence> {
-        &self.shares.post(self.share_of(cluster)).fence
+        &self.shares.state(self.share_of(cluster)).fence
     }
 
     /// The share of a cluster and its tenure, while it is worked on here.
-    pub fn tenure_of(&self, cluster: &str) -> Option<(Share, u64)> {
+    pub fn term_of(&self, cluster: &str) -> Option<(Share, u64)> {
         let share = self.share_of(cluster);
-        self.shares.holds(share).then(|| (share, self.shares.post(share).tenure()))
+        self.shares.holds(share).then(|| (share, self.shares.state(share).term()))
     }
 
     /// What the directory says of a cluster.
     pub fn member(&self, cluster: &str) -> Lookup {
         let share = self.share_of(cluster);
-        match self.members.find(cluster, share, self.shares.post(share).tenure()) {
+        match self.members.find(cluster, share, self.shares.state(share).term()) {
             // The name stands for another cluster since a moment, or for none: its record was made anew.
             Lookup::Found(member) if self.recorded(cluster).as_ref() != Some(&member.uid) => {
                 Lookup::NotLoaded

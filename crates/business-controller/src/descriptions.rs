@@ -27,7 +27,7 @@ pub struct Descriptions {
 
 /// What a look has come to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Wave {
+struct RenewalCount {
     /// Objects that say now what is published.
     renewed: usize,
     /// Objects that still say something else.
@@ -41,16 +41,16 @@ impl Descriptions {
         let mut period = PERIOD;
         loop {
             tokio::time::sleep(period).await;
-            match self.look().await {
-                Ok(wave) => {
-                    if wave.renewed > 0 {
+            match self.renew_outdated().await {
+                Ok(count) => {
+                    if count.renewed > 0 {
                         tracing::info!(
-                            objects = wave.renewed,
-                            left = wave.left,
+                            objects = count.renewed,
+                            left = count.left,
                             "descriptions of clusters renewed"
                         );
                     }
-                    let in_vain = wave.left > 0 && wave.renewed == 0;
+                    let in_vain = count.left > 0 && count.renewed == 0;
                     period = if in_vain { PERIOD_MAX.min(period.saturating_mul(2)) } else { PERIOD };
                 }
                 Err(failure) => tracing::warn!(error = %failure, "cannot renew the descriptions of clusters"),
@@ -58,33 +58,33 @@ impl Descriptions {
         }
     }
 
-    async fn look(&self) -> Result<Wave, CallFailure> {
-        let mut wave = Wave::default();
-        for (name, cluster) in self.known() {
+    async fn renew_outdated(&self) -> Result<RenewalCount, CallFailure> {
+        let mut count = RenewalCount::default();
+        for (name, cluster) in self.clusters() {
             for view in outdated(self.cx.objects.namespaces.in_cluster(&name), &cluster) {
-                let Some(stay) = self.cx.shares.enter(self.cx.share_of(&name)) else { break };
-                if stay.permit().is_err() {
+                let Some(guard) = self.cx.shares.enter(self.cx.share_of(&name)) else { break };
+                if guard.permit().is_err() {
                     break;
                 }
                 match self.cx.business.patch_status(&view, json!({})).await {
-                    Ok(written) if is_described(&written.spec, &cluster) => wave.renewed += 1,
+                    Ok(written) if is_described(&written.spec, &cluster) => count.renewed += 1,
                     // Somebody else was faster, or another replica has not heard of it: at the next look.
-                    Ok(_) | Err(CallFailure::NotFound | CallFailure::Conflict(_)) => wave.left += 1,
+                    Ok(_) | Err(CallFailure::NotFound | CallFailure::Conflict(_)) => count.left += 1,
                     // It is the object's own fault: those of other clusters do not wait for it.
                     Err(CallFailure::Refused { message, .. }) => {
                         tracing::warn!(object.name = %view.key, error = message, "a description is refused");
-                        wave.left += 1;
+                        count.left += 1;
                     }
                     Err(failure) => return Err(failure),
                 }
-                drop(stay);
+                drop(guard);
                 tokio::time::sleep(BETWEEN_WRITES).await;
             }
         }
-        Ok(wave)
+        Ok(count)
     }
 
-    fn known(&self) -> Vec<(String, Cluster)> {
+    fn clusters(&self) -> Vec<(String, Cluster)> {
         let all = self.cx.objects.member_clusters.all();
         let known =
             |object: &MemberClusterView| Cluster::of(object.spec.clone(), object.status.clone(), false);
@@ -128,7 +128,7 @@ mod tests {
         let before = world.stored(OBJECT);
         for version in ["v1", "v2"] {
             let descriptions = known(&world, version);
-            assert_eq!(descriptions.look().await.unwrap(), Wave { renewed: 1, left: 0 });
+            assert_eq!(descriptions.renew_outdated().await.unwrap(), RenewalCount { renewed: 1, left: 0 });
             let spec = &world.stored(OBJECT)["spec"];
             assert_eq!(
                 (&spec["clusterVersion"], &spec["clusterDisplayName"]),
@@ -136,7 +136,7 @@ mod tests {
             );
             assert_eq!(writes(&world), 1);
             world.catches_up();
-            assert_eq!(descriptions.look().await.unwrap(), Wave::default());
+            assert_eq!(descriptions.renew_outdated().await.unwrap(), RenewalCount::default());
             assert_eq!(writes(&world), 0);
         }
         assert_eq!(world.stored(OBJECT)["status"], before["status"], "nothing else is written");
@@ -148,9 +148,9 @@ mod tests {
         world.holds(&pending(&[("pods", "1")]));
         world.server.edit(OBJECT, &json!({ "metadata": { "labels": { "a": "b" } } }));
         let descriptions = known(&world, "v1");
-        assert_eq!(descriptions.look().await.unwrap(), Wave { renewed: 0, left: 1 });
+        assert_eq!(descriptions.renew_outdated().await.unwrap(), RenewalCount { renewed: 0, left: 1 });
         world.catches_up();
-        assert_eq!(descriptions.look().await.unwrap(), Wave { renewed: 1, left: 0 });
+        assert_eq!(descriptions.renew_outdated().await.unwrap(), RenewalCount { renewed: 1, left: 0 });
         assert_eq!(world.stored(OBJECT)["metadata"]["labels"]["a"], "b");
     }
 
@@ -159,7 +159,7 @@ mod tests {
         let world = World::new();
         world.holds(&pending(&[("pods", "1")]));
         world.server.refuse(OBJECT);
-        assert_eq!(known(&world, "v1").look().await, Ok(Wave { renewed: 0, left: 1 }));
+        assert_eq!(known(&world, "v1").renew_outdated().await, Ok(RenewalCount { renewed: 0, left: 1 }));
     }
 
     #[test]

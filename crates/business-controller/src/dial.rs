@@ -5,9 +5,9 @@
 //! tunnel, with the cluster itself: whoever holds the tunnel sees neither credentials nor objects.
 
 /// How much may be answered.
-mod answers;
+mod response_limits;
 
-pub(crate) use answers::Bounds;
+pub(crate) use response_limits::ResponseLimits;
 
 use crate::error::{Error, chain};
 use futures_util::future::BoxFuture;
@@ -50,9 +50,9 @@ impl Dialer {
         config.default_retry = false;
         limit_silence(&mut config);
         let through = config.proxy_url.clone().filter(|_| is_tunnelled(&config));
-        let bounds = Bounds::default();
+        let limits = ResponseLimits::default();
         let Some(agent) = through else {
-            return Ok(ClientBuilder::try_from(config)?.with_layer(&bounds).build());
+            return Ok(ClientBuilder::try_from(config)?.with_layer(&limits).build());
         };
         let Some(socket) = self.tunnel.clone() else {
             return Err(Error::Config(format!(
@@ -71,7 +71,7 @@ impl Dialer {
             .layer(config.extra_headers_layer()?)
             .map_err(BoxError::from)
             .service(http);
-        Ok(ClientBuilder::new(service, config.default_namespace).with_layer(&bounds).build())
+        Ok(ClientBuilder::new(service, config.default_namespace).with_layer(&limits).build())
     }
 }
 

@@ -141,22 +141,22 @@ fn is_sound(ended: &Result<(), tokio::task::JoinError>) -> bool {
 
 async fn pass(cx: Arc<Context>, key: ObjectRef) {
     // Whoever has its share by then looks at it.
-    let Some(stay) = cx.share_of_object(&key).and_then(|share| cx.shares.enter(share)) else {
+    let Some(guard) = cx.share_of_object(&key).and_then(|share| cx.shares.enter(share)) else {
         cx.queue.done(&key, Requeue::Never);
         show_queue(&cx);
         return;
     };
     let begun = Instant::now();
     // Nobody works on a share that is to be left. What is being written has the time to be answered; the rest is left.
-    let is_to_end = async {
-        stay.is_to_end().await;
+    let wait_for_drain = async {
+        guard.wait_for_drain().await;
         tokio::time::sleep(cx.fleet().write_deadline()).await;
     };
     let result = tokio::select! {
         ended = tokio::time::timeout(PASS_DEADLINE, reconcile(&cx, &key)) => {
             ended.unwrap_or(Err(Error::Unsettled))
         }
-        () = is_to_end => Err(Error::NotLeading),
+        () = wait_for_drain => Err(Error::NotLeading),
     };
     cx.metrics.count(key.kind(), &result, begun.elapsed());
     log(&key, &result);
@@ -199,19 +199,19 @@ mod tests {
         world.holds(&pending(&[("pods", "3")]));
         // Each call takes four seconds, and a pass makes several.
         link.is(Passage::Slow(Duration::from_secs(2)));
-        world.member.switch(world.server.client_over(&link));
-        let post = Arc::clone(world.cx.shares.post(Share::Clusters(0)));
+        world.member.set_client(world.server.client_over(&link));
+        let state = Arc::clone(world.cx.shares.state(Share::Clusters(0)));
         let key = ObjectRef::Namespace(ProjectKey::new(Some("p"), "n"));
         let at_work = tokio::spawn(pass(Arc::clone(&world.cx), key));
         tokio::time::sleep(Duration::from_secs(1)).await;
-        assert!(!post.is_empty());
-        post.begin_leaving();
+        assert!(!state.is_idle());
+        state.begin_drain();
         let told = Instant::now();
         at_work.await.unwrap();
         assert!(told.elapsed() <= deadline + Duration::from_millis(10), "{:?}", told.elapsed());
         assert!(world.server.find(NAMESPACE).is_some(), "what was being written was waited for");
-        assert!(post.is_empty() && !post.fence.may_release(), "the quota may be written still");
+        assert!(state.is_idle() && !state.fence.may_release(), "the quota may be written still");
         tokio::time::sleep(deadline).await;
-        assert!(world.server.find(QUOTA).is_some() && post.fence.may_release());
+        assert!(world.server.find(QUOTA).is_some() && state.fence.may_release());
     }
 }

@@ -81,16 +81,16 @@ impl CallFailure {
 /// More than a cluster is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what} of the cluster may be {mib} MiB at most, and more came")]
-pub struct TooMuch {
+pub struct TooLarge {
     pub what: &'static str,
     pub mib: usize,
 }
 
 /// Whether a call has failed because more came than is read.
-pub fn is_too_much(error: &(dyn std::error::Error + 'static)) -> bool {
+pub fn is_too_large(error: &(dyn std::error::Error + 'static)) -> bool {
     let mut next = Some(error);
     while let Some(error) = next {
-        if error.is::<TooMuch>() {
+        if error.is::<TooLarge>() {
             return true;
         }
         // What an error of a read was made of is not its source.
@@ -102,7 +102,7 @@ pub fn is_too_much(error: &(dyn std::error::Error + 'static)) -> bool {
 }
 
 /// Whether Kubernetes itself does not know who asks: 401.
-pub fn is_of_credentials(error: &kube::Error) -> bool {
+pub fn is_unauthorized(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 401 && status.reason != UNREADABLE)
 }
 
@@ -118,7 +118,7 @@ pub async fn bounded<T>(
 }
 
 /// What was read, if it is there. That it is not is believed of Kubernetes alone: `get_opt` of the client believes any 404.
-pub fn if_there<T>(read: Result<T, CallFailure>) -> Result<Option<T>, CallFailure> {
+pub fn not_found_as_none<T>(read: Result<T, CallFailure>) -> Result<Option<T>, CallFailure> {
     match read {
         Ok(found) => Ok(Some(found)),
         Err(CallFailure::NotFound) => Ok(None),
@@ -147,12 +147,12 @@ pub struct ListFailure {
 impl From<&watcher::Error> for ListFailure {
     fn from(error: &watcher::Error) -> Self {
         let is_forbidden = |status: &Status| status.code == 403 && status.reason != UNREADABLE;
-        Self { text: of_watch(error), is_forbidden: status_of(error).is_some_and(is_forbidden) }
+        Self { text: watch_error_text(error), is_forbidden: status_of(error).is_some_and(is_forbidden) }
     }
 }
 
 /// What a watch says of its failure, in one line.
-pub fn of_watch(error: &watcher::Error) -> String {
+pub fn watch_error_text(error: &watcher::Error) -> String {
     if let Some(status) = status_of(error) {
         return format!("{} {}", status.code, shortened(&status.message, TEXT_MAX));
     }
@@ -267,7 +267,7 @@ mod tests {
     #[test]
     fn only_kubernetes_says_that_credentials_are_refused() {
         let refused = |code, reason| {
-            is_of_credentials(&kube::Error::Api(Status::failure("why", reason).with_code(code).boxed()))
+            is_unauthorized(&kube::Error::Api(Status::failure("why", reason).with_code(code).boxed()))
         };
         assert!(refused(401, "Unauthorized"));
         assert!(!refused(401, UNREADABLE) && !refused(403, "Forbidden") && !refused(500, "InternalError"));
@@ -293,7 +293,7 @@ mod tests {
             for reason in ["", UNREADABLE, &*long] {
                 let text = CallFailure::from(said(code, reason)).to_string();
                 assert!(text.len() < TEXT_MAX + 100, "{code}: {} bytes", text.len());
-                let text = of_watch(&watcher::Error::WatchFailed(said(code, reason)));
+                let text = watch_error_text(&watcher::Error::WatchFailed(said(code, reason)));
                 assert!(text.len() < TEXT_MAX + 100, "{code}: {} bytes", text.len());
             }
         }

@@ -43,7 +43,7 @@ pub mod dispatch;
 /// What every pass is given.
 pub mod context;
 /// What is done when a share comes and goes.
-pub mod work;
+pub mod share_callbacks;
 /// What a controller of one kind does.
 pub mod controller;
 /// The controller of projects.
@@ -53,7 +53,7 @@ pub mod namespace;
 /// The controller of emigrations.
 pub mod nsemigration;
 /// When figures in a status may be written again.
-pub mod figures;
+pub mod throttle;
 /// Writes what is new of a status.
 pub mod status;
 /// The controller of tenants.
@@ -67,7 +67,7 @@ pub mod registry;
 /// Calls to our API.
 pub mod business;
 /// Who is named in what is written.
-pub mod managers;
+pub mod field_managers;
 /// Digests of what was written.
 pub mod digest;
 /// The difference of two documents.

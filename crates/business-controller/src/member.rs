@@ -11,25 +11,25 @@ pub mod binding;
 /// Marks of ours on all of these.
 pub mod marks;
 /// Objects of one kind, as its watch has told of them.
-pub mod sights;
+pub mod watch_store;
 /// How far the use that its quotas show is to be believed.
-pub mod counting;
+pub mod recount;
 /// Its bindings that are not ours.
 pub mod others;
 /// How much memory that takes.
 pub(crate) mod weight;
 /// How much of it all clusters together may take.
-pub mod bound;
+pub mod memory_budget;
 /// Whether it has to go for that.
-mod weighing;
+mod eviction;
 /// What templates have set of namespaces.
-pub mod dressing;
+pub mod template_metadata;
 /// What templates have put into namespaces.
 pub mod template_objects;
 /// Watches of that.
 mod template_watches;
 /// Objects of one kind, as far as they are known.
-pub mod seen;
+pub mod shared_store;
 /// Pull secrets, and who may use them.
 pub mod pull_objects;
 /// Watches of those.
@@ -37,15 +37,15 @@ mod pull_watches;
 /// Lists in pages that can be read.
 pub(crate) mod pages;
 /// Lists that nothing waits for.
-mod first_list;
+mod initial_list;
 /// Calls to a member cluster, each with a deadline.
 pub mod api;
 /// Whether it answers, and its watches.
 pub mod session;
 /// How those get on.
-mod progress;
+mod watch_health;
 /// What is new of it.
-mod news;
+mod notify;
 
 pub use api::{Identity, MemberApi};
 pub use binding::ClusterBinding;
@@ -56,7 +56,7 @@ pub use quota::ClusterQuota;
 use crate::acquisition::{AcquisitionSnapshot, CacheProgress};
 use crate::error::CallFailure;
 use crate::namespace::kind::{BusinessNamespace, NamespaceView};
-use crate::shares::Post;
+use crate::shares::ShareState;
 use kube::Client;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
@@ -87,39 +87,39 @@ pub struct Member {
     /// The cluster that the name stands for: the uid of its `kube-system`.
     pub uid: String,
     /// Which tenure of its share it is followed in.
-    pub tenure: u64,
+    pub term: u64,
     /// Calls to it.
     pub api: MemberApi,
     /// What is seen of it.
     pub observed: Observed,
     reach: RwLock<Reach>,
     /// It had to go when more was seen of all clusters than is kept, and was not seen whole since.
-    set_aside: AtomicBool,
+    evicted: AtomicBool,
     /// Its namespaces at a moment of the tenure, once they were read.
     acquisition: OnceLock<AcquisitionSnapshot>,
     /// A call to it has failed: look now whether it still answers.
-    pub suspect: Notify,
+    pub probe_request: Notify,
     /// Other credentials are used from now on.
-    switched: Notify,
+    credentials_changed: Notify,
     /// Of its namespaces that have lost their objects the last that people were taken out of.
-    last_lost: Mutex<String>,
+    last_cleared_lost: Mutex<String>,
 }
 
 impl Member {
     /// A member cluster that was not asked yet, and counts use again within a time.
-    pub fn new(name: &str, uid: &str, client: Client, post: &Post, recount: Duration) -> Arc<Self> {
+    pub fn new(name: &str, uid: &str, client: Client, state: &ShareState, recount: Duration) -> Arc<Self> {
         Arc::new(Self {
             name: name.to_owned(),
             uid: uid.to_owned(),
-            tenure: post.tenure(),
-            api: MemberApi::new(client, uid, &post.fence),
+            term: state.term(),
+            api: MemberApi::new(client, uid, &state.fence),
             observed: Observed::new(recount),
             reach: RwLock::new(Reach::Connecting),
-            set_aside: AtomicBool::new(false),
+            evicted: AtomicBool::new(false),
             acquisition: OnceLock::new(),
-            suspect: Notify::new(),
-            switched: Notify::new(),
-            last_lost: Mutex::default(),
+            probe_request: Notify::new(),
+            credentials_changed: Notify::new(),
+            last_cleared_lost: Mutex::default(),
         })
     }
 
@@ -147,23 +147,23 @@ impl Member {
     }
 
     /// Goes on with another client of the same cluster. What is seen of it stays; its watches begin anew.
-    pub fn switch(&self, client: Client) {
-        self.api.switch(client);
-        self.switched.notify_one();
+    pub fn set_client(&self, client: Client) {
+        self.api.set_client(client);
+        self.credentials_changed.notify_one();
     }
 
     /// Asks whether it is still this cluster that answers: what another one says, or does not have, counts for nothing.
-    pub async fn is_the_one(&self) -> Result<(), CallFailure> {
-        self.recognize(&self.api.cluster_uid().await?)
+    pub async fn verify_identity(&self) -> Result<(), CallFailure> {
+        self.check_uid(&self.api.cluster_uid().await?)
     }
 
     /// The same, and how far its history has come.
     pub async fn probe(&self) -> Result<u64, CallFailure> {
         let Identity { uid, revision } = self.api.identity().await?;
-        self.recognize(&uid).map(|()| revision)
+        self.check_uid(&uid).map(|()| revision)
     }
 
-    fn recognize(&self, found: &str) -> Result<(), CallFailure> {
+    fn check_uid(&self, found: &str) -> Result<(), CallFailure> {
         let uid = &self.uid;
         if found == uid {
             return Ok(());
@@ -173,23 +173,23 @@ impl Member {
     }
 
     /// Of its namespaces that have lost their objects the last that people were taken out of.
-    pub fn last_lost(&self) -> String {
-        self.last_lost.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    pub fn last_cleared_lost(&self) -> String {
+        self.last_cleared_lost.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// It is this one's turn.
-    pub fn set_last_lost(&self, namespace: &str) {
-        namespace.clone_into(&mut self.last_lost.lock().unwrap_or_else(PoisonError::into_inner));
+    pub fn set_last_cleared_lost(&self, namespace: &str) {
+        namespace.clone_into(&mut self.last_cleared_lost.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
     /// Whether it had to go when more was seen of all clusters than is kept, and was not seen whole since.
-    pub fn is_set_aside(&self) -> bool {
-        self.set_aside.load(Ordering::Relaxed)
+    pub fn is_evicted(&self) -> bool {
+        self.evicted.load(Ordering::Relaxed)
     }
 
     /// The same, from now on.
-    fn set_aside(&self, is: bool) {
-        self.set_aside.store(is, Ordering::Relaxed);
+    fn set_evicted(&self, is: bool) {
+        self.evicted.store(is, Ordering::Relaxed);
     }
 
     /// Whether it answers.

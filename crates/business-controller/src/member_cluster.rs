@@ -16,7 +16,6 @@ use crate::controller::Controller;
 use crate::dispatch;
 use crate::error::{CallFailure, Error};
 use crate::events::Topic;
-use crate::figures::Pace;
 use crate::kinds::{ObjectKey as _, RootKey, ViewChange};
 use crate::members::Lookup;
 use crate::namespace::kind::BusinessNamespace;
@@ -28,10 +27,11 @@ use crate::project::kind::BusinessProject;
 use crate::queue::Lane;
 use crate::status::write_status;
 use crate::tenant::kind::BusinessTenant;
+use crate::throttle::Pace;
 use business_types::condition::{self, Condition};
 use business_types::{MemberClusterStatus, names};
 use kind::{BusinessMemberCluster, MemberClusterView};
-use status::ClusterSight;
+use status::ClusterObservation;
 use std::time::Duration;
 use usage::ClusterUsage;
 
@@ -62,7 +62,7 @@ impl Controller for BusinessMemberCluster {
             let uid = |view: &MemberClusterView| view.status.uid.clone();
             if old.map(uid).unwrap_or_default() != new.map(uid).unwrap_or_default() {
                 // It is in another share from now on.
-                cx.shares.touch();
+                cx.shares.notify_changed();
                 dispatch::cluster_changed(cx, view.key.name());
             }
             if old.is_some_and(answers) != new.is_some_and(answers) {
@@ -77,10 +77,10 @@ impl Controller for BusinessMemberCluster {
             memory.figures.forget(key);
             return Ok(PassOutcome::Skipped);
         };
-        let sight = sight(cx, key.name());
-        let next = status::next(&object, &sight, &cx.now());
+        let observation = observe(cx, key.name());
+        let next = status::next(&object, &observation, &cx.now());
         match show(cx, &object, &next).await? {
-            PassOutcome::Unchanged if object.is_deleting() => end(cx, &object, &sight.usage).await,
+            PassOutcome::Unchanged if object.is_deleting() => end(cx, &object, &observation.usage).await,
             // Its end is decided from what is stored by then.
             PassOutcome::Applied if object.is_deleting() => Ok(PassOutcome::WaitingFor(SOON)),
             shown => Ok(shown),
@@ -113,15 +113,15 @@ pub fn answers(object: &MemberClusterView) -> bool {
     condition::find(&object.status.conditions, condition::ANSWERS).is_some_and(Condition::is_true)
 }
 
-fn sight(cx: &Context, name: &str) -> ClusterSight {
+fn observe(cx: &Context, name: &str) -> ClusterObservation {
     let memory = &cx.objects.member_clusters.memory;
     let reach = match cx.member(name) {
         Lookup::Found(member) => Some(member.reach()),
         Lookup::NotLoaded | Lookup::Unknown => None,
     };
-    ClusterSight {
+    ClusterObservation {
         reach,
-        directory: memory.sight(name),
+        directory: memory.directory_entry(name),
         comparison: memory.comparison(name),
         nodes: memory.nodes(name),
         usage: ClusterUsage::of(name, &cx.objects),
@@ -176,14 +176,16 @@ async fn end(cx: &Context, object: &MemberClusterView, usage: &ClusterUsage) -> 
 
 async fn is_used(cx: &Context, cluster: &str) -> Result<bool, CallFailure> {
     let living =
-        cx.business.some_where::<BusinessNamespace>(&format!("spec.clusterName={cluster}"), 1).await?;
+        cx.business.list_by_field::<BusinessNamespace>(&format!("spec.clusterName={cluster}"), 1).await?;
     let mut used = !living.is_empty();
     cx.business
-        .each::<BusinessProject>(|project| {
+        .for_each::<BusinessProject>(|project| {
             let held = project.status.ledger.held.iter().any(|held| held.cluster_name == cluster);
             used |= held || project.spec.clusters.contains_key(cluster);
         })
         .await?;
-    cx.business.each::<BusinessTenant>(|tenant| used |= tenant.spec.clusters.contains_key(cluster)).await?;
+    cx.business
+        .for_each::<BusinessTenant>(|tenant| used |= tenant.spec.clusters.contains_key(cluster))
+        .await?;
     Ok(used)
 }

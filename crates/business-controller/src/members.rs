@@ -1,7 +1,7 @@
 //! The member clusters that the directory has accepted.
 
 use crate::member::Member;
-use crate::member::bound::Bound;
+use crate::member::memory_budget::MemoryBudget;
 use crate::shares::Share;
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -11,21 +11,21 @@ use tokio::sync::{Notify, SetOnce};
 /// The member clusters by name.
 #[derive(Debug)]
 pub struct Members {
-    accepted: RwLock<AcceptedCluster>,
+    state: RwLock<MembersState>,
     /// Whether the directory was ever read.
     read: SetOnce<()>,
     /// One has not answered: where there are other credentials of it, they are tried now.
-    pub doubted: Notify,
+    pub probe_failed: Notify,
     /// How much is kept of all of them.
-    pub bound: Bound,
+    pub memory_budget: MemoryBudget,
     /// Within this time each of them has counted again what its quotas limit.
     pub recount: Duration,
 }
 
 #[derive(Debug, Default)]
-struct AcceptedCluster {
+struct MembersState {
     /// The shares of which all members are here, and since which tenure of each.
-    attended: BTreeMap<Share, u64>,
+    complete_shares: BTreeMap<Share, u64>,
     members: BTreeMap<String, Arc<Member>>,
     absent: BTreeMap<String, String>,
 }
@@ -42,16 +42,22 @@ pub enum Lookup {
 
 impl Members {
     /// None yet.
-    pub fn new(bound: Bound, recount: Duration) -> Self {
-        Self { accepted: RwLock::default(), read: SetOnce::new(), doubted: Notify::new(), bound, recount }
+    pub fn new(memory_budget: MemoryBudget, recount: Duration) -> Self {
+        Self {
+            state: RwLock::default(),
+            read: SetOnce::new(),
+            probe_failed: Notify::new(),
+            memory_budget,
+            recount,
+        }
     }
 
     /// A member in this tenure of the share that its name belongs to.
-    pub fn find(&self, name: &str, share: Share, tenure: u64) -> Lookup {
-        let accepted = self.read();
-        match accepted.members.get(name).filter(|member| member.tenure == tenure) {
+    pub fn find(&self, name: &str, share: Share, term: u64) -> Lookup {
+        let state = self.read();
+        match state.members.get(name).filter(|member| member.term == term) {
             Some(member) => Lookup::Found(Arc::clone(member)),
-            None if accepted.attended.get(&share) == Some(&tenure) => Lookup::Unknown,
+            None if state.complete_shares.get(&share) == Some(&term) => Lookup::Unknown,
             None => Lookup::NotLoaded,
         }
     }
@@ -89,25 +95,25 @@ impl Members {
     }
 
     /// Waits until the directory was read.
-    pub async fn were_read(&self) {
+    pub async fn wait_until_read(&self) {
         self.read.wait().await;
     }
 
     /// All members of these shares are here: the shares of which that was not so before.
-    pub fn attend(&self, held: BTreeMap<Share, u64>) -> Vec<Share> {
-        let mut accepted = self.write();
-        let is_new = |(share, tenure): &(&Share, &u64)| accepted.attended.get(*share) != Some(*tenure);
+    pub fn set_complete_shares(&self, held: BTreeMap<Share, u64>) -> Vec<Share> {
+        let mut state = self.write();
+        let is_new = |(share, term): &(&Share, &u64)| state.complete_shares.get(*share) != Some(*term);
         let new = held.iter().filter(is_new).map(|(share, _)| *share).collect();
-        accepted.attended = held;
+        state.complete_shares = held;
         let _known_already = self.read.set(());
         new
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, AcceptedCluster> {
-        self.accepted.read().unwrap_or_else(PoisonError::into_inner)
+    fn read(&self) -> RwLockReadGuard<'_, MembersState> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, AcceptedCluster> {
-        self.accepted.write().unwrap_or_else(PoisonError::into_inner)
+    fn write(&self) -> RwLockWriteGuard<'_, MembersState> {
+        self.state.write().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -43,7 +43,7 @@ use crate::context::Context;
 use crate::controller::{Controller, MemberNamespaceChange};
 use crate::error::{CallFailure, Error};
 use crate::kinds::{ChangeSource, ProjectKey, ViewChange, revision};
-use crate::member::counting::Counted;
+use crate::member::recount::UsageRecount;
 use crate::member::{ClusterNamespace, ClusterQuota};
 use crate::member_cluster::wake_cluster;
 use crate::members::Lookup;
@@ -162,9 +162,9 @@ fn note(cx: &Context, change: &ViewChange<BusinessNamespace>) {
 
 /// The tenure in which the object was made, if nobody else can have written for it: its cluster is looked after here.
 fn first_tenure(cx: &Context, new: &NamespaceView) -> Option<(Share, u64)> {
-    let held = cx.tenure_of(&new.spec.cluster_name)?;
+    let held = cx.term_of(&new.spec.cluster_name)?;
     let Lookup::Found(member) = cx.member(&new.spec.cluster_name) else { return None };
-    let is_first = member.tenure == held.1 && member.is_sole_writer_for(revision(&new.resource_version));
+    let is_first = member.term == held.1 && member.is_sole_writer_for(revision(&new.resource_version));
     is_first.then_some(held)
 }
 
@@ -189,7 +189,7 @@ async fn reconcile(cx: &Context, key: &ProjectKey) -> Result<PassOutcome, Error>
         Some(site) => converge(cx, &object, &site, access.clone()).await,
     };
     if let Err(Error::Member(CallFailure::Unavailable(_))) = &result {
-        reached.member.suspect.notify_one();
+        reached.member.probe_request.notify_one();
     }
     match result {
         // That is tried again soon, whatever else there is to wait for.
@@ -379,8 +379,9 @@ impl Declined<'_> {
         if there.is_some_and(|there| there.deleting) {
             return AfterRefusal::Again;
         }
-        let is_undressed =
-            |there: &ClusterNamespace| wanted.dressing.is_some_and(|dressing| there.dressing != *dressing);
+        let is_undressed = |there: &ClusterNamespace| {
+            wanted.dressing.is_some_and(|dressing| there.template_metadata != *dressing)
+        };
         let refusal = || NamespaceRefusal {
             record: on_record(wanted.object, found),
             ..NamespaceRefusal::by_cluster(cluster, code, &message)
@@ -506,11 +507,16 @@ async fn furnish(
 }
 
 /// How far the use of the quota is to be believed.
-fn counted(object: &NamespaceView, site: &Site, quota: &ClusterQuota, sealed: Option<&Sealed>) -> Counted {
+fn counted(
+    object: &NamespaceView,
+    site: &Site,
+    quota: &ClusterQuota,
+    sealed: Option<&Sealed>,
+) -> UsageRecount {
     let (observed, namespace) = (&site.member.observed, &object.spec.namespace);
-    let counted = observed.counted(namespace, quota);
+    let counted = observed.usage_recount(namespace, quota);
     match confirm::wait(object, quota, sealed, &counted) {
-        Some(_) => observed.counted_awaited(namespace, quota),
+        Some(_) => observed.usage_recount_awaited(namespace, quota),
         None => counted,
     }
 }
@@ -547,7 +553,7 @@ async fn settle(
     let object = pull.issued_for.as_ref().unwrap_or(object);
     let retry =
         undeleted.is_some() || !is_replaced && (access.is_to_be_retried() || template.is_to_be_retried());
-    let others = site.member.observed.others_at(&object.spec.namespace, &object.uid);
+    let others = site.member.observed.other_access_at(&object.spec.namespace, &object.uid);
     let (marked, revokes_pull) = (wait.is_none(), pull.revokes);
     let enforced = match recount {
         Some(_) => Enforcement::Counting,

@@ -117,7 +117,8 @@ async fn transfer(
     let namespace = ProjectKey::new(Some(&object.key.project), &object.spec.namespace);
     cx.fleet().permit()?;
     let project = &object.spec.destination;
-    match cx.business.act::<BusinessNamespace>(&namespace, names::TRANSFER, &to, rehearse).await {
+    match cx.business.call_subresource::<BusinessNamespace>(&namespace, names::TRANSFER, &to, rehearse).await
+    {
         Ok(()) => Ok(Ok(())),
         Err(CallFailure::Refused { message, .. }) => Ok(Err(message)),
         Err(CallFailure::Exists) => {

@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::fence::{Fence, LeaseTimes};
 use crate::issuer::places::{self, Places};
 use crate::issuer::{desk, serve};
-use crate::member::bound::Bound;
+use crate::member::memory_budget::MemoryBudget;
 use crate::member_cluster::capacity::Capacities;
 use crate::members::Members;
 use crate::objects::Objects;
@@ -176,7 +176,7 @@ impl Replica<'_> {
         let Self { config, client, metrics, times } = self;
         let source = source(config, &client).await?;
         let shares = Arc::new(Shares::new(config.shards, times));
-        let registry = registry(&config.registry, &shares.post(Share::Fleet).fence).await?;
+        let registry = registry(&config.registry, &shares.state(Share::Fleet).fence).await?;
         let dropped = metrics.events_dropped.clone();
         let (recorder, sender) = events::channel(client.clone(), identity, dropped);
         let secrets = Api::namespaced(client.clone(), &config.namespace);
@@ -185,7 +185,7 @@ impl Replica<'_> {
         let cx = Arc::new(Context {
             business: Business::new(client),
             objects: Objects::default(),
-            members: Members::new(Bound::new(seen_max), config.quota_recount),
+            members: Members::new(MemoryBudget::new(seen_max), config.quota_recount),
             queue: Queue::new(GROUP_RUNNING_MAX),
             shares,
             events: recorder,

@@ -8,7 +8,7 @@ pub mod lease;
 /// Who should hold what; pure.
 pub mod rendezvous;
 /// A share, from the taking of its Lease to its end.
-pub mod tenure;
+pub mod elector;
 /// A replica that takes and gives shares.
 pub mod candidate;
 
@@ -51,56 +51,56 @@ fn hash(texts: &[&str]) -> u64 {
 /// All shares, as they stand to this replica.
 #[derive(Debug)]
 pub struct Shares {
-    fleet: Arc<Post>,
-    clusters: Vec<Arc<Post>>,
+    fleet: Arc<ShareState>,
+    clusters: Vec<Arc<ShareState>>,
     /// Something is another way than before.
     changed: watch::Sender<u64>,
 }
 
 /// A share, as it stands to this replica.
 #[derive(Debug)]
-pub struct Post {
+pub struct ShareState {
     pub share: Share,
     pub fence: Arc<Fence>,
-    standing: watch::Sender<Standing>,
+    activity: watch::Sender<Activity>,
     /// How often it was worked on from anew.
-    tenure: AtomicU64,
+    term: AtomicU64,
     changed: watch::Sender<u64>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Standing {
+struct Activity {
     phase: Phase,
     /// What is at work in it.
-    stays: usize,
+    guards: usize,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Phase {
     /// It is not ours, or nothing may begin yet.
     #[default]
-    Away,
+    NotHeld,
     /// It is worked on.
-    Held,
+    Active,
     /// Nothing begins any more.
-    Leaving,
+    Draining,
 }
 
 impl Shares {
     /// None of them is held. There is one share of clusters at least.
     pub fn new(shards: u8, times: LeaseTimes) -> Self {
         let changed = watch::Sender::default();
-        let post = |share| {
-            Arc::new(Post {
+        let state = |share| {
+            Arc::new(ShareState {
                 share,
                 fence: Arc::new(Fence::new(times)),
-                standing: watch::Sender::default(),
-                tenure: AtomicU64::new(0),
+                activity: watch::Sender::default(),
+                term: AtomicU64::new(0),
                 changed: changed.clone(),
             })
         };
-        let clusters = (0..shards.clamp(1, SHARDS_MAX)).map(|number| post(Share::Clusters(number)));
-        Self { fleet: post(Share::Fleet), clusters: clusters.collect(), changed }
+        let clusters = (0..shards.clamp(1, SHARDS_MAX)).map(|number| state(Share::Clusters(number)));
+        Self { fleet: state(Share::Fleet), clusters: clusters.collect(), changed }
     }
 
     /// How many shares of clusters there are.
@@ -108,11 +108,11 @@ impl Shares {
         u8::try_from(self.clusters.len()).unwrap_or(SHARDS_MAX)
     }
 
-    pub fn posts(&self) -> impl Iterator<Item = &Arc<Post>> {
+    pub fn states(&self) -> impl Iterator<Item = &Arc<ShareState>> {
         std::iter::once(&self.fleet).chain(&self.clusters)
     }
 
-    pub fn post(&self, share: Share) -> &Arc<Post> {
+    pub fn state(&self, share: Share) -> &Arc<ShareState> {
         let clusters = |number: u8| self.clusters.get(usize::from(number));
         match share {
             Share::Fleet => &self.fleet,
@@ -128,31 +128,31 @@ impl Shares {
 
     /// Whether a share is worked on here.
     pub fn holds(&self, share: Share) -> bool {
-        self.post(share).is_held()
+        self.state(share).is_active()
     }
 
     /// The shares that are worked on here, and since which time.
     pub fn held(&self) -> BTreeMap<Share, u64> {
-        let held = self.posts().filter(|post| post.is_held());
-        held.map(|post| (post.share, post.tenure())).collect()
+        let held = self.states().filter(|state| state.is_active());
+        held.map(|state| (state.share, state.term())).collect()
     }
 
     /// Leave to begin something in a share, which counts until it is dropped.
-    pub fn enter(&self, share: Share) -> Option<Stay> {
-        self.post(share).enter()
+    pub fn enter(&self, share: Share) -> Option<ShareGuard> {
+        self.state(share).enter()
     }
 
     /// The same for all that are worked on here.
-    pub fn enter_all(&self) -> Vec<Stay> {
-        self.posts().filter_map(Post::enter).collect()
+    pub fn enter_all(&self) -> Vec<ShareGuard> {
+        self.states().filter_map(ShareState::enter).collect()
     }
 
     /// Does something in a share; `None` when it is not worked on here, or not any more: then it was given up.
-    pub async fn within<T>(&self, share: Share, work: impl Future<Output = T>) -> Option<T> {
-        let stay = self.enter(share)?;
+    pub async fn run_in<T>(&self, share: Share, work: impl Future<Output = T>) -> Option<T> {
+        let guard = self.enter(share)?;
         tokio::select! {
             done = work => Some(done),
-            () = stay.is_to_end() => None,
+            () = guard.wait_for_drain() => None,
         }
     }
 
@@ -162,76 +162,76 @@ impl Shares {
     }
 
     /// What is in which share may be another than before.
-    pub fn touch(&self) {
+    pub fn notify_changed(&self) {
         self.changed.send_modify(|changes| *changes = changes.wrapping_add(1));
     }
 
     /// Waits until one of those that are worked on here is to end.
-    pub async fn any_is_to_end(&self) {
-        let is_leaving = |post: &Arc<Post>| post.standing.borrow().phase == Phase::Leaving;
+    pub async fn wait_for_any_drain(&self) {
+        let is_draining = |state: &Arc<ShareState>| state.activity.borrow().phase == Phase::Draining;
         // The sender lives as long as this.
-        drop(self.changes().wait_for(|_| self.posts().any(is_leaving)).await);
+        drop(self.changes().wait_for(|_| self.states().any(is_draining)).await);
     }
 }
 
-impl Post {
-    fn is_held(&self) -> bool {
-        self.standing.borrow().phase == Phase::Held
+impl ShareState {
+    fn is_active(&self) -> bool {
+        self.activity.borrow().phase == Phase::Active
     }
 
     /// How often it was worked on from anew.
-    pub fn tenure(&self) -> u64 {
-        self.tenure.load(Ordering::SeqCst)
+    pub fn term(&self) -> u64 {
+        self.term.load(Ordering::SeqCst)
     }
 
-    fn enter(self: &Arc<Self>) -> Option<Stay> {
+    fn enter(self: &Arc<Self>) -> Option<ShareGuard> {
         let mut entered = false;
-        self.standing.send_if_modified(|standing| {
-            entered = standing.phase == Phase::Held;
-            standing.stays = standing.stays.saturating_add(usize::from(entered));
+        self.activity.send_if_modified(|activity| {
+            entered = activity.phase == Phase::Active;
+            activity.guards = activity.guards.saturating_add(usize::from(entered));
             false
         });
-        entered.then(|| Stay(Arc::clone(self)))
+        entered.then(|| ShareGuard(Arc::clone(self)))
     }
 
     /// It is worked on from now on.
-    pub(crate) fn open(&self) {
-        self.tenure.fetch_add(1, Ordering::SeqCst);
-        self.pass_to(Phase::Held);
+    pub(crate) fn start(&self) {
+        self.term.fetch_add(1, Ordering::SeqCst);
+        self.set_phase(Phase::Active);
     }
 
     /// Nothing begins any more.
-    pub(crate) fn begin_leaving(&self) {
-        self.pass_to(Phase::Leaving);
+    pub(crate) fn begin_drain(&self) {
+        self.set_phase(Phase::Draining);
     }
 
     /// Nothing is at work.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.standing.borrow().stays == 0
+    pub(crate) fn is_idle(&self) -> bool {
+        self.activity.borrow().guards == 0
     }
 
-    pub(crate) fn leave(&self) {
-        self.pass_to(Phase::Away);
+    pub(crate) fn stop(&self) {
+        self.set_phase(Phase::NotHeld);
     }
 
-    fn pass_to(&self, phase: Phase) {
-        self.standing.send_modify(|standing| standing.phase = phase);
+    fn set_phase(&self, phase: Phase) {
+        self.activity.send_modify(|activity| activity.phase = phase);
         self.changed.send_modify(|changes| *changes = changes.wrapping_add(1));
     }
 }
 
 /// Something is at work in a share.
 #[derive(Debug)]
-pub struct Stay(Arc<Post>);
+pub struct ShareGuard(Arc<ShareState>);
 
-impl Stay {
+impl ShareGuard {
     pub fn share(&self) -> Share {
         self.0.share
     }
 
     /// How often the share was worked on from anew.
-    pub fn tenure(&self) -> u64 {
-        self.0.tenure()
+    pub fn term(&self) -> u64 {
+        self.0.term()
     }
 
     /// Leave to write, as [`Fence::permit`] gives it.
@@ -240,15 +240,15 @@ impl Stay {
     }
 
     /// Waits until the share is to be left.
-    pub async fn is_to_end(&self) {
+    pub async fn wait_for_drain(&self) {
         // The sender lives as long as this.
-        drop(self.0.standing.subscribe().wait_for(|standing| standing.phase != Phase::Held).await);
+        drop(self.0.activity.subscribe().wait_for(|activity| activity.phase != Phase::Active).await);
     }
 }
 
-impl Drop for Stay {
+impl Drop for ShareGuard {
     fn drop(&mut self) {
-        self.0.standing.send_modify(|standing| standing.stays = standing.stays.saturating_sub(1));
+        self.0.activity.send_modify(|activity| activity.guards = activity.guards.saturating_sub(1));
     }
 }
 

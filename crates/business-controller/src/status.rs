@@ -17,7 +17,7 @@ pub async fn write_status<K: RegisteredKind>(
 ) -> Result<Option<View<K>>, Error> {
     let Some(patch) = difference(&json::<K>(from)?, &json::<K>(to)?) else { return Ok(None) };
     let share = cx.share_of_object(&K::object_ref(object.key.clone())).ok_or(Error::NotLeading)?;
-    cx.shares.post(share).fence.permit()?;
+    cx.shares.state(share).fence.permit()?;
     let written = cx.business.patch_status(object, patch).await?;
     K::cache(&cx.objects).upsert(written.clone(), ChangeSource::OwnWrite);
     Ok(Some(written))

@@ -8,7 +8,6 @@ pub mod status;
 use crate::context::Context;
 use crate::controller::Controller;
 use crate::error::Error;
-use crate::figures::Pace;
 use crate::kinds::{ObjectKey as _, RootKey, ViewChange};
 use crate::member_cluster::wake_cluster;
 use crate::namespace::wake::wake_access_of_tenant;
@@ -17,6 +16,7 @@ use crate::objects::RegisteredKind as _;
 use crate::outcome::PassOutcome;
 use crate::queue::Lane;
 use crate::status::write_status;
+use crate::throttle::Pace;
 use kind::{BusinessTenant, TenantView};
 use std::time::Duration;
 

@@ -93,7 +93,7 @@ impl TunnelServer {
             .with_safe_default_protocol_versions()
             .map_err(std::io::Error::other)?
             .dangerous()
-            .with_custom_certificate_verifier(Arc::new(Whichever(provider)))
+            .with_custom_certificate_verifier(Arc::new(AcceptAnyCertificate(provider)))
             .with_no_client_auth();
         config.alpn_protocols = vec![PROTOCOL.to_vec()];
         let stream = TcpStream::connect(self.address).await?;
@@ -112,9 +112,9 @@ pub fn end_of(certificate: &CertificateDer<'_>) -> Option<i64> {
 
 /// Takes any certificate whose key the server has: it is looked at, and nothing is said to the server.
 #[derive(Debug)]
-struct Whichever(Arc<CryptoProvider>);
+struct AcceptAnyCertificate(Arc<CryptoProvider>);
 
-impl ServerCertVerifier for Whichever {
+impl ServerCertVerifier for AcceptAnyCertificate {
     fn verify_server_cert(
         &self,
         _end_entity: &CertificateDer<'_>,

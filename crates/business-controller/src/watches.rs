@@ -27,7 +27,7 @@ const PAGE: u32 = 500;
 pub async fn follow<C: Controller>(cx: Arc<Context>) {
     let cache = C::cache(&cx.objects);
     let config = Config::default().page_size(PAGE);
-    let stream = watcher(cx.business.everywhere::<C>(), config).default_backoff();
+    let stream = watcher(cx.business.api_all::<C>(), config).default_backoff();
     pin_mut!(stream);
     while let Some(event) = stream.next().await {
         match event {
@@ -46,7 +46,9 @@ pub async fn follow<C: Controller>(cx: Arc<Context>) {
                 }
                 cx.audit_wanted.notify_one();
             }
-            Err(error) => tracing::warn!(error = crate::error::of_watch(&error), "watch of our kinds failed"),
+            Err(error) => {
+                tracing::warn!(error = crate::error::watch_error_text(&error), "watch of our kinds failed")
+            }
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Lists the namespaces of a cluster that nobody manages, and what a mapping file would say of each.
 
 use super::mapping::MappingEntry;
-use super::{each, member, source};
+use super::{for_each_object, member_client, source};
 use crate::business::Business;
 use crate::config::{self, Discover};
 use crate::error::Error;
@@ -62,20 +62,20 @@ pub async fn run(settings: &Discover) -> Result<Discovered, Error> {
     let client = config::client(settings.members.kubeconfig.as_deref()).await?;
     let source = source(&settings.members, &client).await?;
     let mut seen = SeenCluster { cluster: settings.cluster.clone(), ..SeenCluster::default() };
-    let there = member(&*source, &settings.cluster).await?;
-    each(&there, |namespace: Namespace| {
+    let there = member_client(&*source, &settings.cluster).await?;
+    for_each_object(&there, |namespace: Namespace| {
         let labels = namespace.metadata.labels.unwrap_or_default();
         seen.namespaces.insert(namespace.metadata.name.unwrap_or_default(), labels);
     })
     .await?;
-    each(&there, |quota: ResourceQuota| {
+    for_each_object(&there, |quota: ResourceQuota| {
         let namespace = quota.metadata.namespace.clone().unwrap_or_default();
         seen.quotas.entry(namespace).or_default().push(quota.into());
     })
     .await?;
     let business = Business::new(client);
     business
-        .each::<BusinessNamespace>(|object| {
+        .for_each::<BusinessNamespace>(|object| {
             if object.spec.cluster_name == settings.cluster {
                 seen.managed.insert(object.spec.namespace);
             }
@@ -83,7 +83,7 @@ pub async fn run(settings: &Discover) -> Result<Discovered, Error> {
         .await
         .map_err(Error::Api)?;
     business
-        .each::<BusinessProject>(|project| {
+        .for_each::<BusinessProject>(|project| {
             let here = project.spec.clusters.get(&settings.cluster).map(|quota| quota.hard.clone());
             seen.projects.insert(project.key.name().to_owned(), here.unwrap_or_default());
         })

@@ -38,7 +38,7 @@ pub struct MappingEntry {
 
 /// Something that is wrong in the file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Wrong {
+pub struct MappingError {
     /// The line, from 1.
     pub line: usize,
     /// The field; empty for the whole line.
@@ -47,7 +47,7 @@ pub struct Wrong {
     pub why: String,
 }
 
-impl fmt::Display for Wrong {
+impl fmt::Display for MappingError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { line, field, why } = self;
         if field.is_empty() { write!(f, "{line}: {why}") } else { write!(f, "{line}: {field}: {why}") }
@@ -55,11 +55,11 @@ impl fmt::Display for Wrong {
 }
 
 /// Reads a file; everything that is wrong is told at once.
-pub fn parse(text: &str, forbidden: &[String]) -> Result<Vec<MappingEntry>, Vec<Wrong>> {
+pub fn parse(text: &str, forbidden: &[String]) -> Result<Vec<MappingEntry>, Vec<MappingError>> {
     let (mut entries, mut wrong) = (Vec::new(), Vec::new());
     if text.len() > FILE_BYTES_MAX {
         let why = format!("the file is longer than {FILE_BYTES_MAX} bytes");
-        return Err(vec![Wrong { line: 1, field: String::new(), why }]);
+        return Err(vec![MappingError { line: 1, field: String::new(), why }]);
     }
     for (line, text) in (1..).zip(text.lines()) {
         let text = text.trim();
@@ -71,18 +71,18 @@ pub fn parse(text: &str, forbidden: &[String]) -> Result<Vec<MappingEntry>, Vec<
             Err(more) => wrong.extend(more),
         }
     }
-    wrong.extend(twice(&entries));
+    wrong.extend(duplicates(&entries));
     if entries.len() > ENTRIES_MAX {
         let line = entries.get(ENTRIES_MAX).map_or(1, |entry| entry.line);
         let why = format!("more than {ENTRIES_MAX} namespaces: take them in several files");
-        wrong.push(Wrong { line, field: String::new(), why });
+        wrong.push(MappingError { line, field: String::new(), why });
     }
     wrong.sort();
     if wrong.is_empty() { Ok(entries) } else { Err(wrong) }
 }
 
-fn entry(line: usize, text: &str, forbidden: &[String]) -> Result<MappingEntry, Vec<Wrong>> {
-    let at = |field: &str, why: String| Wrong { line, field: field.to_owned(), why };
+fn entry(line: usize, text: &str, forbidden: &[String]) -> Result<MappingEntry, Vec<MappingError>> {
+    let at = |field: &str, why: String| MappingError { line, field: field.to_owned(), why };
     let item = text.strip_prefix("- ").filter(|_| text.len() <= LINE_BYTES_MAX);
     let item = item.ok_or_else(|| vec![at("", "it is no item of a list on one line, - {…}".to_owned())])?;
     // As YAML first: a key that stands there twice is an error.
@@ -92,7 +92,7 @@ fn entry(line: usize, text: &str, forbidden: &[String]) -> Result<MappingEntry, 
     let Value::Object(map) = value else {
         return Err(vec![at("", format!("it is no map of {}", FIELDS.join(", ")))]);
     };
-    let mut wrong: Vec<Wrong> = map
+    let mut wrong: Vec<MappingError> = map
         .keys()
         .filter(|key| !FIELDS.contains(&key.as_str()))
         .map(|key| at(key, format!("there is no such field; there are {}", FIELDS.join(", "))))
@@ -151,20 +151,28 @@ fn hard(map: &Map<String, Value>) -> Result<ResourceList, String> {
 }
 
 /// The rules that the server has for such a namespace, at the fields of the file.
-fn check(entry: &MappingEntry, forbidden: &[String]) -> Vec<Wrong> {
+fn check(entry: &MappingEntry, forbidden: &[String]) -> Vec<MappingError> {
     let spec = NamespaceSpec {
         cluster_name: entry.cluster.clone(),
         namespace: entry.namespace.clone(),
         hard: entry.hard.clone(),
         ..NamespaceSpec::default()
     };
-    let mut wrong: Vec<Wrong> = validation::namespace(&spec, forbidden)
+    let mut wrong: Vec<MappingError> = validation::namespace(&spec, forbidden)
         .into_iter()
-        .map(|error| Wrong { line: entry.line, field: field_of(&error.field).to_owned(), why: error.message })
+        .map(|error| MappingError {
+            line: entry.line,
+            field: field_of(&error.field).to_owned(),
+            why: error.message,
+        })
         .collect();
     for (field, value) in [("project", &entry.project), ("name", &entry.name)] {
         let bad = meta::name::dns1123_label(value);
-        wrong.extend(bad.into_iter().map(|why| Wrong { line: entry.line, field: field.to_owned(), why }));
+        wrong.extend(bad.into_iter().map(|why| MappingError {
+            line: entry.line,
+            field: field.to_owned(),
+            why,
+        }));
     }
     wrong
 }
@@ -180,7 +188,7 @@ pub fn field_of(field: &str) -> &str {
     }
 }
 
-fn twice(entries: &[MappingEntry]) -> Vec<Wrong> {
+fn duplicates(entries: &[MappingEntry]) -> Vec<MappingError> {
     let (mut places, mut objects) = (BTreeMap::new(), BTreeMap::new());
     let mut wrong = Vec::new();
     for entry in entries {
@@ -191,7 +199,7 @@ fn twice(entries: &[MappingEntry]) -> Vec<Wrong> {
         for (field, line) in first {
             if let Some(other) = line {
                 let why = format!("it stands in line {other} already");
-                wrong.push(Wrong { line: entry.line, field: field.to_owned(), why });
+                wrong.push(MappingError { line: entry.line, field: field.to_owned(), why });
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use super::adopt::Adopted;
 use super::discover::{Discovered, Proposal};
-use super::mapping::Wrong;
+use super::mapping::MappingError;
 use crate::config::{Adopt, Output};
 use meta::quantity::ResourceList;
 use serde_json::{Value, json};
@@ -76,7 +76,7 @@ pub fn adopted(settings: &Adopt, adopted: &Adopted) -> String {
             };
             let wrong: Vec<Value> = wrong
                 .iter()
-                .map(|Wrong { line, field, why }| json!({ "line": line, "field": field, "why": why }))
+                .map(|MappingError { line, field, why }| json!({ "line": line, "field": field, "why": why }))
                 .collect();
             let accepted = matches!(adopted, Adopted::All(_));
             json!({
@@ -128,7 +128,8 @@ mod tests {
 
     #[test]
     fn what_becomes_of_a_file_is_said_as_recorded() {
-        let wrong = |line, field: &str, why: &str| Wrong { line, field: field.into(), why: why.into() };
+        let wrong =
+            |line, field: &str, why: &str| MappingError { line, field: field.into(), why: why.into() };
         let none = Adopted::None(vec![
             wrong(3, "", "it is no item of a list on one line, - {…}"),
             wrong(7, "hard[pods]", "project=shop cluster=c1 resource=pods requested=9 fits=4"),

@@ -3,7 +3,7 @@
 use super::survey::Survey;
 use crate::context::Context;
 use crate::member::marks::{Marks, UID_MAX};
-use crate::member::pages::Pages;
+use crate::member::pages::PagedList;
 use crate::member::{Member, Reach, weight};
 use crate::seal::{Keyring, VerifiedSeal, key_id};
 use k8s_openapi::Metadata;
@@ -127,7 +127,7 @@ pub async fn ready(cx: &Context, member: &Member) -> Result<(), String> {
         }
         Err(wait) => return Err(under_way(wait)),
     }
-    member.is_the_one().await.map_err(|failure| failure.to_string())
+    member.verify_identity().await.map_err(|failure| failure.to_string())
 }
 
 fn under_way(wait: Duration) -> String {
@@ -245,7 +245,7 @@ where
     K: Resource<DynamicType = ()> + Metadata<Ty = ObjectMeta> + Clone + Debug + DeserializeOwned,
 {
     let api: Api<K> = Api::all(member.api.client());
-    let mut pages = Pages::of(PAGE);
+    let mut pages = PagedList::of(PAGE);
     loop {
         let params = pages.params();
         let read = pages.read(DEADLINE, api.list_metadata(&params)).await;
@@ -254,7 +254,7 @@ where
         for object in page.items {
             take(object.metadata)?;
         }
-        if !pages.go_on(objects, page.metadata.continue_) {
+        if !pages.advance(objects, page.metadata.continue_) {
             return Ok(());
         }
     }

@@ -4,7 +4,7 @@ use super::bounds::{CLUSTER_MAX, PARALLEL, SILENT};
 use super::look::Sighting;
 use crate::context::Context;
 use crate::member::Member;
-use crate::member::observed::SeenBindings;
+use crate::member::observed::NamespaceBindings;
 use crate::namespace::{access, template};
 use futures_util::{StreamExt as _, stream};
 use std::collections::BTreeMap;
@@ -43,7 +43,7 @@ pub async fn withdraw_all(cx: &Context, lost: Vec<Lost>) {
 
 /// Those of a cluster by name, behind the last that was begun with: those that hang keep no other in for ever.
 fn put_in_turn(lost: &mut [Lost]) {
-    let last = lost.first().map(|one| one.member.last_lost()).unwrap_or_default();
+    let last = lost.first().map(|one| one.member.last_cleared_lost()).unwrap_or_default();
     lost.sort_by_cached_key(|one| (one.namespace <= last, one.namespace.clone()));
 }
 
@@ -56,15 +56,15 @@ async fn withdraw_in(cx: &Context, cluster: &str, lost: &[Lost]) {
 }
 
 async fn withdraw(cx: &Context, Lost { member, namespace }: &Lost) {
-    member.set_last_lost(namespace);
+    member.set_last_cleared_lost(namespace);
     // An object that has the place by now keeps its own people there.
     let is_taken = cx.objects.namespaces.at_place(&member.name, namespace).is_some();
     if is_taken || cx.fence_of(&member.name).permit().is_err() {
         return;
     }
     let people = match member.observed.bindings_at(namespace) {
-        SeenBindings::Listed(seen) if seen.is_empty() => Ok(()),
-        SeenBindings::Listed(_) | SeenBindings::Unlisted(_) => {
+        NamespaceBindings::Listed(seen) if seen.is_empty() => Ok(()),
+        NamespaceBindings::Listed(_) | NamespaceBindings::NotListed(_) => {
             access::withdraw(member, namespace, None).await
         }
     };

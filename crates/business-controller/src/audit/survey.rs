@@ -52,7 +52,7 @@ impl Survey {
             };
             projects.insert(name, said);
         };
-        let revision = business.each::<BusinessProject>(take).await?;
+        let revision = business.for_each::<BusinessProject>(take).await?;
         Ok(Self { revision, projects, ahead })
     }
 

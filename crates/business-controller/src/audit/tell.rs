@@ -8,7 +8,7 @@ use crate::error::{CallFailure, Error};
 use crate::events::Topic;
 use crate::kinds::{ObjectKey as _, RootKey};
 use crate::project::kind::{BusinessProject, ProjectView};
-use crate::shares::Stay;
+use crate::shares::ShareGuard;
 use business_types::{ClusterComparison, Comparison, Orphan, OrphanState, Stranger};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -67,7 +67,7 @@ impl Findings {
 /// Tells projects and operators. What is left to tell is the comparison of each cluster.
 pub async fn tell(
     cx: &Context,
-    stays: &[Stay],
+    guards: &[ShareGuard],
     survey: &Survey,
     findings: Findings,
     comparison: &Comparison,
@@ -99,12 +99,12 @@ pub async fn tell(
         if told_before.eq(&orphans) {
             continue;
         }
-        let telling = Telling { cx, stays, project: &name, is_compared: &is_compared };
+        let telling = Telling { cx, guards, project: &name, is_compared: &is_compared };
         let untold = match telling.tell(orphans.clone()).await {
             Ok(untold) => untold,
             // One project keeps no other from being told: growth waits for what is not reported.
             Err(Error::Api(failure)) => {
-                stays.iter().try_for_each(Stay::permit)?;
+                guards.iter().try_for_each(ShareGuard::permit)?;
                 tracing::warn!(project = name.as_str(), %failure, "a project could not be told of its orphans");
                 orphans
             }
@@ -155,7 +155,7 @@ impl Parts {
 /// What one project is told.
 struct Telling<'a> {
     cx: &'a Context,
-    stays: &'a [Stay],
+    guards: &'a [ShareGuard],
     project: &'a str,
     /// Whether an orphan lies in a cluster that was compared now.
     is_compared: &'a (dyn Fn(&Orphan) -> bool + Sync),
@@ -175,7 +175,7 @@ impl Telling<'_> {
             if told == project.status.orphans {
                 return Ok(untold);
             }
-            self.stays.iter().try_for_each(Stay::permit)?;
+            self.guards.iter().try_for_each(ShareGuard::permit)?;
             let orphans = if told.is_empty() { Value::Null } else { json!(told) };
             tries += 1;
             match self.cx.business.patch_status(&project, json!({ "orphans": orphans })).await {

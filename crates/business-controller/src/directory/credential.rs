@@ -1,7 +1,7 @@
 //! Which credential a kubeconfig holds, and when it ends.
 
 use crate::digest;
-use crate::member_cluster::kind::{CredentialAge, CredentialSight};
+use crate::member_cluster::kind::{CredentialInfo, CredentialValidity};
 use base64::Engine as _;
 use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD};
 use serde::Deserialize;
@@ -62,18 +62,18 @@ impl Credential {
     }
 
     /// As it is at this time.
-    pub fn sight(&self, now: i64) -> CredentialSight {
+    pub fn info(&self, now: i64) -> CredentialInfo {
         let renewal = self.ends.map(|ends| {
             let quarter = self.begins.map_or(i64::MAX, |begins| ends.saturating_sub(begins) / 4);
             ends.saturating_sub(quarter.min(RENEWAL_SECONDS_MAX))
         });
-        let age = match (renewal, self.ends) {
-            (_, Some(ends)) if now >= ends => CredentialAge::Expired,
-            (Some(renewal), _) if now >= renewal => CredentialAge::Expiring,
-            _ => CredentialAge::Valid,
+        let validity = match (renewal, self.ends) {
+            (_, Some(ends)) if now >= ends => CredentialValidity::Expired,
+            (Some(renewal), _) if now >= renewal => CredentialValidity::Expiring,
+            _ => CredentialValidity::Valid,
         };
         let expires = self.ends.map(meta::time::rfc3339);
-        CredentialSight { fingerprint: self.fingerprint.clone(), expires, age }
+        CredentialInfo { fingerprint: self.fingerprint.clone(), expires, validity }
     }
 }
 
@@ -96,24 +96,33 @@ mod tests {
     #[test]
     fn a_token_is_to_be_renewed_in_the_last_quarter_of_its_life() {
         let credential = Credential::of(&token(r#"{"iat": 1000, "exp": 5000}"#)).unwrap();
-        let age = |now| credential.sight(now).age;
-        assert_eq!((age(3999), age(4000)), (CredentialAge::Valid, CredentialAge::Expiring));
-        assert_eq!((age(4999), age(5000)), (CredentialAge::Expiring, CredentialAge::Expired));
-        assert_eq!(credential.sight(0).expires.as_deref(), Some("1970-01-01T01:23:20Z"));
+        let validity = |now| credential.info(now).validity;
+        assert_eq!(
+            (validity(3999), validity(4000)),
+            (CredentialValidity::Valid, CredentialValidity::Expiring)
+        );
+        assert_eq!(
+            (validity(4999), validity(5000)),
+            (CredentialValidity::Expiring, CredentialValidity::Expired)
+        );
+        assert_eq!(credential.info(0).expires.as_deref(), Some("1970-01-01T01:23:20Z"));
         let year = Credential::of(&token(r#"{"iat": 0, "exp": 31536000}"#)).unwrap();
         assert_eq!(
-            year.sight(31_536_000 - 31 * 86_400).age,
-            CredentialAge::Valid,
+            year.info(31_536_000 - 31 * 86_400).validity,
+            CredentialValidity::Valid,
             "a month before, not more"
         );
         let sooner = credential.at_most(Some(3000));
         assert_eq!(
-            (sooner.sight(2499).age, sooner.sight(2500).age),
-            (CredentialAge::Valid, CredentialAge::Expiring)
+            (sooner.info(2499).validity, sooner.info(2500).validity),
+            (CredentialValidity::Valid, CredentialValidity::Expiring)
         );
-        assert_eq!(sooner.at_most(Some(9000)).at_most(None).sight(3000).age, CredentialAge::Expired);
+        assert_eq!(sooner.at_most(Some(9000)).at_most(None).info(3000).validity, CredentialValidity::Expired);
         let endless = Credential::of(&token("{}")).unwrap();
-        assert_eq!((endless.sight(i64::MAX).age, endless.sight(0).expires), (CredentialAge::Valid, None));
+        assert_eq!(
+            (endless.info(i64::MAX).validity, endless.info(0).expires),
+            (CredentialValidity::Valid, None)
+        );
     }
 
     #[test]

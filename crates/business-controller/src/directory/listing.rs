@@ -1,7 +1,7 @@
 //! What a source lists.
 
 use super::credential::Credential;
-use super::described::Described;
+use super::description::ClusterDescription;
 use crate::error::Error;
 use futures_util::future::BoxFuture;
 use std::collections::BTreeMap;
@@ -19,14 +19,14 @@ pub trait DirectorySource: Debug + Send + Sync {
 /// What a source lists.
 #[derive(Debug, Default)]
 pub struct Listing {
-    pub clusters: Vec<Listed>,
+    pub clusters: Vec<ListedCluster>,
     /// Names of which there is no usable kubeconfig, and why.
     pub unusable: BTreeMap<String, String>,
 }
 
 impl Listing {
     /// One that cannot be used takes no other down.
-    pub(super) fn take(&mut self, name: &str, listed: Result<Listed, Error>) {
+    pub(super) fn add(&mut self, name: &str, listed: Result<ListedCluster, Error>) {
         match listed {
             Ok(listed) => self.clusters.push(listed),
             Err(error) => drop(self.unusable.insert(name.to_owned(), error.text())),
@@ -36,7 +36,7 @@ impl Listing {
 
 /// A member cluster as a source lists it.
 #[derive(Clone, Debug)]
-pub struct Listed {
+pub struct ListedCluster {
     /// Its name, as in `spec.clusterName`.
     pub name: String,
     /// How to reach it.
@@ -46,12 +46,12 @@ pub struct Listed {
     /// Its Kubernetes version, where the source says it.
     pub version: String,
     /// What is said of it.
-    pub entry: Described,
+    pub entry: ClusterDescription,
     /// When the token of the agents ends through which it is reached. Seconds since 1970.
     pub agents_end: Option<i64>,
 }
 
-impl Listed {
+impl ListedCluster {
     /// Which credential it holds, as far as it can be told. It is good for no longer than the agents are.
     pub(super) fn credential(&self) -> Option<Credential> {
         Credential::of(&self.config).map(|credential| credential.at_most(self.agents_end))

@@ -1,6 +1,6 @@
 //! The record of what a name stands for: the uid of the cluster's `kube-system`, in the status of its object.
 
-use super::described::{Described, news};
+use super::description::{ClusterDescription, description_patch};
 use crate::context::Context;
 use crate::error::{CallFailure, Error};
 use crate::kinds::{ChangeSource, ObjectKey as _, RootKey};
@@ -12,15 +12,15 @@ const ROUNDS_MAX: usize = 4;
 
 /// A cluster that has said who it is.
 #[derive(Clone, Copy, Debug)]
-pub struct Recognized<'a> {
+pub struct IdentifiedCluster<'a> {
     pub name: &'a str,
     pub uid: &'a str,
-    pub described: &'a Described,
+    pub described: &'a ClusterDescription,
 }
 
 /// Puts on record what a name stands for, and returns the uid that it stands for now: that may be another cluster, which
 /// was here before. The ledger lets no two names stand for one cluster.
-pub async fn register(cx: &Context, cluster: Recognized<'_>) -> Result<Option<String>, Error> {
+pub async fn register(cx: &Context, cluster: IdentifiedCluster<'_>) -> Result<Option<String>, Error> {
     for _ in 1..ROUNDS_MAX {
         match put_on_record(cx, cluster).await {
             // Its status is written as soon as it is there.
@@ -31,8 +31,8 @@ pub async fn register(cx: &Context, cluster: Recognized<'_>) -> Result<Option<St
     put_on_record(cx, cluster).await
 }
 
-async fn put_on_record(cx: &Context, cluster: Recognized<'_>) -> Result<Option<String>, Error> {
-    let Recognized { name, uid, described } = cluster;
+async fn put_on_record(cx: &Context, cluster: IdentifiedCluster<'_>) -> Result<Option<String>, Error> {
+    let IdentifiedCluster { name, uid, described } = cluster;
     let key = RootKey::new(None, name);
     cx.fleet().permit()?;
     let object = match cx.business.get::<BusinessMemberCluster>(&key).await? {
@@ -53,10 +53,16 @@ async fn put_on_record(cx: &Context, cluster: Recognized<'_>) -> Result<Option<S
 }
 
 /// Brings an object to what is said of its cluster.
-pub async fn describe(cx: &Context, object: &MemberClusterView, described: &Described) -> Result<(), Error> {
-    let Some(patch) = news(object, described).filter(|_| !object.is_deleting()) else { return Ok(()) };
+pub async fn describe(
+    cx: &Context,
+    object: &MemberClusterView,
+    described: &ClusterDescription,
+) -> Result<(), Error> {
+    let Some(patch) = description_patch(object, described).filter(|_| !object.is_deleting()) else {
+        return Ok(());
+    };
     cx.fence_of(object.key.name()).permit()?;
-    match cx.business.edit(object, patch).await {
+    match cx.business.merge_patch(object, patch).await {
         Ok(written) => {
             cx.objects.member_clusters.upsert(written, ChangeSource::OwnWrite);
             Ok(())

@@ -4,14 +4,14 @@
 use super::binding::{self, ClusterBinding, Grantee, RBAC};
 use super::marks::UID_MAX;
 use super::namespace::ClusterNamespace;
-use super::pages::Pages;
+use super::pages::PagedList;
 use super::pull_objects::{PullAccount, PullSecret};
 use super::quota::ClusterQuota;
 use super::template_objects::{TemplateObject, TemplateObjectKind};
-use crate::error::{CallFailure, Error, if_there, is_of_credentials};
+use crate::error::{CallFailure, Error, is_unauthorized, not_found_as_none};
 use crate::fence::{Fence, InFlightWrites};
+use crate::field_managers::{FIELD_MANAGER, TEMPLATE_MANAGER};
 use crate::kinds::revision;
-use crate::managers::{FIELD_MANAGER, TEMPLATE_MANAGER};
 use business_types::access::AccessRole;
 use business_types::names::PULL_SECRET;
 use http::{Method, Request};
@@ -38,7 +38,7 @@ const SERVER_MARGIN: Duration = Duration::from_secs(1);
 /// Bytes that are kept of a version: each of the cluster's namespaces says it.
 const VERSION_MAX: usize = 64;
 /// What became of a write that was answered too late.
-const ANEW: &str = "the cluster was connected to anew meanwhile";
+const RECONNECTED: &str = "the cluster was connected to anew meanwhile";
 
 const KUBE_SYSTEM: &str = "/api/v1/namespaces/kube-system";
 /// The same as a list of one, which says how far the cluster's history has come.
@@ -52,7 +52,7 @@ const METADATA_LISTED: &str =
 pub struct MemberApi {
     client: RwLock<Client>,
     /// How often it was connected to anew.
-    era: AtomicU64,
+    connection_epoch: AtomicU64,
     fence: Arc<Fence>,
     writes: Arc<InFlightWrites>,
 }
@@ -67,14 +67,14 @@ impl MemberApi {
     /// Through this client; writes only as the fence allows. `uid` is the cluster's: what may be under way to it is
     /// known whatever way there is taken.
     pub fn new(client: Client, uid: &str, fence: &Arc<Fence>) -> Self {
-        Self { writes: fence.writes_to(uid), ..Self::for_questions(client, fence) }
+        Self { writes: fence.writes_to(uid), ..Self::for_unidentified_cluster(client, fence) }
     }
 
     /// To a cluster of which it is not known yet which one it is.
-    pub fn for_questions(client: Client, fence: &Arc<Fence>) -> Self {
+    pub fn for_unidentified_cluster(client: Client, fence: &Arc<Fence>) -> Self {
         Self {
             client: RwLock::new(client),
-            era: AtomicU64::default(),
+            connection_epoch: AtomicU64::default(),
             fence: Arc::clone(fence),
             writes: Arc::default(),
         }
@@ -87,15 +87,15 @@ impl MemberApi {
 
     /// Calls that begin from now on go through this client. It must lead to the same cluster: what is under way there
     /// stays counted.
-    pub fn switch(&self, client: Client) {
+    pub fn set_client(&self, client: Client) {
         *self.client.write().unwrap_or_else(PoisonError::into_inner) = client;
         // Last, so that who is in the new era has the new client.
-        self.begin_era();
+        self.begin_connection_epoch();
     }
 
     /// It is connected to anew, and its history may be another one: an answer to a write that was sent before says nothing of it.
-    pub fn begin_era(&self) {
-        self.era.fetch_add(1, Ordering::SeqCst);
+    pub fn begin_connection_epoch(&self) {
+        self.connection_epoch.fetch_add(1, Ordering::SeqCst);
     }
 
     /// Whether no write to this cluster can happen any more that is not seen yet, neither a former holder's nor one
@@ -117,7 +117,7 @@ impl MemberApi {
     /// What tells clusters apart: the uid of `kube-system`.
     pub async fn cluster_uid(&self) -> Result<String, CallFailure> {
         let namespace: Identified = self.read_as(KUBE_SYSTEM, METADATA).await?;
-        usable(namespace.metadata.uid)
+        valid_uid(namespace.metadata.uid)
     }
 
     /// The same, and the newest revision there: a list that names no revision is read from the storage.
@@ -125,14 +125,14 @@ impl MemberApi {
         let list: IdentifiedList = self.read_as(KUBE_SYSTEM_LISTED, METADATA_LISTED).await?;
         let revision = revision(&list.metadata.resource_version.unwrap_or_default());
         let uid = list.items.into_iter().next().and_then(|namespace| namespace.metadata.uid);
-        Ok(Identity { uid: usable(uid)?, revision })
+        Ok(Identity { uid: valid_uid(uid)?, revision })
     }
 
     /// Whether its credentials are refused there. No answer is no refusal.
-    pub async fn is_locked_out(&self) -> bool {
+    pub async fn has_refused_credentials(&self) -> bool {
         let Ok(request) = Request::get(KUBE_SYSTEM).body(Vec::new()) else { return false };
         let asked = tokio::time::timeout(READ_DEADLINE, self.client().request::<IgnoredAny>(request)).await;
-        matches!(asked, Ok(Err(error)) if is_of_credentials(&error))
+        matches!(asked, Ok(Err(error)) if is_unauthorized(&error))
     }
 
     /// Its Kubernetes version, such as `v1.36.3`.
@@ -144,7 +144,7 @@ impl MemberApi {
     /// The next page of a list, of what is selected; `None` where it is too large, and smaller ones are to be asked for.
     pub(crate) async fn page<T: DeserializeOwned>(
         &self,
-        pages: &mut Pages,
+        pages: &mut PagedList,
         path: &str,
         select: &str,
     ) -> Result<Option<T>, CallFailure> {
@@ -195,7 +195,7 @@ impl MemberApi {
     pub async fn delete_quota(&self, name: &str, quota: &ClusterQuota) -> Result<(), Error> {
         let read = json!({ "uid": quota.uid, "resourceVersion": quota.resource_version });
         let options = json!({ "preconditions": read, "propagationPolicy": "Background" });
-        gone_is_fine(self.write::<IgnoredAny>(name, Method::DELETE, &quota_path(name), &options).await)
+        ignore_not_found(self.write::<IgnoredAny>(name, Method::DELETE, &quota_path(name), &options).await)
     }
 
     /// The binding of a role in a namespace as it is now.
@@ -205,7 +205,7 @@ impl MemberApi {
         role: AccessRole,
     ) -> Result<Option<ClusterBinding>, CallFailure> {
         let read = self.read::<RoleBinding>(&binding_path(namespace, role)).await;
-        Ok(if_there(read)?.and_then(ClusterBinding::of))
+        Ok(not_found_as_none(read)?.and_then(ClusterBinding::of))
     }
 
     /// Whom the binding of a role names, if it is still at the resourceVersion that was read.
@@ -248,12 +248,19 @@ impl MemberApi {
     /// Deletes exactly this binding. One that is gone is no error.
     pub async fn delete_binding(&self, namespace: &str, role: AccessRole, uid: &str) -> Result<(), Error> {
         let path = binding_path(namespace, role);
-        gone_is_fine(self.write::<IgnoredAny>(namespace, Method::DELETE, &path, &delete_options(uid)).await)
+        ignore_not_found(
+            self.write::<IgnoredAny>(namespace, Method::DELETE, &path, &delete_options(uid)).await,
+        )
     }
 
     /// Deletes exactly this binding, whatever it is called. It names nobody before: a finalizer would keep it, and with it
     /// everybody whom it names. One that is gone is no error.
-    pub async fn withdraw_binding(&self, namespace: &str, name: &str, uid: &str) -> Result<(), Error> {
+    pub async fn empty_and_delete_binding(
+        &self,
+        namespace: &str,
+        name: &str,
+        uid: &str,
+    ) -> Result<(), Error> {
         let path = format!("{}/{name}", bindings_path(namespace));
         let nobody = json!({ "metadata": { "uid": uid }, "subjects": [] });
         let emptied = match self.write::<IgnoredAny>(namespace, Method::PATCH, &path, &nobody).await {
@@ -265,7 +272,7 @@ impl MemberApi {
             Err(error) => return Err(error),
         };
         let deleted = self.write::<IgnoredAny>(namespace, Method::DELETE, &path, &delete_options(uid)).await;
-        gone_is_fine(deleted).and(emptied)
+        ignore_not_found(deleted).and(emptied)
     }
 
     /// Makes an object of a template what is asked for, or makes it; what others have put beside it stays. The body carries the
@@ -278,9 +285,9 @@ impl MemberApi {
         body: &Value,
     ) -> Result<Option<TemplateObject>, Error> {
         let path = kind.path(namespace, name);
-        let content =
-            Content { type_: "application/apply-patch+yaml", manager: TEMPLATE_MANAGER, forced: true };
-        let object = self.send::<DynamicObject>(namespace, Method::PATCH, &path, body, content).await?;
+        let options =
+            WriteOptions { type_: "application/apply-patch+yaml", manager: TEMPLATE_MANAGER, forced: true };
+        let object = self.send::<DynamicObject>(namespace, Method::PATCH, &path, body, options).await?;
         Ok(TemplateObject::of(kind, object))
     }
 
@@ -291,7 +298,7 @@ impl MemberApi {
         object: &TemplateObject,
     ) -> Result<(), Error> {
         let path = object.kind.path(namespace, &object.name);
-        gone_is_fine(
+        ignore_not_found(
             self.write::<IgnoredAny>(namespace, Method::DELETE, &path, &delete_options(&object.uid)).await,
         )
     }
@@ -303,18 +310,20 @@ impl MemberApi {
         namespace: &str,
         body: &Value,
     ) -> Result<Option<PullSecret>, Error> {
-        let content =
-            Content { type_: "application/apply-patch+yaml", manager: TEMPLATE_MANAGER, forced: true };
+        let options =
+            WriteOptions { type_: "application/apply-patch+yaml", manager: TEMPLATE_MANAGER, forced: true };
         let path = pull_secret_path(namespace);
         let there =
-            self.send::<PartialObjectMeta<Secret>>(namespace, Method::PATCH, &path, body, content).await?;
+            self.send::<PartialObjectMeta<Secret>>(namespace, Method::PATCH, &path, body, options).await?;
         Ok(PullSecret::of(there.metadata))
     }
 
     /// Deletes exactly this pull secret. One that is gone is no error.
     pub async fn delete_pull_secret(&self, namespace: &str, uid: &str) -> Result<(), Error> {
         let path = pull_secret_path(namespace);
-        gone_is_fine(self.write::<IgnoredAny>(namespace, Method::DELETE, &path, &delete_options(uid)).await)
+        ignore_not_found(
+            self.write::<IgnoredAny>(namespace, Method::DELETE, &path, &delete_options(uid)).await,
+        )
     }
 
     /// A service account as it is now. Our right is to list them: a list of one name is read from the storage.
@@ -361,8 +370,8 @@ impl MemberApi {
         body: &Value,
     ) -> Result<T, Error> {
         let type_ = if method == Method::PATCH { "application/merge-patch+json" } else { "application/json" };
-        let content = Content { type_, manager: FIELD_MANAGER, forced: false };
-        self.send(namespace, method, path, body, content).await
+        let options = WriteOptions { type_, manager: FIELD_MANAGER, forced: false };
+        self.send(namespace, method, path, body, options).await
     }
 
     async fn send<T: DeserializeOwned>(
@@ -371,9 +380,9 @@ impl MemberApi {
         method: Method,
         path: &str,
         body: &Value,
-        content: Content,
+        options: WriteOptions,
     ) -> Result<T, Error> {
-        let Content { type_, manager, forced } = content;
+        let WriteOptions { type_, manager, forced } = options;
         let deadline = self.fence.write_deadline();
         let server = deadline.saturating_sub(SERVER_MARGIN).max(Duration::from_secs(1)).as_secs();
         let force = if forced { "&force=true" } else { "" };
@@ -385,13 +394,14 @@ impl MemberApi {
             .map_err(|error| Error::Member(kube::Error::HttpError(error).into()))?;
         // From here on it counts as under way, whatever becomes of this future.
         let open = self.fence.begin_write(&self.writes)?.to(namespace);
-        let era = self.era.load(Ordering::SeqCst);
+        let connection_epoch = self.connection_epoch.load(Ordering::SeqCst);
         let result = match tokio::time::timeout(deadline, self.client().request(request)).await {
             Ok(result) => result.map_err(CallFailure::from),
             Err(_elapsed) => Err(CallFailure::deadline(deadline)),
         };
-        let is_of_now = self.era.load(Ordering::SeqCst) == era;
-        let result = if is_of_now { result } else { Err(CallFailure::Unavailable(ANEW.to_owned())) };
+        let is_same_epoch = self.connection_epoch.load(Ordering::SeqCst) == connection_epoch;
+        let result =
+            if is_same_epoch { result } else { Err(CallFailure::Unavailable(RECONNECTED.to_owned())) };
         if !matches!(result, Err(CallFailure::Unavailable(_))) {
             open.answered();
         }
@@ -437,14 +447,14 @@ struct VersionInfo {
 }
 
 /// Its uid, where it has one that Kubernetes may have made: it is stored and shown.
-fn usable(uid: Option<String>) -> Result<String, CallFailure> {
-    let usable = uid.filter(|uid| uid.len() <= UID_MAX);
-    usable.ok_or_else(|| CallFailure::Unavailable("kube-system has no uid of Kubernetes".to_owned()))
+fn valid_uid(uid: Option<String>) -> Result<String, CallFailure> {
+    let valid_uid = uid.filter(|uid| uid.len() <= UID_MAX);
+    valid_uid.ok_or_else(|| CallFailure::Unavailable("kube-system has no uid of Kubernetes".to_owned()))
 }
 
 /// What the body of a write is, and who writes.
 #[derive(Clone, Copy, Debug)]
-struct Content {
+struct WriteOptions {
     type_: &'static str,
     manager: &'static str,
     /// Fields of others are taken over.
@@ -468,7 +478,7 @@ fn binding_path(namespace: &str, role: AccessRole) -> String {
 }
 
 /// What is applied was decided from this version of the object: over any other one it is a conflict.
-pub fn based_on(body: &mut Value, uid: &str, resource_version: &str) {
+pub fn set_preconditions(body: &mut Value, uid: &str, resource_version: &str) {
     if let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.insert("uid".to_owned(), json!(uid));
         metadata.insert("resourceVersion".to_owned(), json!(resource_version));
@@ -480,10 +490,10 @@ fn delete_options(uid: &str) -> Value {
 }
 
 fn optional<T, V: From<T>>(result: Result<T, CallFailure>) -> Result<Option<V>, CallFailure> {
-    Ok(if_there(result)?.map(V::from))
+    Ok(not_found_as_none(result)?.map(V::from))
 }
 
-fn gone_is_fine(result: Result<IgnoredAny, Error>) -> Result<(), Error> {
+fn ignore_not_found(result: Result<IgnoredAny, Error>) -> Result<(), Error> {
     match result {
         Ok(_) | Err(Error::Member(CallFailure::NotFound)) => Ok(()),
         Err(error) => Err(error),
@@ -497,7 +507,7 @@ mod tests {
     use crate::fixtures::server::{Link, Passage};
     use crate::fixtures::world::{NAMESPACE, World, times};
     use crate::member::Member;
-    use crate::member::counting::RECOUNT;
+    use crate::member::recount::RECOUNT;
     use crate::shares::Share;
     use tokio::time::{advance, sleep};
 
@@ -527,12 +537,12 @@ mod tests {
     async fn an_answer_to_what_was_sent_before_the_cluster_was_connected_to_anew_is_none() {
         let (world, link, second) = (World::new(), Link::default(), Duration::from_secs(1));
         link.is(Passage::Slow(second));
-        let share = world.cx.shares.post(Share::Clusters(0));
+        let share = world.cx.shares.state(Share::Clusters(0));
         let member = Member::new("c1", CLUSTER_UID, world.server.client_over(&link), share, RECOUNT);
         let body = json!({ "metadata": { "name": "web" } });
         let (made, ()) = tokio::join!(member.api.create_namespace("web", &body), async {
             sleep(second).await;
-            member.switch(world.server.client());
+            member.set_client(world.server.client());
         });
         assert!(matches!(made, Err(Error::Member(CallFailure::Unavailable(_)))), "{made:?}");
         assert!(world.server.find(NAMESPACE).is_some(), "it is there, and a list tells");

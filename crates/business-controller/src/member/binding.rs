@@ -1,7 +1,7 @@
 //! Bindings of a member cluster, trimmed to what is decided from, and whom they name.
 
 use super::marks::Marks;
-use super::sights::Versioned;
+use super::watch_store::Versioned;
 use super::weight;
 use crate::digest;
 use business_types::access::AccessRole;
@@ -24,29 +24,29 @@ pub struct ClusterBinding {
     pub marks: Marks,
     /// Whether its `roleRef`, which never changes, is the role that its name says.
     pub binds_its_role: bool,
-    pub named: Named,
+    pub named: GranteeDigest,
     /// It is being deleted.
     pub deleting: bool,
 }
 
 /// Whom a binding names, as far as it is kept: there may be thousands, in each namespace of a project.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Named {
+pub struct GranteeDigest {
     count: usize,
     digest: String,
 }
 
-impl Named {
+impl GranteeDigest {
     pub fn of(grantees: &BTreeSet<Grantee>) -> Self {
         Self { count: grantees.len(), digest: digest::of(grantees) }
     }
 
     /// Whether it is exactly these.
-    pub fn is(&self, grantees: &BTreeSet<Grantee>) -> bool {
+    pub fn matches(&self, grantees: &BTreeSet<Grantee>) -> bool {
         self.count == grantees.len() && *self == Self::of(grantees)
     }
 
-    pub fn is_nobody(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 }
@@ -93,7 +93,7 @@ impl ClusterBinding {
             binds_its_role: api_group.as_deref() == Some(RBAC)
                 && kind == "ClusterRole"
                 && name == role.name(),
-            named: Named::of(&grantees(subjects)),
+            named: GranteeDigest::of(&grantees(subjects)),
             deleting: metadata.deletion_timestamp.is_some(),
             uid: metadata.uid.unwrap_or_default(),
             resource_version: metadata.resource_version.unwrap_or_default(),
@@ -135,7 +135,11 @@ mod tests {
         };
         let (many, one) = (naming(5_000), naming(1));
         assert_eq!(many.weight(), one.weight());
-        assert!(many.named.is(&of(5_000)) && !many.named.is(&of(4_999)) && !one.named.is(&of(5_000)));
-        assert!(naming(0).named.is_nobody() && !one.named.is_nobody());
+        assert!(
+            many.named.matches(&of(5_000))
+                && !many.named.matches(&of(4_999))
+                && !one.named.matches(&of(5_000))
+        );
+        assert!(naming(0).named.is_empty() && !one.named.is_empty());
     }
 }

@@ -1,8 +1,8 @@
 //! Namespaces of a member cluster, trimmed to what is decided from.
 
-use super::dressing::Dressing;
 use super::marks::{Marks, annotation};
-use super::sights::Versioned;
+use super::template_metadata::TemplateMetadata;
+use super::watch_store::Versioned;
 use super::weight;
 use business_types::names;
 use k8s_openapi::api::core::v1::Namespace;
@@ -26,7 +26,7 @@ pub struct ClusterNamespace {
     pub created: i64,
     pub marks: Marks,
     /// What of it a template has set.
-    pub dressing: Dressing,
+    pub template_metadata: TemplateMetadata,
     /// Consent to its adoption: `<project>/<name>`.
     pub adopt: Option<String>,
     /// It is being deleted.
@@ -45,7 +45,7 @@ impl From<Namespace> for ClusterNamespace {
             .map(|condition| shortened(&condition.message.unwrap_or(condition.type_), REMAINING_TEXT_MAX));
         Self {
             marks: Marks::of(&metadata),
-            dressing: Dressing::of(&metadata),
+            template_metadata: TemplateMetadata::of(&metadata),
             adopt: annotation(&metadata, names::ADOPT_ANNOTATION),
             created: metadata.creation_timestamp.as_ref().map_or(0, |time| time.0.as_second()),
             deleting: metadata.deletion_timestamp.is_some(),
@@ -67,7 +67,7 @@ impl Versioned for ClusterNamespace {
         weight::of(self)
             .saturating_add(weight::texts(texts.into_iter().chain(&self.adopt).chain(&self.remaining)))
             .saturating_add(self.marks.weight())
-            .saturating_add(self.dressing.weight())
+            .saturating_add(self.template_metadata.weight())
     }
 }
 

@@ -1,14 +1,14 @@
 //! What is seen of a member cluster.
 
 use super::binding::ClusterBinding;
-use super::counting::{Counted, Countings};
-use super::first_list::FirstList;
+use super::initial_list::InitialList;
 use super::namespace::ClusterNamespace;
 use super::others::{OtherAccess, OtherBinding, OtherBindings};
 use super::pull_objects::PullObjects;
 use super::quota::ClusterQuota;
-use super::sights::{ListEnd, Sights};
+use super::recount::{QuotaHistories, UsageRecount};
 use super::template_objects::TemplateObjects;
+use super::watch_store::{ListEnd, WatchStore};
 use super::weight;
 use crate::error::ListFailure;
 use business_types::access::AccessRole;
@@ -30,20 +30,20 @@ pub struct Observed {
 
 #[derive(Debug, Default)]
 struct ObservedInner {
-    namespaces: Sights<ClusterNamespace>,
-    quotas: Sights<ClusterQuota>,
-    countings: Countings,
+    namespaces: WatchStore<ClusterNamespace>,
+    quotas: WatchStore<ClusterQuota>,
+    histories: QuotaHistories,
     /// By [`binding_key`].
-    bindings: Sights<ClusterBinding>,
+    bindings: WatchStore<ClusterBinding>,
     others: OtherBindings,
-    bindings_list: FirstList,
+    bindings_list: InitialList,
 }
 
 /// The bindings of a namespace, as far as they are known.
 #[derive(Clone, Debug)]
-pub enum SeenBindings {
+pub enum NamespaceBindings {
     /// They were not listed yet; if that has failed, why.
-    Unlisted(Option<ListFailure>),
+    NotListed(Option<ListFailure>),
     Listed(BTreeMap<AccessRole, Arc<ClusterBinding>>),
 }
 
@@ -53,11 +53,11 @@ fn binding_key(namespace: &str, role: AccessRole) -> String {
 
 /// What a change of a quota means for its namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Concern {
+pub enum QuotaChange {
     /// Nothing new.
-    Nothing,
+    None,
     /// Only figures of use.
-    Figures,
+    UsageOnly,
     /// Anything else.
     State,
 }
@@ -81,7 +81,7 @@ impl Observed {
     }
 
     /// Whether every list has ended, or is of what we may not see; those of pull secrets where there are any.
-    pub fn is_listed_whole(&self, has_pulls: bool) -> bool {
+    pub fn is_fully_listed(&self, has_pulls: bool) -> bool {
         let bindings = {
             let inner = self.read();
             inner.bindings.is_synced() || inner.bindings_list.is_forbidden()
@@ -99,23 +99,23 @@ impl Observed {
 
     /// The same, but that the watch of quotas goes on where it was.
     #[cfg(test)]
-    pub fn reset_but_countings(&self) {
-        let countings = std::mem::take(&mut self.write().countings);
+    pub fn reset_except_histories(&self) {
+        let histories = std::mem::take(&mut self.write().histories);
         self.reset();
-        self.write().countings = countings;
+        self.write().histories = histories;
     }
 
     /// About how many bytes all that is seen takes.
     pub fn weight(&self) -> usize {
         let inner = self.read();
-        let ObservedInner { namespaces, quotas, countings, bindings, others, bindings_list: _ } = &*inner;
-        let quotas = quotas.weight().saturating_add(countings.weight());
+        let ObservedInner { namespaces, quotas, histories, bindings, others, bindings_list: _ } = &*inner;
+        let quotas = quotas.weight().saturating_add(histories.weight());
         let own = [namespaces.weight(), quotas, bindings.weight(), others.weight()];
         weight::sum(own.into_iter().chain([self.templates.weight(), self.pulls.weight()]))
     }
 
     /// The highest revision at which a namespace was seen since the last list of them began.
-    pub fn highest_of_namespaces(&self) -> u64 {
+    pub fn highest_namespace_revision(&self) -> u64 {
         self.read().namespaces.highest()
     }
 
@@ -126,140 +126,140 @@ impl Observed {
     }
 
     /// A list of namespaces begins.
-    pub fn namespaces_begin(&self) {
+    pub fn begin_namespace_list(&self) {
         self.write().namespaces.begin_list();
     }
 
     /// A list of quotas begins.
-    pub fn quotas_begin(&self) {
+    pub fn begin_quota_list(&self) {
         self.write().quotas.begin_list();
     }
 
     /// A list of namespaces has ended.
-    pub fn namespaces_end(&self) -> ListEnd {
+    pub fn end_namespace_list(&self) -> ListEnd {
         self.write().namespaces.end_list()
     }
 
     /// A list of quotas has ended.
-    pub fn quotas_end(&self) -> ListEnd {
+    pub fn end_quota_list(&self) -> ListEnd {
         let mut inner = self.write();
         let end = inner.quotas.end_list();
-        let ObservedInner { quotas, countings, .. } = &mut *inner;
-        countings.retain(|namespace| quotas.get(namespace).is_some());
+        let ObservedInner { quotas, histories, .. } = &mut *inner;
+        histories.retain(|namespace| quotas.get(namespace).is_some());
         end
     }
 
     /// A namespace as it is; whether that is news.
-    pub fn namespace(&self, object: ClusterNamespace, by_watch: bool) -> bool {
+    pub fn upsert_namespace(&self, object: ClusterNamespace, by_watch: bool) -> bool {
         let name = object.name.clone();
         self.write().namespaces.upsert(&name, object, by_watch)
     }
 
     /// A namespace is gone, or has lost its label.
-    pub fn namespace_gone(&self, object: &ClusterNamespace) {
+    pub fn remove_namespace(&self, object: &ClusterNamespace) {
         self.write().namespaces.remove(&object.name, object);
     }
 
     /// The quota of a namespace as it is; what is new about it.
-    pub fn quota(&self, namespace: &str, object: ClusterQuota, by_watch: bool) -> Concern {
+    pub fn upsert_quota(&self, namespace: &str, object: ClusterQuota, by_watch: bool) -> QuotaChange {
         let mut inner = self.write();
-        let mut concern = match inner.quotas.get(namespace) {
-            Some(old) if old.differs_in_use_only(&object) => Concern::Figures,
-            _ => Concern::State,
+        let mut change = match inner.quotas.get(namespace) {
+            Some(old) if old.differs_in_use_only(&object) => QuotaChange::UsageOnly,
+            _ => QuotaChange::State,
         };
         let told = by_watch.then(|| object.clone());
         let mut is_news = inner.quotas.upsert(namespace, object, by_watch);
         if let Some(told) = told {
-            let ObservedInner { quotas, countings, .. } = &mut *inner;
+            let ObservedInner { quotas, histories, .. } = &mut *inner;
             // As a rule it is the one that is kept anyway.
             let told = match quotas.get(namespace) {
                 Some(held) if **held == told => Arc::clone(held),
                 _ => Arc::new(told),
             };
             // An answer to a write of ours may have said it before, but only the watch says what was before it.
-            if countings.told(namespace, told, quotas.is_being_listed(), self.recount) {
-                (is_news, concern) = (true, Concern::State);
+            if histories.observe(namespace, told, quotas.is_being_listed(), self.recount) {
+                (is_news, change) = (true, QuotaChange::State);
             }
         }
-        if is_news { concern } else { Concern::Nothing }
+        if is_news { change } else { QuotaChange::None }
     }
 
     /// How far the use that this version of the quota of a namespace shows is to be believed.
-    pub fn counted(&self, namespace: &str, quota: &ClusterQuota) -> Counted {
-        self.read().countings.of(namespace, quota, self.recount)
+    pub fn usage_recount(&self, namespace: &str, quota: &ClusterQuota) -> UsageRecount {
+        self.read().histories.recount_of(namespace, quota, self.recount)
     }
 
     /// The same, where more stays charged for that: the watch's word of this version is news then.
-    pub fn counted_awaited(&self, namespace: &str, quota: &ClusterQuota) -> Counted {
-        self.write().countings.awaited(namespace, quota, self.recount)
+    pub fn usage_recount_awaited(&self, namespace: &str, quota: &ClusterQuota) -> UsageRecount {
+        self.write().histories.recount_awaited(namespace, quota, self.recount)
     }
 
     /// The quota of a namespace is gone, or has lost its label.
-    pub fn quota_gone(&self, namespace: &str, object: &ClusterQuota) {
+    pub fn remove_quota(&self, namespace: &str, object: &ClusterQuota) {
         let mut inner = self.write();
         inner.quotas.remove(namespace, object);
-        inner.countings.forget(namespace);
+        inner.histories.forget(namespace);
     }
 
     /// The bindings of a namespace.
-    pub fn bindings_at(&self, namespace: &str) -> SeenBindings {
+    pub fn bindings_at(&self, namespace: &str) -> NamespaceBindings {
         let inner = self.read();
         if !inner.bindings.is_synced() {
-            return SeenBindings::Unlisted(inner.bindings_list.failure());
+            return NamespaceBindings::NotListed(inner.bindings_list.failure());
         }
         let held = |role| inner.bindings.get(&binding_key(namespace, role)).cloned();
-        SeenBindings::Listed(
+        NamespaceBindings::Listed(
             AccessRole::ALL.into_iter().filter_map(|role| Some((role, held(role)?))).collect(),
         )
     }
 
     /// A list of bindings begins.
-    pub fn bindings_begin(&self) {
+    pub fn begin_binding_list(&self) {
         let mut inner = self.write();
-        inner.bindings_list.begins();
+        inner.bindings_list.begin();
         inner.bindings.begin_list();
         inner.others.begin_list();
     }
 
     /// A list of bindings has ended.
-    pub fn bindings_end(&self) -> ListEnd {
+    pub fn end_binding_list(&self) -> ListEnd {
         let mut inner = self.write();
         inner.others.end_list();
-        inner.bindings_list.ends();
+        inner.bindings_list.end();
         inner.bindings.end_list()
     }
 
     /// Whether the first list of bindings is waited for no more from now on, although nothing has failed.
-    pub fn bindings_became_late(&self) -> bool {
+    pub fn binding_list_became_overdue(&self) -> bool {
         let mut inner = self.write();
-        !inner.bindings.is_synced() && inner.bindings_list.became_late()
+        !inner.bindings.is_synced() && inner.bindings_list.became_overdue()
     }
 
     /// Bindings cannot be listed; whether that is news.
-    pub fn bindings_failed(&self, error: &ListFailure) -> bool {
+    pub fn binding_list_failed(&self, error: &ListFailure) -> bool {
         let mut inner = self.write();
-        !inner.bindings.is_synced() && inner.bindings_list.fails(error)
+        !inner.bindings.is_synced() && inner.bindings_list.fail(error)
     }
 
     /// A binding as it is; whether that is news.
-    pub fn binding(&self, namespace: &str, object: ClusterBinding, by_watch: bool) -> bool {
+    pub fn upsert_binding(&self, namespace: &str, object: ClusterBinding, by_watch: bool) -> bool {
         let key = binding_key(namespace, object.role);
         self.write().bindings.upsert(&key, object, by_watch)
     }
 
     /// A binding that may not be one of ours, as it is; `None` when it is gone. Whether that is news.
-    pub fn other_binding(&self, namespace: &str, name: &str, binding: Option<OtherBinding>) -> bool {
-        self.write().others.saw(namespace, name, binding)
+    pub fn upsert_other_binding(&self, namespace: &str, name: &str, binding: Option<OtherBinding>) -> bool {
+        self.write().others.upsert(namespace, name, binding)
     }
 
     /// The bindings of a namespace that were not made for the object of this uid; `None` before they were listed.
-    pub fn others_at(&self, namespace: &str, uid: &str) -> Option<OtherAccess> {
+    pub fn other_access_at(&self, namespace: &str, uid: &str) -> Option<OtherAccess> {
         let inner = self.read();
         inner.bindings.is_synced().then(|| inner.others.at(namespace, uid))
     }
 
     /// A binding is gone.
-    pub fn binding_gone(&self, namespace: &str, object: &ClusterBinding) {
+    pub fn remove_binding(&self, namespace: &str, object: &ClusterBinding) {
         self.write().bindings.remove(&binding_key(namespace, object.role), object);
     }
 

@@ -11,9 +11,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 /// Bindings of a namespace that are told by their names.
-const TOLD: usize = 3;
+const BINDINGS_NAMED_MAX: usize = 3;
 /// Subjects of a binding that are told by their names.
-const SUBJECTS_TOLD: usize = 2;
+const SUBJECTS_NAMED_MAX: usize = 2;
 /// Bytes that are kept of what is told of one. Whoever may make bindings chooses how long their names are.
 const TEXT_MAX: usize = 256;
 /// Bytes of a name that it is kept by. Of a longer one there is the hash as well.
@@ -41,8 +41,8 @@ impl OtherBinding {
     pub fn of(binding: &RoleBinding) -> Option<Self> {
         let name = binding.metadata.name.as_deref().filter(|name| AccessRole::of_name(name).is_none())?;
         let subjects = binding.subjects.as_deref().filter(|subjects| !subjects.is_empty())?;
-        let mut named: Vec<String> = subjects.iter().take(SUBJECTS_TOLD).map(subject).collect();
-        if let Some(more) = subjects.len().checked_sub(SUBJECTS_TOLD).filter(|more| *more > 0) {
+        let mut named: Vec<String> = subjects.iter().take(SUBJECTS_NAMED_MAX).map(subject).collect();
+        if let Some(more) = subjects.len().checked_sub(SUBJECTS_NAMED_MAX).filter(|more| *more > 0) {
             named.push(format!("{more} more"));
         }
         let text = format!("{name} ({} to {})", binding.role_ref.name, named.join(", "));
@@ -75,19 +75,19 @@ fn subject(subject: &Subject) -> String {
 /// What the watch sees of them, by namespace and name.
 #[derive(Debug, Default)]
 pub struct OtherBindings {
-    seen: Places,
-    /// Seen since a list has begun.
-    listed: Option<Places>,
+    seen: BindingsByNamespace,
+    /// The bindings that the current list has shown so far.
+    listed: Option<BindingsByNamespace>,
 }
 
 #[derive(Debug, Default)]
-struct Places {
+struct BindingsByNamespace {
     by_namespace: HashMap<String, BTreeMap<String, Arc<OtherBinding>>>,
     /// About how many bytes they take.
     weight: usize,
 }
 
-impl Places {
+impl BindingsByNamespace {
     /// What was there before.
     fn put(&mut self, namespace: &str, name: &str, binding: Arc<OtherBinding>) -> Option<Arc<OtherBinding>> {
         self.weight = self.weight.saturating_add(binding.weight(namespace, name));
@@ -117,7 +117,7 @@ impl OtherBindings {
     }
 
     pub fn begin_list(&mut self) {
-        self.listed = Some(Places::default());
+        self.listed = Some(BindingsByNamespace::default());
     }
 
     /// What was not in the list is gone.
@@ -128,7 +128,7 @@ impl OtherBindings {
     }
 
     /// A binding as it is; `None` when it is gone or none of these any more. Whether that is news.
-    pub fn saw(&mut self, namespace: &str, name: &str, binding: Option<OtherBinding>) -> bool {
+    pub fn upsert(&mut self, namespace: &str, name: &str, binding: Option<OtherBinding>) -> bool {
         let (name, binding) = (kept_name(name), binding.map(Arc::new));
         if let (Some(listed), Some(binding)) = (&mut self.listed, &binding) {
             listed.put(namespace, &name, Arc::clone(binding));
@@ -145,7 +145,7 @@ impl OtherBindings {
         let mut others = OtherAccess::default();
         for binding in all.filter(|binding| binding.uid.as_deref() != Some(uid)) {
             others.count = others.count.saturating_add(1);
-            if others.told.len() < TOLD {
+            if others.told.len() < BINDINGS_NAMED_MAX {
                 others.told.push(binding.text.to_string());
             }
         }
@@ -193,7 +193,7 @@ mod tests {
             { "kind": "ServiceAccount", "namespace": "n", "name": "d" }]);
         let mut others = OtherBindings::default();
         for (name, subjects) in [("w", &eve), ("x", &many), ("y", &eve), ("z", &eve)] {
-            assert!(others.saw("n", name, OtherBinding::of(&binding(name, subjects))));
+            assert!(others.upsert("n", name, OtherBinding::of(&binding(name, subjects))));
         }
         let told = others.at("n", "u");
         assert_eq!(told.count, 4);
@@ -201,18 +201,18 @@ mod tests {
         assert!(told.message().contains(", and 1 more"), "{}", told.message());
         let mut ours = OtherBinding::of(&binding("z", &eve)).unwrap();
         ours.uid = Some("u".into());
-        assert!(others.saw("n", "z", Some(ours)));
+        assert!(others.upsert("n", "z", Some(ours)));
         assert_eq!(others.at("n", "u").count, 3, "it was made for a template");
-        assert!(others.saw("n", "w", None) && !others.saw("n", "w", None));
+        assert!(others.upsert("n", "w", None) && !others.upsert("n", "w", None));
         let weight = others.weight();
         others.begin_list();
         assert_eq!(others.at("n", "u").count, 2, "until the list has ended");
-        others.saw("m", "y", OtherBinding::of(&binding("y", &eve)));
+        others.upsert("m", "y", OtherBinding::of(&binding("y", &eve)));
         assert!(others.weight() > weight, "what is listed counts at once");
         others.end_list();
         assert_eq!(others.at("n", "u"), OtherAccess::default());
         assert!(others.weight() > 0 && others.weight() < weight);
-        assert!(others.saw("m", "y", None));
+        assert!(others.upsert("m", "y", None));
         assert_eq!(others.weight(), 0);
     }
 
@@ -225,14 +225,14 @@ mod tests {
             let name = format!("{long}{end}");
             let mut made = binding(&name, &eve);
             made.metadata.annotations = Some([(names::UID_ANNOTATION.to_owned(), long.clone())].into());
-            assert!(others.saw("n", &name, OtherBinding::of(&made)));
+            assert!(others.upsert("n", &name, OtherBinding::of(&made)));
         }
         assert_eq!(others.at("n", &long).count, 2, "neither takes the other's place, and no uid is so long");
         assert!(others.weight() < 3000, "{}", others.weight());
         let message = others.at("n", "u").message();
         assert!(message.len() < 1000 && message.contains("ä…"), "{message}");
         for end in ["a", "b"] {
-            assert!(others.saw("n", &format!("{long}{end}"), None));
+            assert!(others.upsert("n", &format!("{long}{end}"), None));
         }
         assert_eq!(others.weight(), 0);
         assert_eq!((kept_name("web"), kept_name(&"x".repeat(300)).len()), ("web".into(), 253 + 64));

@@ -1,7 +1,7 @@
 //! Lists and watches of a member cluster. Whoever may write into one namespace chooses how large his objects are there: what is too
 //! large together is read in smaller pages, so that nobody keeps all others' objects from being seen.
 
-use crate::error::{CallFailure, chain, is_too_much};
+use crate::error::{CallFailure, chain, is_too_large};
 use futures_util::stream::{self, BoxStream};
 use futures_util::{FutureExt as _, StreamExt as _};
 use kube::api::ListParams;
@@ -13,14 +13,14 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 /// Between an event that was too large and the list that tells of it: somebody may cause one event after the other.
-const PAUSE: Duration = Duration::from_secs(10);
+const EVENT_PAUSE: Duration = Duration::from_secs(10);
 
 /// Before smaller pages are asked for: what was too much together with pages of others has ended by then.
 const HALVED_PAUSE: Duration = Duration::from_secs(1);
 
 /// After a page that was too large so many are read before as many objects are asked for again: each try takes as long as a page,
 /// and that pause.
-const CAREFUL_PAGES: u32 = 16;
+const PAGES_BEFORE_RETRY: u32 = 16;
 
 /// How many objects a page is asked for with.
 #[derive(Clone, Copy, Debug)]
@@ -36,7 +36,7 @@ impl PageSize {
 
     /// Whether what has failed is asked for again with half as many.
     fn halve(&mut self, error: &(dyn std::error::Error + 'static)) -> bool {
-        let helps = self.now > 1 && is_too_much(error);
+        let helps = self.now > 1 && is_too_large(error);
         if helps {
             self.now /= 2;
         }
@@ -54,21 +54,21 @@ impl PageSize {
 /// A list that is read once, page after page. After one that is too large smaller ones are asked for, and after some that are read
 /// larger ones again: a few large objects do not slow down all that comes behind them, and where all are large few tries fail.
 #[derive(Debug)]
-pub(crate) struct Pages {
+pub(crate) struct PagedList {
     size: PageSize,
     /// Where the next one begins.
     next: Option<String>,
     objects: usize,
     /// The half of the size that was too large last.
-    careful: Option<u32>,
+    too_large_half: Option<u32>,
     /// Pages that were read since then.
     read: u32,
 }
 
-impl Pages {
+impl PagedList {
     /// At first of so many objects.
     pub(crate) fn of(size: u32) -> Self {
-        Self { size: PageSize::of(size), next: None, objects: 0, careful: None, read: 0 }
+        Self { size: PageSize::of(size), next: None, objects: 0, too_large_half: None, read: 0 }
     }
 
     /// How many objects were read.
@@ -101,11 +101,11 @@ impl Pages {
         match tokio::time::timeout(deadline, call).await {
             Ok(Ok(page)) => Ok(Some(page)),
             Ok(Err(error)) if self.size.halve(&error) => {
-                (self.careful, self.read) = (Some(self.size.now), 0);
+                (self.too_large_half, self.read) = (Some(self.size.now), 0);
                 tokio::time::sleep(HALVED_PAUSE).await;
                 Ok(None)
             }
-            Ok(Err(error)) if is_too_much(&error) => {
+            Ok(Err(error)) if is_too_large(&error) => {
                 let number = self.objects.saturating_add(1);
                 Err(CallFailure::Unavailable(format!("object {number} of the list: {}", chain(&error))))
             }
@@ -115,12 +115,12 @@ impl Pages {
     }
 
     /// So many objects were read, and this leads to the next page. Whether there is one.
-    pub(crate) fn go_on(&mut self, objects: usize, token: Option<String>) -> bool {
+    pub(crate) fn advance(&mut self, objects: usize, token: Option<String>) -> bool {
         self.objects = self.objects.saturating_add(objects);
         self.next = token.filter(|token| !token.is_empty());
         self.read = self.read.saturating_add(1);
-        let was_too_large = self.careful.is_some_and(|half| self.size.now >= half);
-        if !was_too_large || self.read >= CAREFUL_PAGES {
+        let was_too_large = self.too_large_half.is_some_and(|half| self.size.now >= half);
+        if !was_too_large || self.read >= PAGES_BEFORE_RETRY {
             self.size.double();
         }
         self.next.is_some()
@@ -130,7 +130,7 @@ impl Pages {
 /// Follows the objects of a kind in a cluster for ever, at first by pages of so many. A page that is too large is not told as
 /// a failure unless it holds one object, and after a list that was read larger ones are asked for by the next. After an event that is
 /// too large everything is listed anew: the watch would come to the same event again and again.
-pub(super) fn follow<K>(
+pub(super) fn watch<K>(
     cluster: &str,
     api: Api<K>,
     config: Config,
@@ -167,9 +167,10 @@ where
                         continue;
                     }
                     Ok(Event::InitDone) => is_listed = true,
-                    Err(failure @ watcher::Error::WatchFailed(_)) if is_too_much(failure) => {
+                    Err(failure @ watcher::Error::WatchFailed(_)) if is_too_large(failure) => {
                         let listed = begin(size);
-                        events = tokio::time::sleep(PAUSE).map(move |()| listed).flatten_stream().boxed();
+                        events =
+                            tokio::time::sleep(EVENT_PAUSE).map(move |()| listed).flatten_stream().boxed();
                     }
                     _ => {}
                 }
@@ -183,8 +184,8 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dial::Bounds;
-    use crate::error::TooMuch;
+    use crate::dial::ResponseLimits;
+    use crate::error::TooLarge;
     use http::{Request, Response, Uri};
     use http_body_util::StreamBody;
     use hyper::body::{Bytes, Frame};
@@ -251,14 +252,14 @@ mod tests {
             let said = if is_watch { said.chain(stream::pending()).boxed() } else { said.boxed() };
             std::future::ready(Response::builder().body(StreamBody::new(said)))
         });
-        (ClientBuilder::new(service, "default").with_layer(&Bounds::default()).build(), asked)
+        (ClientBuilder::new(service, "default").with_layer(&ResponseLimits::default()).build(), asked)
     }
 
     /// What is told, until nothing more comes.
     async fn told(client: Client, page: u32) -> Vec<&'static str> {
-        let mut events = follow("c1", Api::<RoleBinding>::all(client), Config::default(), page);
+        let mut events = watch("c1", Api::<RoleBinding>::all(client), Config::default(), page);
         let mut told = Vec::new();
-        while let Ok(Some(event)) = tokio::time::timeout(PAUSE * 2, events.next()).await {
+        while let Ok(Some(event)) = tokio::time::timeout(EVENT_PAUSE * 2, events.next()).await {
             told.push(match event {
                 Ok(Event::Init) => "begin",
                 Ok(Event::InitApply(_)) => "listed",
@@ -288,11 +289,11 @@ mod tests {
     /// How many objects of a list are read, and why no more.
     async fn read(client: Client, page: u32) -> (usize, String) {
         let api = Api::<RoleBinding>::all(client);
-        let mut pages = Pages::of(page);
+        let mut pages = PagedList::of(page);
         loop {
             let params = pages.params();
-            match pages.read(PAUSE, api.list(&params)).await {
-                Ok(Some(list)) if pages.go_on(list.items.len(), list.metadata.continue_.clone()) => {}
+            match pages.read(EVENT_PAUSE, api.list(&params)).await {
+                Ok(Some(list)) if pages.advance(list.items.len(), list.metadata.continue_.clone()) => {}
                 Ok(Some(_)) => return (pages.objects(), String::new()),
                 Ok(None) => {}
                 Err(failure) => return (pages.objects(), failure.to_string()),
@@ -317,14 +318,14 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_size_that_was_too_large_is_asked_for_again_after_many_pages() {
-        let too_much = || kube::Error::Service(Box::new(TooMuch { what: "a page", mib: 32 }));
-        let (mut pages, mut asked) = (Pages::of(10), Vec::new());
+        let too_much = || kube::Error::Service(Box::new(TooLarge { what: "a page", mib: 32 }));
+        let (mut pages, mut asked) = (PagedList::of(10), Vec::new());
         for _ in 0..40 {
             let size = pages.size.now;
             asked.push(size);
             let answer = if size > 4 { Err(too_much()) } else { Ok(()) };
-            if pages.read(PAUSE, std::future::ready(answer)).await.unwrap().is_some() {
-                assert!(pages.go_on(1, Some("next".to_owned())));
+            if pages.read(EVENT_PAUSE, std::future::ready(answer)).await.unwrap().is_some() {
+                assert!(pages.advance(1, Some("next".to_owned())));
             }
         }
         assert_eq!(asked[..4], [10, 5, 2, 2]);

@@ -1,7 +1,7 @@
 //! Quotas of a member cluster, trimmed to what is decided from.
 
 use super::marks::Marks;
-use super::sights::Versioned;
+use super::watch_store::Versioned;
 use super::weight;
 use k8s_openapi::api::core::v1::ResourceQuota;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as Text;

@@ -1,17 +1,19 @@
 //! Whether a member cluster answers, and its watches: for namespaces, quotas and bindings.
 
-use super::news::{are_gone, changed, ended, synced, unreachable};
-use super::observed::Concern;
+use super::notify::{
+    list_ended, mark_reachable_if_synced, mark_unreachable, wake_namespace, wake_namespaces_of_deleted,
+};
+use super::observed::QuotaChange;
 use super::others::OtherBinding;
-use super::progress::{ListProgress, Obstacle, Progress};
+use super::watch_health::{ListHealth, WatchFailure, WatchHealth};
 use super::{
-    ClusterBinding, ClusterNamespace, ClusterQuota, Member, Reach, pages, pull_watches, template_watches,
-    weighing,
+    ClusterBinding, ClusterNamespace, ClusterQuota, Member, Reach, eviction, pages, pull_watches,
+    template_watches,
 };
 use crate::acquisition::AcquisitionSnapshot;
 use crate::context::Context;
 use crate::dispatch;
-use crate::error::{ListFailure, of_watch};
+use crate::error::{ListFailure, watch_error_text};
 use crate::events::Topic;
 use crate::namespace::kind::BusinessNamespace;
 use crate::queue::Lane;
@@ -38,7 +40,7 @@ const FAILURES: u32 = 3;
 const LIST_PATIENCE: Duration = Duration::from_secs(15);
 /// The same, after it could not be listed again and again: a long page needs its time.
 const LIST_PATIENCE_MAX: Duration = Duration::from_mins(4);
-/// Figures of use are copied at most this often.
+/// Usage figures are copied at most this often.
 const FIGURES_PERIOD: Duration = Duration::from_secs(1);
 /// Objects a page of a list.
 const PAGE: u32 = 500;
@@ -49,22 +51,22 @@ const UNWATCHED: Topic = Topic::warning("WatchFails", "Watch");
 
 /// Why a cluster is listed anew.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Anew {
+enum RestartReason {
     /// It was not seen to answer: what was seen of it before counts no more.
     Lost,
     /// It is reached by other credentials. What is seen of it holds until it was listed, as it does below.
-    Switched,
+    CredentialsChanged,
     /// Its revisions went back: it was restored, and its watches wait for what comes after a past that is no more.
-    WentBack,
+    HistoryWentBack,
     /// It cannot be watched.
-    Unwatched,
+    CannotWatch,
     /// More is seen of all clusters than is kept, and this one has to go.
-    TooLarge,
+    OverBudget,
 }
 
 /// Follows one member cluster for as long as it is in the directory and in one of our shares.
 pub async fn run(cx: Arc<Context>, member: Arc<Member>) {
-    let _weighed = weighing::Weighed::new(&cx, &member);
+    let _guard = eviction::BudgetGuard::new(&cx, &member);
     tokio::select! {
         () = follow(&cx, &member) => {}
         () = async { load_acquisition_snapshot(&cx, &member).await; std::future::pending::<()>().await } => {}
@@ -85,7 +87,7 @@ pub(crate) async fn load_acquisition_snapshot(cx: &Context, member: &Member) {
                 ));
                 // One that has stopped answering meanwhile is listed anew first.
                 if member.reach() == Reach::Connecting {
-                    synced(cx, member);
+                    mark_reachable_if_synced(cx, member);
                 }
                 return;
             }
@@ -98,44 +100,44 @@ pub(crate) async fn load_acquisition_snapshot(cx: &Context, member: &Member) {
 }
 
 async fn follow(cx: &Context, member: &Member) {
-    let mut anew = Anew::Lost;
+    let mut reason = RestartReason::Lost;
     let (mut patience, mut listed_since) = (LIST_PATIENCE, None);
     loop {
-        if anew == Anew::TooLarge {
-            weighing::set_aside(cx, member).await;
+        if reason == RestartReason::OverBudget {
+            eviction::evict(cx, member).await;
         }
-        match anew {
+        match reason {
             // Another cluster may answer by now in the place of one that was left alone.
-            Anew::Lost | Anew::TooLarge => {
+            RestartReason::Lost | RestartReason::OverBudget => {
                 tokio::select! {
                     () = connect(cx, member) => {}
                     // What was seen of it is kept for as long as it does not answer.
-                    () = weighing::exceeded(cx, member) => {
-                        anew = Anew::TooLarge;
+                    () = eviction::wait_over_budget(cx, member) => {
+                        reason = RestartReason::OverBudget;
                         continue;
                     }
                 }
-                member.api.begin_era();
+                member.api.begin_connection_epoch();
                 member.observed.reset();
                 listed_since = None;
             }
-            Anew::WentBack => member.api.begin_era(),
+            RestartReason::HistoryWentBack => member.api.begin_connection_epoch(),
             // The one has begun an era, and the other has the history that it had.
-            Anew::Switched | Anew::Unwatched => {}
+            RestartReason::CredentialsChanged | RestartReason::CannotWatch => {}
         }
-        let progress = Progress::new();
-        anew = tokio::select! {
-            () = watch_namespaces(cx, member, &progress) => Anew::Lost,
-            () = watch_quotas(cx, member, &progress) => Anew::Lost,
-            () = watch_bindings(cx, member, &progress) => Anew::Lost,
-            () = template_watches::follow(cx, member, &progress) => Anew::Lost,
-            () = pull_watches::follow(cx, member, &progress) => Anew::Lost,
-            why = keep_probing(cx, member, &progress, patience) => why,
-            () = member.switched.notified() => Anew::Switched,
-            () = weighing::exceeded_by_lists(cx, member, &mut listed_since) => Anew::TooLarge,
+        let health = WatchHealth::new();
+        reason = tokio::select! {
+            () = watch_namespaces(cx, member, &health) => RestartReason::Lost,
+            () = watch_quotas(cx, member, &health) => RestartReason::Lost,
+            () = watch_bindings(cx, member, &health) => RestartReason::Lost,
+            () = template_watches::follow(cx, member, &health) => RestartReason::Lost,
+            () = pull_watches::follow(cx, member, &health) => RestartReason::Lost,
+            why = keep_probing(cx, member, &health, patience) => why,
+            () = member.credentials_changed.notified() => RestartReason::CredentialsChanged,
+            () = eviction::wait_over_budget_while_watching(cx, member, &mut listed_since) => RestartReason::OverBudget,
         };
         let longer = (patience * 2).min(LIST_PATIENCE_MAX);
-        let is_followed = member.observed.is_synced() && anew != Anew::Unwatched;
+        let is_followed = member.observed.is_synced() && reason != RestartReason::CannotWatch;
         patience = if is_followed { LIST_PATIENCE } else { longer };
     }
 }
@@ -147,26 +149,31 @@ async fn connect(cx: &Context, member: &Member) {
     while let Err(failure) = member.probe().await {
         failures = failures.saturating_add(1);
         if failures >= FAILURES {
-            unreachable(cx, member, &failure.to_string());
+            mark_unreachable(cx, member, &failure.to_string());
         }
         tokio::select! {
             () = backoff.wait() => {}
-            () = member.switched.notified() => {}
+            () = member.credentials_changed.notified() => {}
         }
     }
 }
 
 /// Asks again and again; returns when the cluster has not answered a few times, when its history went back, or when its lists or
 /// watches have not got on for so long.
-async fn keep_probing(cx: &Context, member: &Member, progress: &Progress, patience: Duration) -> Anew {
+async fn keep_probing(
+    cx: &Context,
+    member: &Member,
+    health: &WatchHealth,
+    patience: Duration,
+) -> RestartReason {
     let (mut failures, mut told) = (0_u32, 0);
     loop {
         tokio::select! {
-            () = member.suspect.notified() => {}
+            () = member.probe_request.notified() => {}
             () = tokio::time::sleep(if failures == 0 { PROBE_PERIOD } else { RETRY_FLOOR }) => {}
         }
         // In one history no answer is older than what was known before the question was sent.
-        let known = member.observed.highest_of_namespaces().max(told);
+        let known = member.observed.highest_namespace_revision().max(told);
         match member.probe().await {
             Ok(revision) if revision > 0 && revision < known => {
                 tracing::warn!(
@@ -175,50 +182,55 @@ async fn keep_probing(cx: &Context, member: &Member, progress: &Progress, patien
                     known,
                     "the history of a member cluster went back: it is listed anew"
                 );
-                return Anew::WentBack;
+                return RestartReason::HistoryWentBack;
             }
             Ok(revision) => {
                 (failures, told) = (0, told.max(revision));
                 // It may have been listed before its share was taken over.
-                synced(cx, member);
+                mark_reachable_if_synced(cx, member);
                 // Who has left meanwhile stays in until somebody looks.
-                if member.observed.bindings_became_late() {
+                if member.observed.binding_list_became_overdue() {
                     dispatch::cluster_changed(cx, &member.name);
                 }
             }
             Err(failure) => {
                 failures = failures.saturating_add(1);
-                cx.members.doubted.notify_one();
+                cx.members.probe_failed.notify_one();
                 if failures >= FAILURES {
-                    unreachable(cx, member, &failure.to_string());
-                    return Anew::Lost;
+                    mark_unreachable(cx, member, &failure.to_string());
+                    return RestartReason::Lost;
                 }
             }
         }
-        if let Some(anew) = hindered(cx, member, progress, patience) {
-            return anew;
+        if let Some(reason) = check_health(cx, member, health, patience) {
+            return reason;
         }
     }
 }
 
 /// Whether its lists or watches have not got on for so long, although it answers.
-fn hindered(cx: &Context, member: &Member, progress: &Progress, patience: Duration) -> Option<Anew> {
+fn check_health(
+    cx: &Context,
+    member: &Member,
+    health: &WatchHealth,
+    patience: Duration,
+) -> Option<RestartReason> {
     if !member.observed.is_synced() {
-        if progress.silence() <= patience {
+        if health.since_progress() <= patience {
             return None;
         }
         let nothing = || format!("nothing more was heard for {} s", patience.as_secs());
-        let reason = progress.last_error().unwrap_or_else(nothing);
-        unreachable(cx, member, &format!("it cannot be listed: {reason}"));
-        return Some(Anew::Lost);
+        let reason = health.last_error().unwrap_or_else(nothing);
+        mark_unreachable(cx, member, &format!("it cannot be listed: {reason}"));
+        return Some(RestartReason::Lost);
     }
-    match progress.obstacle(patience)? {
-        Obstacle::Unlisted(reason) => {
-            unreachable(cx, member, &format!("it cannot be listed: {reason}"));
-            Some(Anew::Lost)
+    match health.lasting_failure(patience)? {
+        WatchFailure::CannotList(reason) => {
+            mark_unreachable(cx, member, &format!("it cannot be listed: {reason}"));
+            Some(RestartReason::Lost)
         }
         // What is listed again and again is seen late, which is more than not at all.
-        Obstacle::Unwatched(reason) => {
+        WatchFailure::CannotWatch(reason) => {
             tracing::warn!(
                 cluster = member.name,
                 error = reason,
@@ -226,101 +238,103 @@ fn hindered(cx: &Context, member: &Member, progress: &Progress, patience: Durati
             );
             let note = format!("it cannot be watched, and is listed again and again: {reason}");
             cx.events.report_cluster(&member.name, UNWATCHED, note);
-            Some(Anew::Unwatched)
+            Some(RestartReason::CannotWatch)
         }
     }
 }
 
-fn selection() -> watcher::Config {
+fn labelled() -> watcher::Config {
     watcher::Config::default().labels(names::NAMESPACE_LABEL)
 }
 
-async fn watch_namespaces(cx: &Context, member: &Member, progress: &Progress) {
+async fn watch_namespaces(cx: &Context, member: &Member, health: &WatchHealth) {
     let api: Api<Namespace> = Api::all(member.api.client());
-    let mut listed = ListProgress::new(progress);
-    let mut stream = pages::follow(&member.name, api, selection(), PAGE);
+    let mut listed = ListHealth::new(health);
+    let mut stream = pages::watch(&member.name, api, labelled(), PAGE);
     while let Some(event) = stream.next().await {
-        listed.hear(&event);
-        progress.hear("namespaces", &event);
+        listed.observe(&event);
+        health.observe("namespaces", &event);
         match event {
-            Ok(Event::Init) => member.observed.namespaces_begin(),
+            Ok(Event::Init) => member.observed.begin_namespace_list(),
             Ok(Event::InitDone) => {
-                are_gone(cx, member, member.observed.namespaces_end());
-                synced(cx, member);
+                wake_namespaces_of_deleted(cx, member, member.observed.end_namespace_list());
+                mark_reachable_if_synced(cx, member);
             }
             Ok(Event::InitApply(object) | Event::Apply(object)) => {
                 let object = ClusterNamespace::from(object);
                 let name = object.name.clone();
-                if member.observed.namespace(object, true) {
-                    changed(cx, member, &name, Lane::Urgent, Duration::ZERO);
+                if member.observed.upsert_namespace(object, true) {
+                    wake_namespace(cx, member, &name, Lane::Urgent, Duration::ZERO);
                 }
             }
             Ok(Event::Delete(object)) => {
                 let object = ClusterNamespace::from(object);
-                member.observed.namespace_gone(&object);
-                changed(cx, member, &object.name, Lane::Urgent, Duration::ZERO);
+                member.observed.remove_namespace(&object);
+                wake_namespace(cx, member, &object.name, Lane::Urgent, Duration::ZERO);
             }
-            Err(failure) => failed(member, progress, &failure),
+            Err(failure) => watch_failed(member, health, &failure),
         }
     }
 }
 
-async fn watch_quotas(cx: &Context, member: &Member, progress: &Progress) {
+async fn watch_quotas(cx: &Context, member: &Member, health: &WatchHealth) {
     let api: Api<ResourceQuota> = Api::all(member.api.client());
-    let mut listed = ListProgress::new(progress);
-    let mut stream = pages::follow(&member.name, api, selection(), PAGE);
+    let mut listed = ListHealth::new(health);
+    let mut stream = pages::watch(&member.name, api, labelled(), PAGE);
     while let Some(event) = stream.next().await {
-        listed.hear(&event);
-        progress.hear("resourcequotas", &event);
+        listed.observe(&event);
+        health.observe("resourcequotas", &event);
         match event {
-            Ok(Event::Init) => member.observed.quotas_begin(),
+            Ok(Event::Init) => member.observed.begin_quota_list(),
             Ok(Event::InitDone) => {
-                are_gone(cx, member, member.observed.quotas_end());
-                synced(cx, member);
+                wake_namespaces_of_deleted(cx, member, member.observed.end_quota_list());
+                mark_reachable_if_synced(cx, member);
             }
             Ok(Event::InitApply(object) | Event::Apply(object)) => {
-                let Some(namespace) = place(&object) else { continue };
-                let concern = member.observed.quota(&namespace, ClusterQuota::from(object), true);
-                match concern {
-                    Concern::Nothing => {}
-                    Concern::Figures => changed(cx, member, &namespace, Lane::Later, FIGURES_PERIOD),
-                    Concern::State => changed(cx, member, &namespace, Lane::Later, Duration::ZERO),
+                let Some(namespace) = quota_namespace(&object) else { continue };
+                let change = member.observed.upsert_quota(&namespace, ClusterQuota::from(object), true);
+                match change {
+                    QuotaChange::None => {}
+                    QuotaChange::UsageOnly => {
+                        wake_namespace(cx, member, &namespace, Lane::Later, FIGURES_PERIOD)
+                    }
+                    QuotaChange::State => wake_namespace(cx, member, &namespace, Lane::Later, Duration::ZERO),
                 }
             }
             Ok(Event::Delete(object)) => {
-                let Some(namespace) = place(&object) else { continue };
-                member.observed.quota_gone(&namespace, &ClusterQuota::from(object));
-                changed(cx, member, &namespace, Lane::Urgent, Duration::ZERO);
+                let Some(namespace) = quota_namespace(&object) else { continue };
+                member.observed.remove_quota(&namespace, &ClusterQuota::from(object));
+                wake_namespace(cx, member, &namespace, Lane::Urgent, Duration::ZERO);
             }
-            Err(failure) => failed(member, progress, &failure),
+            Err(failure) => watch_failed(member, health, &failure),
         }
     }
 }
 
 /// Whether they can be listed says nothing of the cluster: the right to see them came later than the others.
-async fn watch_bindings(cx: &Context, member: &Member, progress: &Progress) {
+async fn watch_bindings(cx: &Context, member: &Member, health: &WatchHealth) {
     let api: Api<RoleBinding> = Api::all(member.api.client());
     // With those that have no mark of ours: somebody may have a role by them.
-    let mut stream = pages::follow(&member.name, api, watcher::Config::default(), BINDINGS_PAGE);
+    let mut stream = pages::watch(&member.name, api, watcher::Config::default(), BINDINGS_PAGE);
     while let Some(event) = stream.next().await {
-        progress.hear("all rolebindings", &event);
+        health.observe("all rolebindings", &event);
         match event {
-            Ok(Event::Init) => member.observed.bindings_begin(),
-            Ok(Event::InitDone) => ended(cx, member, member.observed.bindings_end()),
+            Ok(Event::Init) => member.observed.begin_binding_list(),
+            Ok(Event::InitDone) => list_ended(cx, member, member.observed.end_binding_list()),
             Ok(Event::InitApply(object) | Event::Apply(object)) => {
                 let Some(namespace) = object.metadata.namespace.clone() else { continue };
-                other_binding(cx, member, &namespace, &object, OtherBinding::of(&object));
+                observe_other_binding(cx, member, &namespace, &object, OtherBinding::of(&object));
                 let Some(binding) = ClusterBinding::of(object) else { continue };
-                if member.observed.binding(&namespace, binding, true) {
-                    changed(cx, member, &namespace, Lane::Urgent, Duration::ZERO);
+                if member.observed.upsert_binding(&namespace, binding, true) {
+                    wake_namespace(cx, member, &namespace, Lane::Urgent, Duration::ZERO);
                 }
             }
             Ok(Event::Delete(object)) => {
                 let Some(namespace) = object.metadata.namespace.clone() else { continue };
-                other_binding(cx, member, &namespace, &object, None);
+                observe_other_binding(cx, member, &namespace, &object, None);
                 let Some(binding) = ClusterBinding::of(object) else { continue };
-                member.observed.binding_gone(&namespace, &binding);
-                changed(cx, member, &namespace, Lane::Urgent, Duration::ZERO);
+                member.observed.remove_binding(&namespace, &binding);
+                wake_namespace(cx, member, &namespace, Lane::Urgent, Duration::ZERO);
             }
             Err(failure) => {
                 let failure = ListFailure::from(&failure);
@@ -329,7 +343,7 @@ async fn watch_bindings(cx: &Context, member: &Member, progress: &Progress) {
                     error = failure.text,
                     "watch of a member cluster's bindings failed"
                 );
-                if member.observed.bindings_failed(&failure) {
+                if member.observed.binding_list_failed(&failure) {
                     dispatch::cluster_changed(cx, &member.name);
                 }
             }
@@ -337,7 +351,7 @@ async fn watch_bindings(cx: &Context, member: &Member, progress: &Progress) {
     }
 }
 
-fn other_binding(
+fn observe_other_binding(
     cx: &Context,
     member: &Member,
     namespace: &str,
@@ -345,22 +359,22 @@ fn other_binding(
     binding: Option<OtherBinding>,
 ) {
     let name = object.metadata.name.as_deref().unwrap_or_default();
-    if member.observed.other_binding(namespace, name, binding) {
-        changed(cx, member, namespace, Lane::Later, FIGURES_PERIOD);
+    if member.observed.upsert_other_binding(namespace, name, binding) {
+        wake_namespace(cx, member, namespace, Lane::Later, FIGURES_PERIOD);
     }
 }
 
 /// The namespace of a quota of ours: one that is named like it.
-fn place(quota: &ResourceQuota) -> Option<String> {
+fn quota_namespace(quota: &ResourceQuota) -> Option<String> {
     let metadata = &quota.metadata;
     metadata.namespace.clone().filter(|namespace| metadata.name.as_ref() == Some(namespace))
 }
 
-fn failed(member: &Member, progress: &Progress, failure: &watcher::Error) {
-    let text = of_watch(failure);
+fn watch_failed(member: &Member, health: &WatchHealth, failure: &watcher::Error) {
+    let text = watch_error_text(failure);
     tracing::warn!(cluster = member.name, error = text, "watch of a member cluster failed");
-    progress.failed(text);
-    member.suspect.notify_one();
+    health.set_last_error(text);
+    member.probe_request.notify_one();
 }
 
 #[cfg(test)]
@@ -368,23 +382,23 @@ mod tests {
     use super::*;
     use crate::fixtures::world::{SEEN_MAX, World};
     use crate::fixtures::{CLUSTER_UID, pending};
-    use crate::member::counting::RECOUNT;
-    use crate::member::progress::{LIST_MAX, NEEDED};
+    use crate::member::recount::RECOUNT;
+    use crate::member::watch_health::{LIST_MAX, REQUIRED};
     use crate::shares::Share;
     use futures_util::pin_mut;
     use kube::core::Status;
     use tokio::time::{advance, timeout};
 
     fn member(world: &World) -> Arc<Member> {
-        let share = world.cx.shares.post(Share::Clusters(0));
+        let share = world.cx.shares.state(Share::Clusters(0));
         Member::new("c1", CLUSTER_UID, world.server.client(), share, RECOUNT)
     }
 
     /// One that was listed, and answers.
     fn listed(world: &World) -> Arc<Member> {
         let member = member(world);
-        member.observed.namespaces_end();
-        member.observed.quotas_end();
+        member.observed.end_namespace_list();
+        member.observed.end_quota_list();
         member.set_reach(Reach::Reachable);
         member
     }
@@ -397,9 +411,9 @@ mod tests {
         Err(watcher::Error::WatchStartFailed(forbidden()))
     }
 
-    fn page(list: &mut ListProgress<'_>) {
+    fn page(list: &mut ListHealth<'_>) {
         for _ in 0..PAGE {
-            list.hear(&Ok(Event::InitApply(Namespace::default())));
+            list.observe(&Ok(Event::InitApply(Namespace::default())));
         }
     }
 
@@ -407,9 +421,9 @@ mod tests {
     async fn a_list_that_gets_on_is_waited_for_however_long_it_is() {
         let world = World::new();
         let member = member(&world);
-        let progress = Progress::new();
-        let list = &mut ListProgress::new(&progress);
-        let probing = keep_probing(&world.cx, &member, &progress, LIST_PATIENCE);
+        let health = WatchHealth::new();
+        let list = &mut ListHealth::new(&health);
+        let probing = keep_probing(&world.cx, &member, &health, LIST_PATIENCE);
         pin_mut!(probing);
         for _ in 0..100 {
             assert!(timeout(LIST_PATIENCE / 2, &mut probing).await.is_err(), "{:?}", member.reach());
@@ -418,7 +432,7 @@ mod tests {
         assert_eq!(member.reach(), Reach::Connecting);
         // It breaks off, and comes as far as before again and again.
         for _ in 0..2 {
-            list.hear::<Namespace>(&Ok(Event::Init));
+            list.observe::<Namespace>(&Ok(Event::Init));
             advance(LIST_PATIENCE / 2).await;
             page(list);
         }
@@ -430,10 +444,10 @@ mod tests {
     async fn whoever_waits_for_a_first_list_of_bindings_is_woken_when_it_takes_long() {
         let world = World::new();
         world.holds(&pending(&[("pods", "3")]));
-        let (member, progress) = (listed(&world), Progress::new());
-        member.observed.bindings_begin();
+        let (member, health) = (listed(&world), WatchHealth::new());
+        member.observed.begin_binding_list();
         world.woken();
-        let probing = keep_probing(&world.cx, &member, &progress, LIST_PATIENCE);
+        let probing = keep_probing(&world.cx, &member, &health, LIST_PATIENCE);
         pin_mut!(probing);
         let half = Duration::from_secs(18);
         for is_woken in [false, true, false] {
@@ -446,9 +460,9 @@ mod tests {
     async fn a_list_without_end_is_not_waited_for() {
         let world = World::new();
         let member = member(&world);
-        let progress = Progress::new();
-        let list = &mut ListProgress::new(&progress);
-        let probing = keep_probing(&world.cx, &member, &progress, LIST_PATIENCE);
+        let health = WatchHealth::new();
+        let list = &mut ListHealth::new(&health);
+        let probing = keep_probing(&world.cx, &member, &health, LIST_PATIENCE);
         pin_mut!(probing);
         while list.now <= LIST_MAX {
             page(list);
@@ -457,7 +471,7 @@ mod tests {
             assert!(timeout(LIST_PATIENCE / 2, &mut probing).await.is_err(), "it may end");
             page(list);
         }
-        assert_eq!(timeout(LIST_PATIENCE / 2, probing).await, Ok(Anew::Lost));
+        assert_eq!(timeout(LIST_PATIENCE / 2, probing).await, Ok(RestartReason::Lost));
         let reach = member.reach();
         assert!(
             matches!(&reach, Reach::Unreachable { reason, .. } if reason.contains("no end")),
@@ -475,11 +489,11 @@ mod tests {
         assert!(member.observed.is_synced());
         let remaining = vec!["x".repeat(SEEN_MAX)];
         let large = ClusterNamespace { name: "a".into(), remaining, ..ClusterNamespace::default() };
-        member.observed.namespace(large, true);
+        member.observed.upsert_namespace(large, true);
         world.server.is_cluster("another");
         assert!(timeout(Duration::from_mins(2), &mut following).await.is_err());
         let Reach::Unreachable { reason, .. } = member.reach() else { panic!("{:?}", member.reach()) };
-        assert!(member.is_set_aside() && reason.contains("another cluster answers"), "{reason}");
+        assert!(member.is_evicted() && reason.contains("another cluster answers"), "{reason}");
         assert!(!member.observed.is_synced(), "nothing is listed of another one");
         world.server.is_cluster(CLUSTER_UID);
         assert!(timeout(PROBE_PERIOD * 2, &mut following).await.is_err());
@@ -493,68 +507,68 @@ mod tests {
         let member = listed(&world);
         let remaining = vec!["x".repeat(SEEN_MAX)];
         let large = ClusterNamespace { name: "a".into(), remaining, ..ClusterNamespace::default() };
-        member.observed.namespace(large, true);
+        member.observed.upsert_namespace(large, true);
         assert!(timeout(PROBE_PERIOD, Box::pin(follow(&world.cx, &member))).await.is_err());
-        assert!(member.is_set_aside());
+        assert!(member.is_evicted());
         assert_eq!(member.observed.weight(), 0);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_history_that_went_back_is_noticed_although_every_probe_is_good() {
         let world = World::new();
-        let (member, progress) = (listed(&world), Progress::new());
+        let (member, health) = (listed(&world), WatchHealth::new());
         world.server.comes_to(5000);
-        let probing = keep_probing(&world.cx, &member, &progress, LIST_PATIENCE);
+        let probing = keep_probing(&world.cx, &member, &health, LIST_PATIENCE);
         pin_mut!(probing);
         assert!(timeout(PROBE_PERIOD * 3, &mut probing).await.is_err(), "it goes on");
         world.server.comes_to(900);
-        assert_eq!(timeout(PROBE_PERIOD * 2, probing).await, Ok(Anew::WentBack));
+        assert_eq!(timeout(PROBE_PERIOD * 2, probing).await, Ok(RestartReason::HistoryWentBack));
         assert_eq!(member.reach(), Reach::Reachable, "it answers");
         // It went back before anybody asked: what was seen says so.
         let seen = ClusterNamespace { resource_version: "5000".into(), ..ClusterNamespace::default() };
-        member.observed.namespace(seen, true);
-        let probing = keep_probing(&world.cx, &member, &progress, LIST_PATIENCE);
-        assert_eq!(timeout(PROBE_PERIOD * 2, probing).await, Ok(Anew::WentBack));
-        member.observed.namespaces_begin();
-        let probing = keep_probing(&world.cx, &member, &progress, LIST_PATIENCE);
+        member.observed.upsert_namespace(seen, true);
+        let probing = keep_probing(&world.cx, &member, &health, LIST_PATIENCE);
+        assert_eq!(timeout(PROBE_PERIOD * 2, probing).await, Ok(RestartReason::HistoryWentBack));
+        member.observed.begin_namespace_list();
+        let probing = keep_probing(&world.cx, &member, &health, LIST_PATIENCE);
         assert!(timeout(PROBE_PERIOD * 2, probing).await.is_err(), "it is listed anew");
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_cluster_that_cannot_be_watched_is_listed_anew_and_stays_reachable() {
         let world = World::new();
-        let (member, progress) = (listed(&world), Progress::new());
-        let probing = keep_probing(&world.cx, &member, &progress, LIST_PATIENCE);
+        let (member, health) = (listed(&world), WatchHealth::new());
+        let probing = keep_probing(&world.cx, &member, &health, LIST_PATIENCE);
         pin_mut!(probing);
         for _ in 0..3 {
-            progress.hear("namespaces", &no_watch());
+            health.observe("namespaces", &no_watch());
             assert!(timeout(LIST_PATIENCE / 2, &mut probing).await.is_err(), "it may be over soon");
-            progress.hear("resourcequotas", &Ok(Event::Apply(ResourceQuota::default())));
-            progress.hear("namespaces", &Ok(Event::Apply(Namespace::default())));
+            health.observe("resourcequotas", &Ok(Event::Apply(ResourceQuota::default())));
+            health.observe("namespaces", &Ok(Event::Apply(Namespace::default())));
         }
         for _ in 0..3 {
-            progress.hear("namespaces", &no_watch());
+            health.observe("namespaces", &no_watch());
             advance(LIST_PATIENCE).await;
             // Others say nothing of this one.
-            progress.hear("resourcequotas", &Ok(Event::Apply(ResourceQuota::default())));
+            health.observe("resourcequotas", &Ok(Event::Apply(ResourceQuota::default())));
         }
-        assert_eq!(timeout(PROBE_PERIOD * 2, probing).await, Ok(Anew::Unwatched));
+        assert_eq!(timeout(PROBE_PERIOD * 2, probing).await, Ok(RestartReason::CannotWatch));
         assert_eq!(member.reach(), Reach::Reachable);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_cluster_that_was_listed_and_cannot_be_any_more_is_unreachable() {
         let world = World::new();
-        let (member, progress) = (listed(&world), Progress::new());
+        let (member, health) = (listed(&world), WatchHealth::new());
         let no_list = || Err::<Event<Namespace>, _>(watcher::Error::InitialListFailed(forbidden()));
         for what in ["all rolebindings", "resourcequotas"] {
             for _ in 0..3 {
-                progress.hear::<Namespace>(what, &Ok(Event::Init));
-                progress.hear(what, &no_list());
+                health.observe::<Namespace>(what, &Ok(Event::Init));
+                health.observe(what, &no_list());
                 advance(LIST_PATIENCE).await;
             }
-            let ended = timeout(PROBE_PERIOD * 2, keep_probing(&world.cx, &member, &progress, LIST_PATIENCE));
-            let expected = NEEDED.contains(&what).then_some(Anew::Lost);
+            let ended = timeout(PROBE_PERIOD * 2, keep_probing(&world.cx, &member, &health, LIST_PATIENCE));
+            let expected = REQUIRED.contains(&what).then_some(RestartReason::Lost);
             assert_eq!(ended.await.ok(), expected, "{what}");
         }
         assert!(matches!(member.reach(), Reach::Unreachable { .. }));

@@ -1,10 +1,10 @@
 //! Objects that templates have put into a member cluster, trimmed to what is decided from.
 
 use super::binding::RBAC;
-use super::seen::{Seen, Unlisted};
-use super::sights::Versioned;
+use super::shared_store::{NotListed, SharedStore};
+use super::watch_store::Versioned;
 use super::weight;
-use crate::managers::TEMPLATE_MANAGER;
+use crate::field_managers::TEMPLATE_MANAGER;
 use business_types::names::{
     TEMPLATE_BINDING_PREFIX, TEMPLATE_DIGEST_ANNOTATION, TEMPLATE_LABEL, TEMPLATE_OBJECT, UID_ANNOTATION,
 };
@@ -173,16 +173,16 @@ fn held(managers: &[ManagedFieldsEntry]) -> BTreeSet<String> {
 /// What is seen of templates' objects in a member cluster.
 #[derive(Debug, Default)]
 pub struct TemplateObjects {
-    limits: Seen<TemplateObject>,
-    policies: Seen<TemplateObject>,
-    bindings: Seen<TemplateObject>,
+    limits: SharedStore<TemplateObject>,
+    policies: SharedStore<TemplateObject>,
+    bindings: SharedStore<TemplateObject>,
 }
 
 /// The objects of templates in a namespace, as far as they are known.
 #[derive(Clone, Debug)]
-pub enum SeenTemplateObjects {
+pub enum NamespaceTemplateObjects {
     /// They were not listed yet; if that has failed, why.
-    Unlisted(Option<String>),
+    NotListed(Option<String>),
     Listed(Vec<Arc<TemplateObject>>),
 }
 
@@ -205,7 +205,7 @@ impl TemplateObjects {
     }
 
     /// What is seen of a kind.
-    pub fn of(&self, kind: TemplateObjectKind) -> &Seen<TemplateObject> {
+    pub fn of(&self, kind: TemplateObjectKind) -> &SharedStore<TemplateObject> {
         match kind {
             TemplateObjectKind::LimitRange => &self.limits,
             TemplateObjectKind::NetworkPolicy => &self.policies,
@@ -214,18 +214,18 @@ impl TemplateObjects {
     }
 
     /// What is in a namespace.
-    pub fn at(&self, namespace: &str) -> SeenTemplateObjects {
+    pub fn at(&self, namespace: &str) -> NamespaceTemplateObjects {
         let mut found = Vec::new();
         for kind in TemplateObjectKind::ALL {
-            match self.of(kind).within(namespace) {
+            match self.of(kind).in_namespace(namespace) {
                 Ok(seen) => found.extend(seen),
-                Err(Unlisted(failure)) => {
+                Err(NotListed(failure)) => {
                     let told = failure.map(|failure| format!("{}: {}", kind.plural(), failure.text));
-                    return SeenTemplateObjects::Unlisted(told);
+                    return NamespaceTemplateObjects::NotListed(told);
                 }
             }
         }
-        SeenTemplateObjects::Listed(found)
+        NamespaceTemplateObjects::Listed(found)
     }
 
     /// An object as it is; whether that is news.

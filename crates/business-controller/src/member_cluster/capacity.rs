@@ -110,7 +110,7 @@ async fn read(cx: &Context, slots: Arc<Semaphore>, object: Arc<MemberClusterView
     let slot = slots.acquire_owned().await;
     let begun = Instant::now();
     // Somebody else looks at those of other shares.
-    let mut looked = std::pin::pin!(cx.shares.within(cx.share_of(&name), look_at(cx, object)));
+    let mut looked = std::pin::pin!(cx.shares.run_in(cx.share_of(&name), look_at(cx, object)));
     if timeout(PATIENCE, &mut looked).await.is_err() {
         drop(slot);
         let _looked = looked.await;

@@ -1,7 +1,7 @@
 //! What a member cluster is to the controller.
 
-use crate::figures::Figures;
 use crate::kinds::{Kind, RootKey, View};
+use crate::throttle::StatusThrottle;
 use business_types::{ClusterComparison, MemberClusterSpec, MemberClusterStatus, names};
 use meta::quantity::ResourceList;
 use std::collections::BTreeMap;
@@ -25,47 +25,47 @@ impl Kind for BusinessMemberCluster {
 /// What directory and audit have found out, to be shown.
 #[derive(Debug, Default)]
 pub struct ClusterMemory {
-    pub figures: Figures,
-    found: Mutex<Found>,
+    pub figures: StatusThrottle,
+    findings: Mutex<ClusterFindings>,
 }
 
 #[derive(Debug, Default)]
-struct Found {
+struct ClusterFindings {
     /// `None` while the directory was not read.
-    sights: Option<BTreeMap<String, DirectorySight>>,
+    entries: Option<BTreeMap<String, DirectoryEntry>>,
     /// By cluster; none where it was looked for and is not to be compared.
     comparisons: BTreeMap<String, Option<ClusterComparison>>,
-    nodes: BTreeMap<String, NodesSeen>,
+    nodes: BTreeMap<String, AllocatableResult>,
 }
 
 /// What nodes have for pods, or why that cannot be said.
-pub type NodesSeen = Result<ResourceList, String>;
+pub type AllocatableResult = Result<ResourceList, String>;
 
 /// What the directory knows of a name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct DirectorySight {
-    pub listed: Listedness,
+pub struct DirectoryEntry {
+    pub listed: ListingState,
     /// Its Kubernetes version, as far as it was asked.
     pub version: String,
     /// Which credential is used there, as far as that can be told.
-    pub credential: Option<CredentialSight>,
+    pub credential: Option<CredentialInfo>,
     /// Why newer credentials are not used.
     pub refused: Option<String>,
 }
 
 /// A credential in use.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CredentialSight {
+pub struct CredentialInfo {
     /// Digest that tells it from others.
     pub fingerprint: String,
     /// RFC 3339.
     pub expires: Option<String>,
-    pub age: CredentialAge,
+    pub validity: CredentialValidity,
 }
 
 /// How near a credential is to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CredentialAge {
+pub enum CredentialValidity {
     Valid,
     /// It has to be renewed.
     Expiring,
@@ -74,29 +74,29 @@ pub enum CredentialAge {
 
 /// Whether a name is listed, and good.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Listedness {
+pub enum ListingState {
     #[default]
     NotListed,
     Listed,
     /// Its kubeconfig cannot be used, and why.
     Unusable(String),
     /// It would be a second name for the cluster that this one stands for.
-    SecondName(String),
+    DuplicateName(String),
 }
 
 impl ClusterMemory {
     /// What the directory says of a name.
-    pub fn sight(&self, name: &str) -> Option<DirectorySight> {
-        self.lock().sights.as_ref().map(|sights| sights.get(name).cloned().unwrap_or_default())
+    pub fn directory_entry(&self, name: &str) -> Option<DirectoryEntry> {
+        self.lock().entries.as_ref().map(|entries| entries.get(name).cloned().unwrap_or_default())
     }
 
     /// The directory was read: the names of which something else is said than before.
-    pub fn set_sights(&self, sights: BTreeMap<String, DirectorySight>) -> Vec<String> {
-        let mut found = self.lock();
-        let before = found.sights.take().unwrap_or_default();
-        let names = before.keys().chain(sights.keys());
-        let changed = names.filter(|name| before.get(*name) != sights.get(*name)).cloned().collect();
-        found.sights = Some(sights);
+    pub fn set_directory_entries(&self, entries: BTreeMap<String, DirectoryEntry>) -> Vec<String> {
+        let mut findings = self.lock();
+        let before = findings.entries.take().unwrap_or_default();
+        let names = before.keys().chain(entries.keys());
+        let changed = names.filter(|name| before.get(*name) != entries.get(*name)).cloned().collect();
+        findings.entries = Some(entries);
         changed
     }
 
@@ -111,27 +111,27 @@ impl ClusterMemory {
 
     /// Somebody else looks after a cluster from now on.
     pub fn forget(&self, name: &str) {
-        let mut found = self.lock();
-        found.comparisons.remove(name);
-        found.nodes.remove(name);
+        let mut findings = self.lock();
+        findings.comparisons.remove(name);
+        findings.nodes.remove(name);
     }
 
     /// What the nodes of a cluster were last seen to have; `None` where nobody has looked.
-    pub fn nodes(&self, name: &str) -> Option<NodesSeen> {
+    pub fn nodes(&self, name: &str) -> Option<AllocatableResult> {
         self.lock().nodes.get(name).cloned()
     }
 
     /// Whether that is another thing than before.
-    pub fn set_nodes(&self, name: &str, seen: Option<&NodesSeen>) -> bool {
-        let mut found = self.lock();
+    pub fn set_nodes(&self, name: &str, seen: Option<&AllocatableResult>) -> bool {
+        let mut findings = self.lock();
         let before = match seen {
-            Some(seen) => found.nodes.insert(name.to_owned(), seen.clone()),
-            None => found.nodes.remove(name),
+            Some(seen) => findings.nodes.insert(name.to_owned(), seen.clone()),
+            None => findings.nodes.remove(name),
         };
         before.as_ref() != seen
     }
 
-    fn lock(&self) -> MutexGuard<'_, Found> {
-        self.found.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, ClusterFindings> {
+        self.findings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

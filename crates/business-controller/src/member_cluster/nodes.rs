@@ -2,7 +2,7 @@
 
 use crate::error::CallFailure;
 use crate::member::MemberApi;
-use crate::member::pages::Pages;
+use crate::member::pages::PagedList;
 use meta::quantity::{Quantity, ResourceList};
 use serde::de::{DeserializeOwned, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -44,7 +44,7 @@ pub struct NodeResources {
 struct Page<T> {
     #[serde(default)]
     metadata: PageMeta,
-    items: Summed<Answered<T>>,
+    items: Summed<PageItems<T>>,
 }
 
 /// What is made of a list while it is read.
@@ -112,7 +112,7 @@ impl Amounts {
         self.has_more |= others.has_more;
     }
 
-    fn are_all(&self) -> Result<(), CallFailure> {
+    fn check_complete(&self) -> Result<(), CallFailure> {
         if !self.has_more {
             return Ok(());
         }
@@ -154,20 +154,20 @@ impl<'de> Visitor<'de> for AmountsVisitor {
 }
 
 /// An object of a list.
-trait Listed: DeserializeOwned + Default {
+trait ListItem: DeserializeOwned + Default {
     /// Lets go what does not count. How many amounts are left.
     fn trim(&mut self) -> usize;
 }
 
 /// Objects of an answer, as many as may be.
 #[derive(Debug, Default)]
-struct Answered<T> {
+struct PageItems<T> {
     objects: Vec<T>,
     amounts: usize,
     has_more: bool,
 }
 
-impl<T: Listed> Sum for Answered<T> {
+impl<T: ListItem> Sum for PageItems<T> {
     type Part = T;
 
     fn take(&mut self, mut object: T) {
@@ -214,7 +214,7 @@ struct NodeStatus {
     conditions: Summed<Readiness>,
 }
 
-impl Listed for Node {
+impl ListItem for Node {
     fn trim(&mut self) -> usize {
         self.status.allocatable.all.len()
     }
@@ -248,15 +248,15 @@ struct Pod {
     spec: PodSpec,
 }
 
-impl Listed for Pod {
+impl ListItem for Pod {
     /// One that is on no node takes nothing, whatever it requests.
     fn trim(&mut self) -> usize {
         if self.spec.node_name.is_empty() {
             self.spec = PodSpec::default();
         }
         let PodSpec { containers, init_containers, overhead, resources, node_name: _ } = &self.spec;
-        let (running, starting) = (&containers.0, &init_containers.0);
-        [&running.requests, &starting.beside, &starting.most, overhead, &resources.requests]
+        let (containers_sum, init_sum) = (&containers.0, &init_containers.0);
+        [&containers_sum.requests, &init_sum.beside, &init_sum.most, overhead, &resources.requests]
             .into_iter()
             .map(|amounts| amounts.all.len())
             .sum()
@@ -267,8 +267,8 @@ impl Listed for Pod {
 #[serde(rename_all = "camelCase", default)]
 struct PodSpec {
     node_name: String,
-    containers: Summed<Running>,
-    init_containers: Summed<Starting>,
+    containers: Summed<ContainerRequests>,
+    init_containers: Summed<InitContainerRequests>,
     overhead: Amounts,
     resources: Requests,
 }
@@ -288,11 +288,11 @@ struct Requests {
 
 /// What the containers of a pod request.
 #[derive(Debug, Default)]
-struct Running {
+struct ContainerRequests {
     requests: Amounts,
 }
 
-impl Sum for Running {
+impl Sum for ContainerRequests {
     type Part = Container;
 
     fn take(&mut self, container: Container) {
@@ -302,14 +302,14 @@ impl Sum for Running {
 
 /// What those that come before them request: each starts when the last has ended, or runs on beside it.
 #[derive(Debug, Default)]
-struct Starting {
+struct InitContainerRequests {
     /// Of those that run on.
     beside: Amounts,
     /// The most at any time.
     most: Amounts,
 }
 
-impl Sum for Starting {
+impl Sum for InitContainerRequests {
     type Part = Container;
 
     fn take(&mut self, container: Container) {
@@ -328,25 +328,25 @@ impl Sum for Starting {
 /// Reads nodes and pods, page after page; only sums are kept. `ours` are the names of our namespaces in the cluster.
 pub async fn read(api: &MemberApi, ours: &BTreeSet<String>) -> Result<NodeResources, CallFailure> {
     let mut sums = NodeSums::default();
-    each(api, "/api/v1/nodes", "", |node: Node| sums.add_node(&node)).await?;
+    for_each(api, "/api/v1/nodes", "", |node: Node| sums.add_node(&node)).await?;
     let living = "&fieldSelector=status.phase!%3DSucceeded%2Cstatus.phase!%3DFailed";
-    each(api, "/api/v1/pods", living, |pod: Pod| {
+    for_each(api, "/api/v1/pods", living, |pod: Pod| {
         if ours.contains(&pod.metadata.namespace) { Ok(()) } else { sums.add_pod(&pod) }
     })
     .await?;
     Ok(sums.resources())
 }
 
-async fn each<T: Listed>(
+async fn for_each<T: ListItem>(
     api: &MemberApi,
     path: &str,
     select: &str,
     mut take: impl FnMut(T) -> Result<(), CallFailure>,
 ) -> Result<(), CallFailure> {
-    let mut pages = Pages::of(PAGE);
+    let mut pages = PagedList::of(PAGE);
     while pages.objects() < OBJECTS_MAX {
         let Some(page) = api.page::<Page<T>>(&mut pages, path, select).await? else { continue };
-        let Summed(Answered { objects, has_more, amounts: _ }) = page.items;
+        let Summed(PageItems { objects, has_more, amounts: _ }) = page.items;
         if has_more {
             let why = format!(
                 "{path} has more than {ANSWERED_MAX} objects, or {AMOUNTS_MAX} amounts, in one answer"
@@ -355,7 +355,7 @@ async fn each<T: Listed>(
         }
         let read = objects.len();
         objects.into_iter().try_for_each(&mut take)?;
-        if !pages.go_on(read, page.metadata.r#continue) {
+        if !pages.advance(read, page.metadata.r#continue) {
             return Ok(());
         }
     }
@@ -374,11 +374,11 @@ impl NodeSums {
         if node.spec.unschedulable || !node.status.conditions.0.is_ready {
             return Ok(());
         }
-        is_at_most("bytes of a node's name", node.metadata.name.len(), NODE_NAME_MAX)?;
+        check_at_most("bytes of a node's name", node.metadata.name.len(), NODE_NAME_MAX)?;
         self.nodes.insert(node.metadata.name.clone());
-        is_at_most("nodes", self.nodes.len(), NODES_MAX)?;
+        check_at_most("nodes", self.nodes.len(), NODES_MAX)?;
         self.allocatable.join(&node.status.allocatable, sum);
-        self.allocatable.are_all()
+        self.allocatable.check_complete()
     }
 
     /// A pod takes something of the node it is on.
@@ -386,11 +386,11 @@ impl NodeSums {
         if !self.nodes.contains(&pod.spec.node_name) {
             return Ok(());
         }
-        self.taken.join(&pod.spec.takes(), sum);
+        self.taken.join(&pod.spec.effective_requests(), sum);
         if let Some(pods) = self.taken.at(PODS) {
             *pods = sum(*pods, Quantity::from_units(1));
         }
-        self.taken.are_all()
+        self.taken.check_complete()
     }
 
     fn resources(self) -> NodeResources {
@@ -407,18 +407,18 @@ impl NodeSums {
 impl PodSpec {
     /// What the scheduler counts for it: its containers and those that run beside them, or what its start needs if that
     /// is more; what is requested for the pod as a whole goes before; and what running it costs.
-    fn takes(&self) -> Amounts {
-        let (running, starting) = (&self.containers.0, &self.init_containers.0);
-        let mut takes = running.requests.clone();
-        takes.join(&starting.beside, sum);
-        takes.join(&starting.most, Ord::max);
-        takes.join(&self.resources.requests, |_parts, whole| whole);
-        takes.join(&self.overhead, sum);
-        takes
+    fn effective_requests(&self) -> Amounts {
+        let (containers_sum, init_sum) = (&self.containers.0, &self.init_containers.0);
+        let mut effective_requests = containers_sum.requests.clone();
+        effective_requests.join(&init_sum.beside, sum);
+        effective_requests.join(&init_sum.most, Ord::max);
+        effective_requests.join(&self.resources.requests, |_parts, whole| whole);
+        effective_requests.join(&self.overhead, sum);
+        effective_requests
     }
 }
 
-fn is_at_most(what: &str, count: usize, most: usize) -> Result<(), CallFailure> {
+fn check_at_most(what: &str, count: usize, most: usize) -> Result<(), CallFailure> {
     if count <= most {
         return Ok(());
     }
@@ -432,7 +432,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     fn cpu(spec: Value) -> String {
-        serde_json::from_value::<PodSpec>(spec).unwrap().takes().all["cpu"].to_string()
+        serde_json::from_value::<PodSpec>(spec).unwrap().effective_requests().all["cpu"].to_string()
     }
 
     fn container(cpu: &str) -> Value {
@@ -453,7 +453,7 @@ mod tests {
 
     #[test]
     fn of_an_answer_no_more_is_kept_than_sums() {
-        let page = |count: usize| -> Answered<Pod> {
+        let page = |count: usize| -> PageItems<Pod> {
             let text = format!(r#"{{"items":[{}{{}}]}}"#, "{},".repeat(count - 1));
             serde_json::from_str::<Page<Pod>>(&text).unwrap().items.0
         };
@@ -476,8 +476,8 @@ mod tests {
         }}))
         .unwrap();
         assert_eq!(pod.trim(), 5 * RESOURCES_MAX);
-        let takes = pod.spec.takes();
-        assert_eq!((takes.all.len(), takes.has_more), (RESOURCES_MAX, true));
+        let effective_requests = pod.spec.effective_requests();
+        assert_eq!((effective_requests.all.len(), effective_requests.has_more), (RESOURCES_MAX, true));
         pod.spec.node_name.clear();
         assert_eq!(pod.trim(), 0, "it is on no node");
         assert!(NodeSums::default().add_pod(&pod).is_ok());
@@ -486,7 +486,7 @@ mod tests {
     #[test]
     fn of_an_answer_no_more_amounts_are_kept_than_its_objects_have() {
         let requests: BTreeMap<String, u32> = (0..1_000).map(|number| (format!("r{number}"), 1)).collect();
-        let page = |node: &str, count: usize| -> Answered<Pod> {
+        let page = |node: &str, count: usize| -> PageItems<Pod> {
             let spec = json!({"nodeName": node, "resources": {"requests": requests}});
             let page = json!({"items": vec![json!({"spec": spec}); count]});
             serde_json::from_str::<Page<Pod>>(&page.to_string()).unwrap().items.0

@@ -166,7 +166,7 @@ impl Site {
                 .namespaces
                 .memory
                 .untried
-                .has(&object.uid, cx.tenure_of(&object.spec.cluster_name)),
+                .has(&object.uid, cx.term_of(&object.spec.cluster_name)),
             excess_is_told: self.project.status.orphans.iter().any(told),
             quiet: is_quiet(object, cx.clock.unix_seconds()),
             namespace,

@@ -2,8 +2,8 @@
 
 use crate::cache::Cache;
 use crate::digest;
-use crate::figures::Figures;
 use crate::kinds::{Kind, RootKey, View, ViewChange, ViewIndex};
+use crate::throttle::StatusThrottle;
 use business_types::{AppliedTemplate, NamespaceTemplateSpec, NamespaceTemplateStatus, names};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ impl Kind for NamespaceTemplate {
     type Status = NamespaceTemplateStatus;
     type Key = RootKey;
     type Index = TemplateStates;
-    type Memory = Figures;
+    type Memory = StatusThrottle;
 }
 
 /// The state of each template, and the default.

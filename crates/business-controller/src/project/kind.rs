@@ -1,8 +1,8 @@
 //! What a project is to the controller.
 
 use crate::cache::{Cache, Views};
-use crate::figures::Figures;
 use crate::kinds::{Kind, RootKey, View, ViewChange, ViewIndex};
+use crate::throttle::StatusThrottle;
 use business_types::{ProjectSpec, ProjectStatus, names};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ impl Kind for BusinessProject {
     type Status = ProjectStatus;
     type Key = RootKey;
     type Index = ProjectTree;
-    type Memory = Figures;
+    type Memory = StatusThrottle;
     const KEEPS_METADATA: bool = true;
 }
 

@@ -370,7 +370,7 @@ async fn where_bindings_cannot_be_listed_that_is_said_and_nothing_is_tried() {
     let world = World::new();
     world.member.observed.reset();
     let forbidden = ListFailure { text: "403 rolebindings is forbidden".to_owned(), is_forbidden: true };
-    world.member.observed.bindings_failed(&forbidden);
+    world.member.observed.binding_list_failed(&forbidden);
     world.holds(&of_acme());
     assert_eq!(world.pass().await.unwrap(), PassOutcome::Applied);
     assert_eq!(shown(&world), ("False".into(), "Refused".into()));
@@ -382,7 +382,7 @@ async fn who_has_left_is_out_although_there_are_more_bindings_than_can_be_listed
     let world = used_by(&["alice", "bob"]).await;
     world.member.observed.reset();
     let too_much = ListFailure { text: "the pages of lists may be 32 MiB".to_owned(), is_forbidden: false };
-    world.member.observed.bindings_failed(&too_much);
+    world.member.observed.binding_list_failed(&too_much);
     world.has_members(&["bob"]);
     drop(world.pass().await);
     assert_eq!(world.grantees(Edit).unwrap(), ["business:acme:bob"]);
@@ -396,7 +396,7 @@ async fn who_has_left_is_out_although_there_are_more_bindings_than_can_be_listed
 async fn who_has_left_does_not_stay_in_until_a_long_list_ends() {
     let world = used_by(&["alice", "bob"]).await;
     world.member.observed.reset();
-    world.member.observed.bindings_begin();
+    world.member.observed.begin_binding_list();
     for _ in 0..8 {
         tokio::time::advance(Duration::from_secs(4)).await;
         world.renews(tokio::time::Instant::now());

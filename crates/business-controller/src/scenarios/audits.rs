@@ -9,7 +9,7 @@ use crate::fixtures::server::{CLUSTER, Fault, Link, Passage, Server};
 use crate::fixtures::world::{BINDINGS, NAMESPACE, OBJECT, OTHER_PROJECT, PROJECT, QUOTA, World};
 use crate::fixtures::{CLUSTER_UID, bulky, pending};
 use crate::kinds::{ChangeSource, ObjectKey as _, ProjectKey, RootKey};
-use crate::member::counting::RECOUNT;
+use crate::member::recount::RECOUNT;
 use crate::member::{Member, Reach};
 use crate::member_cluster::kind::{BusinessMemberCluster, MemberClusterView};
 use crate::namespace::trouble::NamespaceTrouble;
@@ -357,7 +357,7 @@ fn slow_cluster(world: &World) {
     });
     let recorded = MemberClusterView::decode(serde_json::from_value(recorded).unwrap()).unwrap();
     world.cx.objects.member_clusters.upsert(recorded, ChangeSource::List);
-    let share = world.cx.shares.post(Share::Clusters(0));
+    let share = world.cx.shares.state(Share::Clusters(0));
     let member = Member::new("c2", "cluster-2", server.client_over(&link), share, RECOUNT);
     member.set_acquisition_snapshot(AcquisitionSnapshot::default());
     member.set_reach(Reach::Reachable);
@@ -641,7 +641,7 @@ async fn clusters_in_use_that_nobody_could_look_at_are_missing() {
     world.server.edit(PROJECT, &json!({ "status": { "ledger": { "held": [held] } } }));
     let absent = BTreeMap::from([("locked".to_owned(), "its kubeconfig cannot be used: locked".to_owned())]);
     world.cx.members.set_absent(absent);
-    world.cx.members.attend(world.cx.shares.held());
+    world.cx.members.set_complete_shares(world.cx.shares.held());
     let comparison = audit(&world).await;
     let missing: Vec<&str> = comparison.missing.keys().map(String::as_str).collect();
     assert_eq!(missing, ["held", "locked", "lost"]);
@@ -742,9 +742,9 @@ async fn whoever_holds_no_share_tells_of_no_orphans() {
     let (world, _) = lost().await;
     audit(&world).await;
     assert_eq!(world.cx.metrics.orphans.get(), 1);
-    for post in world.cx.shares.posts() {
-        post.begin_leaving();
-        post.leave();
+    for post in world.cx.shares.states() {
+        post.begin_drain();
+        post.stop();
     }
     assert_eq!(audit(&world).await, Comparison::default());
     assert_eq!(world.cx.metrics.orphans.get(), 0);
@@ -759,9 +759,9 @@ async fn a_namespace_that_its_cluster_refuses_is_counted_by_whoever_has_that_clu
     let refused = StateLabels { state: NamespaceTrouble::Refused.label() };
     audit(&world).await;
     assert_eq!(world.cx.metrics.namespaces.get_or_create(&refused).get(), 1);
-    for post in world.cx.shares.posts() {
-        post.begin_leaving();
-        post.leave();
+    for post in world.cx.shares.states() {
+        post.begin_drain();
+        post.stop();
     }
     audit(&world).await;
     assert_eq!(world.cx.metrics.namespaces.get_or_create(&refused).get(), 0);
@@ -770,9 +770,9 @@ async fn a_namespace_that_its_cluster_refuses_is_counted_by_whoever_has_that_clu
 #[tokio::test(start_paused = true)]
 async fn of_a_share_that_is_not_ours_nothing_is_compared_and_nothing_done() {
     let (world, _) = lost().await;
-    let post = Arc::clone(world.cx.shares.post(Share::Clusters(0)));
-    post.begin_leaving();
-    post.leave();
+    let post = Arc::clone(world.cx.shares.state(Share::Clusters(0)));
+    post.begin_drain();
+    post.stop();
     world.server.calls();
     assert_eq!(audit(&world).await, Comparison::default());
     assert!(world.project()["status"].get("orphans").is_none());

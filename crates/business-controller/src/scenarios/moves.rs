@@ -32,7 +32,7 @@ async fn in_place() -> World {
 async fn transfer(world: &World) {
     let to = NamespaceTransfer { project: "q".into(), ..NamespaceTransfer::default() };
     let key = ProjectKey::new(Some("p"), "n");
-    world.cx.business.act::<BusinessNamespace>(&key, names::TRANSFER, &to, false).await.unwrap();
+    world.cx.business.call_subresource::<BusinessNamespace>(&key, names::TRANSFER, &to, false).await.unwrap();
     world.calls();
 }
 
@@ -160,7 +160,7 @@ async fn nothing_is_freed_while_what_was_begun_where_it_lay_may_still_be_made() 
     world.is_born(&pending(&[("pods", "3")]));
     let last = world.seen();
     let link = Link::default();
-    world.member.switch(world.server.client_over(&link));
+    world.member.set_client(world.server.client_over(&link));
     link.is(Passage::Slow(Duration::from_secs(2)));
     let begun = world.pass();
     let meanwhile = async {

@@ -7,7 +7,7 @@
 
 use super::Keyring;
 use crate::context::Context;
-use crate::error::{self, CallFailure, Error, if_there};
+use crate::error::{self, CallFailure, Error, not_found_as_none};
 use crate::member_cluster::kind::{BusinessMemberCluster, MemberClusterView};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -90,7 +90,7 @@ impl KeyManager {
     }
 
     async fn get(&self) -> Result<Option<Secret>, Error> {
-        Ok(if_there(bounded(self.api.get(SECRET)).await)?)
+        Ok(not_found_as_none(bounded(self.api.get(SECRET)).await)?)
     }
 
     async fn create(&self) -> Result<StoredKeys, Error> {
@@ -142,7 +142,7 @@ impl KeyManager {
             let is_since = comparison.missing.is_empty() && comparison.active_key == stored.active;
             unused.retain(|id| is_since && !comparison.keys.contains(*id));
         };
-        self.cx.business.each::<BusinessMemberCluster>(keep).await.map_err(Error::Api)?;
+        self.cx.business.for_each::<BusinessMemberCluster>(keep).await.map_err(Error::Api)?;
         if unused.is_empty() {
             return Ok(());
         }

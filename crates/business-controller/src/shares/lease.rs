@@ -1,7 +1,7 @@
 //! One Lease of ours: read, taken, renewed, given back, each by the version that was read.
 
 use super::Share;
-use crate::error::{self, CallFailure, if_there};
+use crate::error::{self, CallFailure, not_found_as_none};
 use crate::fence::LeaseTimes;
 use crate::seal::key_manager::SECRET;
 use jiff::Timestamp;
@@ -27,12 +27,12 @@ const FREE_SECONDS: i32 = 1;
 const PREFIX: &str = "business-controller";
 
 /// The name of a share's Lease.
-pub fn of_share(share: Share) -> String {
+pub fn share_lease_name(share: Share) -> String {
     format!("{PREFIX}-{share}")
 }
 
 /// The name of a replica's Lease.
-pub fn of_replica(identity: &str) -> String {
+pub fn replica_lease_name(identity: &str) -> String {
     format!("{PREFIX}-replica-{identity}")
 }
 
@@ -58,11 +58,11 @@ impl Leases {
     pub async fn list(&self) -> Result<Vec<Lease>, CallFailure> {
         let params = ListParams::default().labels(LEASE_LABEL);
         let listed = self.bounded(self.leases.list(&params)).await?.items;
-        Ok(listed.into_iter().filter(|lease| label(lease).is_some()).collect())
+        Ok(listed.into_iter().filter(|lease| lease_kind(lease).is_some()).collect())
     }
 
     pub async fn get(&self, name: &str) -> Result<Option<Lease>, CallFailure> {
-        if_there(self.bounded(self.leases.get(name)).await)
+        not_found_as_none(self.bounded(self.leases.get(name)).await)
     }
 
     /// Makes a Lease, held by us.
@@ -85,7 +85,7 @@ impl Leases {
             renew_time: Some(now()),
             ..LeaseSpec::default()
         };
-        self.make(&of_share(share), OF_SHARE, spec).await.map(drop)
+        self.make(&share_lease_name(share), OF_SHARE, spec).await.map(drop)
     }
 
     async fn make(&self, name: &str, of: &str, spec: LeaseSpec) -> Result<Lease, CallFailure> {
@@ -134,9 +134,9 @@ impl Leases {
     }
 
     /// Whether no controller has ever worked here: each has a key of seals before it writes to a cluster.
-    pub async fn is_untouched_ground(&self) -> bool {
+    pub async fn is_new_installation(&self) -> bool {
         let record = self.bounded(self.secrets.get_metadata(SECRET)).await;
-        matches!(if_there(record), Ok(None))
+        matches!(not_found_as_none(record), Ok(None))
     }
 
     pub fn is_ours(&self, lease: &Lease) -> bool {
@@ -162,13 +162,13 @@ pub fn holder(lease: &Lease) -> &str {
 
 /// Whether its holder has given it back, or it has had none. One that somebody has emptied by hand says nothing of its holder's
 /// writes.
-pub fn is_given_back(lease: &Lease) -> bool {
+pub fn was_released(lease: &Lease) -> bool {
     let duration = lease.spec.as_ref().and_then(|spec| spec.lease_duration_seconds);
     holder(lease).is_empty() && duration == Some(FREE_SECONDS)
 }
 
 /// What it is of.
-pub fn label(lease: &Lease) -> Option<&str> {
+pub fn lease_kind(lease: &Lease) -> Option<&str> {
     lease.metadata.labels.as_ref()?.get(LEASE_LABEL).map(String::as_str)
 }
 
@@ -179,18 +179,18 @@ pub fn shards(lease: &Lease) -> Option<&str> {
 
 /// A state of a Lease, and when it was first seen: clocks are not compared.
 #[derive(Clone, Debug)]
-pub struct Sight {
+pub struct ObservedLease {
     pub lease: Option<Lease>,
-    pub at: Instant,
+    pub observed_at: Instant,
 }
 
-impl Sight {
+impl ObservedLease {
     /// What is seen now, after what was seen before.
-    pub fn after(before: Option<&Self>, lease: Option<Lease>) -> Self {
+    pub fn observe(before: Option<&Self>, lease: Option<Lease>) -> Self {
         let spec =
             |lease: Option<&Lease>| lease.map(|lease| (lease.metadata.uid.clone(), lease.spec.clone()));
         let same = before.filter(|before| spec(before.lease.as_ref()) == spec(lease.as_ref()));
-        Self { at: same.map_or_else(Instant::now, |before| before.at), lease }
+        Self { observed_at: same.map_or_else(Instant::now, |before| before.observed_at), lease }
     }
 
     pub fn holder(&self) -> &str {
@@ -200,12 +200,12 @@ impl Sight {
     /// Since when it may be taken: it is given back, or was not renewed for as long as it says.
     pub fn free_since(&self) -> Instant {
         if self.holder().is_empty() {
-            return self.at;
+            return self.observed_at;
         }
         let spec = self.lease.as_ref().and_then(|lease| lease.spec.as_ref());
         let stated = spec.and_then(|spec| spec.lease_duration_seconds).unwrap_or_default();
         let stated = Duration::from_secs(u64::try_from(stated).unwrap_or_default());
-        self.at + stated.max(Duration::from_secs(1))
+        self.observed_at + stated.max(Duration::from_secs(1))
     }
 
     pub fn is_free(&self) -> bool {

@@ -9,24 +9,24 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Why it is not there yet.
 #[derive(Debug, Default)]
-pub(super) struct FirstList {
+pub(super) struct InitialList {
     begun: Option<Instant>,
     error: Option<ListFailure>,
     /// It has run for too long, and was said to.
     told: bool,
 }
 
-impl FirstList {
-    pub(super) fn begins(&mut self) {
+impl InitialList {
+    pub(super) fn begin(&mut self) {
         self.begun.get_or_insert_with(Instant::now);
     }
 
     /// Whether that is news.
-    pub(super) fn fails(&mut self, error: &ListFailure) -> bool {
+    pub(super) fn fail(&mut self, error: &ListFailure) -> bool {
         self.error.replace(error.clone()).as_ref() != Some(error)
     }
 
-    pub(super) fn ends(&mut self) {
+    pub(super) fn end(&mut self) {
         self.error = None;
     }
 
@@ -37,17 +37,17 @@ impl FirstList {
     /// Why it is not to be waited for.
     pub(super) fn failure(&self) -> Option<ListFailure> {
         let late = || ListFailure { text: "the list has no end yet".to_owned(), is_forbidden: false };
-        self.error.clone().or_else(|| self.is_late().then(late))
+        self.error.clone().or_else(|| self.is_overdue().then(late))
     }
 
     /// Whether it is not to be waited for from now on, by the time alone: nothing else says so. It is said once.
-    pub(super) fn became_late(&mut self) -> bool {
-        let is_news = self.is_late() && self.error.is_none() && !self.told;
+    pub(super) fn became_overdue(&mut self) -> bool {
+        let is_news = self.is_overdue() && self.error.is_none() && !self.told;
         self.told |= is_news;
         is_news
     }
 
-    fn is_late(&self) -> bool {
+    fn is_overdue(&self) -> bool {
         self.begun.is_some_and(|begun| begun.elapsed() > PATIENCE)
     }
 }

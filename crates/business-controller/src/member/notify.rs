@@ -1,6 +1,6 @@
 //! What is new of a member cluster: whether it answers is noted, and whoever is concerned looks again.
 
-use super::sights::ListEnd;
+use super::watch_store::ListEnd;
 use super::{Member, Reach};
 use crate::context::Context;
 use crate::controller::MemberNamespaceChange;
@@ -8,10 +8,10 @@ use crate::dispatch;
 use crate::queue::Lane;
 use std::time::Duration;
 
-pub(super) fn unreachable(cx: &Context, member: &Member, reason: &str) {
+pub(super) fn mark_unreachable(cx: &Context, member: &Member, reason: &str) {
     let since = match member.reach() {
         // It may be for another reason than at first that it stays so, but only what lasts is worth a word.
-        Reach::Unreachable { reason: before, .. } if before == reason || !member.is_set_aside() => return,
+        Reach::Unreachable { reason: before, .. } if before == reason || !member.is_evicted() => return,
         Reach::Unreachable { since, .. } => since,
         Reach::Connecting | Reach::Reachable => meta::time::rfc3339(cx.clock.unix_seconds()),
     };
@@ -21,8 +21,8 @@ pub(super) fn unreachable(cx: &Context, member: &Member, reason: &str) {
 }
 
 /// Everything was listed: what is seen of the cluster can be acted on.
-pub(super) fn synced(cx: &Context, member: &Member) {
-    let may_be = member.observed.is_synced() && member.has_acquisition_snapshot() && !member.is_set_aside();
+pub(super) fn mark_reachable_if_synced(cx: &Context, member: &Member) {
+    let may_be = member.observed.is_synced() && member.has_acquisition_snapshot() && !member.is_evicted();
     if may_be && member.set_reach(Reach::Reachable) {
         tracing::info!(cluster = member.name, "member cluster reachable");
         dispatch::cluster_changed(cx, &member.name);
@@ -30,21 +30,21 @@ pub(super) fn synced(cx: &Context, member: &Member) {
 }
 
 /// A list has ended of what nothing has waited for: the first one says what is there, and of later ones what is gone is news.
-pub(super) fn ended(cx: &Context, member: &Member, end: ListEnd) {
+pub(super) fn list_ended(cx: &Context, member: &Member, end: ListEnd) {
     if end.is_first {
         dispatch::cluster_changed(cx, &member.name);
     } else {
-        are_gone(cx, member, end);
+        wake_namespaces_of_deleted(cx, member, end);
     }
 }
 
-pub(super) fn are_gone(cx: &Context, member: &Member, end: ListEnd) {
+pub(super) fn wake_namespaces_of_deleted(cx: &Context, member: &Member, end: ListEnd) {
     for gone in end.gone {
-        changed(cx, member, &gone, Lane::Urgent, Duration::ZERO);
+        wake_namespace(cx, member, &gone, Lane::Urgent, Duration::ZERO);
     }
 }
 
-pub(super) fn changed(cx: &Context, member: &Member, namespace: &str, lane: Lane, delay: Duration) {
+pub(super) fn wake_namespace(cx: &Context, member: &Member, namespace: &str, lane: Lane, delay: Duration) {
     dispatch::member_namespace_changed(
         cx,
         &MemberNamespaceChange { cluster: &member.name, namespace, lane, delay },

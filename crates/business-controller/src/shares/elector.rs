@@ -2,7 +2,7 @@
 //! while.
 
 use super::lease::{self, Leases};
-use super::{Post, Share};
+use super::{Share, ShareState};
 use crate::error::CallFailure;
 use crate::fence::Moment;
 use futures_util::future::BoxFuture;
@@ -19,112 +19,112 @@ const DRAIN_PERIOD: Duration = Duration::from_millis(20);
 const RELEASES_MAX: u32 = 3;
 
 /// What is done in the shares.
-pub trait Work: Debug + Send + Sync {
+pub trait ShareCallbacks: Debug + Send + Sync {
     /// Waits until this replica can work at all. Before that it is not shown as living, and takes nothing.
     fn ready(&self) -> BoxFuture<'_, ()>;
     /// Finds out what has to be known before a share is worked on. Its Lease is held by now, and given back when this takes
     /// longer than it lasts.
-    fn prepare<'a>(&'a self, post: &'a Post) -> BoxFuture<'a, ()>;
+    fn prepare<'a>(&'a self, state: &'a ShareState) -> BoxFuture<'a, ()>;
     /// It is worked on from now on.
-    fn begun(&self, share: Share);
+    fn started(&self, share: Share);
     /// It is not worked on any more: nothing that is known of it counts.
-    fn ended(&self, share: Share);
+    fn stopped(&self, share: Share);
 }
 
 /// Whether a share is to be left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Orders {
-    Stay,
-    /// When everything has ended.
-    Leave,
-    /// The same, by then at the latest.
-    LeaveBy(Instant),
+pub(super) enum HoldOrder {
+    Hold,
+    /// Release it when everything that runs in it has ended.
+    Release,
+    /// The same, but at this time at the latest.
+    ReleaseBy(Instant),
 }
 
 /// How a tenure has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum TenureEnd {
+pub(super) enum TermEnd {
     /// Somebody was faster, or nobody answered.
-    NotTaken,
+    NotAcquired,
     /// It was given back, or is left to run out.
-    Left,
+    Released,
     /// The same, and nothing was begun in it: it could not be prepared.
-    NotBegun,
+    NotPrepared,
     /// It was lost.
     Lost,
 }
 
 #[derive(Debug)]
-pub(super) struct Tenure {
+pub(super) struct ShareElector {
     pub(super) leases: Leases,
-    pub(super) post: Arc<Post>,
-    pub(super) work: Arc<dyn Work>,
-    pub(super) orders: watch::Receiver<Orders>,
+    pub(super) state: Arc<ShareState>,
+    pub(super) callbacks: Arc<dyn ShareCallbacks>,
+    pub(super) orders: watch::Receiver<HoldOrder>,
 }
 
-impl Tenure {
+impl ShareElector {
     /// `found` is the Lease as it was seen free.
-    pub(super) async fn run(mut self, found: Option<Lease>) -> TenureEnd {
-        let share = self.post.share;
+    pub(super) async fn run(mut self, found: Option<Lease>) -> TermEnd {
+        let share = self.state.share;
         let mut held = match self.acquire(found).await {
             Ok(held) => held,
             Err(CallFailure::Conflict(_) | CallFailure::Exists | CallFailure::NotFound) => {
-                return TenureEnd::NotTaken;
+                return TermEnd::NotAcquired;
             }
             Err(failure) => {
                 tracing::warn!(%share, error = %failure, "cannot take the lease of a share");
-                return TenureEnd::NotTaken;
+                return TermEnd::NotAcquired;
             }
         };
         let begun;
-        let (leases, post) = (self.leases.clone(), Arc::clone(&self.post));
+        let (leases, state) = (self.leases.clone(), Arc::clone(&self.state));
         tokio::select! {
-            () = hold(&leases, &post, &mut held) => {
-                post.begin_leaving();
-                post.fence.close();
+            () = renew_until_lost(&leases, &state, &mut held) => {
+                state.begin_drain();
+                state.fence.close();
                 tracing::error!(%share, "the lease of a share is lost");
-                return TenureEnd::Lost;
+                return TermEnd::Lost;
             }
-            lived = self.live() => begun = lived,
+            worked = self.work_until_release() => begun = worked,
         }
-        let is_clean = post.is_empty() && post.fence.may_release();
-        self.work.ended(share);
-        post.leave();
-        post.fence.close();
+        let is_clean = state.is_idle() && state.fence.may_release();
+        self.callbacks.stopped(share);
+        state.stop();
+        state.fence.close();
         if is_clean {
             self.release(held).await;
         } else {
             tracing::info!(%share, "the lease is left to run out: a former write may still be under way");
         }
-        if begun { TenureEnd::Left } else { TenureEnd::NotBegun }
+        if begun { TermEnd::Released } else { TermEnd::NotPrepared }
     }
 
     async fn acquire(&self, found: Option<Lease>) -> Result<Lease, CallFailure> {
-        let (share, sent) = (self.post.share, Moment::now());
+        let (share, sent) = (self.state.share, Moment::now());
         let (held, clean) = match found {
             None => {
-                let made = self.leases.create(&lease::of_share(share), lease::OF_SHARE).await?;
+                let made = self.leases.create(&lease::share_lease_name(share), lease::OF_SHARE).await?;
                 // Asked after the lease was made: a holder of a former lease that has recorded anything is seen now, and one that
                 // does so later finds that it has lost its lease before it writes.
-                let is_untouched = self.leases.is_untouched_ground().await;
-                if is_untouched && share == Share::Fleet {
-                    self.lay_out().await;
+                let is_new = self.leases.is_new_installation().await;
+                if is_new && share == Share::Fleet {
+                    self.create_free_leases().await;
                 }
-                (made, is_untouched)
+                (made, is_new)
             }
             Some(found) => {
-                let clean = lease::is_given_back(&found);
+                let clean = lease::was_released(&found);
                 (self.leases.take(found).await?, clean)
             }
         };
-        self.post.fence.acquired(sent, clean);
+        self.state.fence.acquired(sent, clean);
         tracing::info!(%share, identity = self.leases.identity, clean, "holding");
         Ok(held)
     }
 
     /// Where nobody has ever worked, no share has had a holder: each is there to be taken as one that was given back. The key of
     /// seals is made after that, and from then on a Lease that is missing may be one that somebody has deleted.
-    async fn lay_out(&self) {
+    async fn create_free_leases(&self) {
         for share in (0..self.leases.shards).map(Share::Clusters) {
             match self.leases.create_free(share).await {
                 Ok(()) | Err(CallFailure::Exists) => {}
@@ -135,28 +135,28 @@ impl Tenure {
     }
 
     /// Works until the share is to be left, and everything in it has ended. `false` when it could not be prepared.
-    async fn live(&mut self) -> bool {
-        let is_to_leave = |orders: &Orders| *orders != Orders::Stay;
+    async fn work_until_release(&mut self) -> bool {
+        let is_to_leave = |orders: &HoldOrder| *orders != HoldOrder::Hold;
         let mut orders = self.orders.clone();
         let patience = self.leases.times.lease_duration;
         let (prepared, too_late) = tokio::select! {
-            () = self.work.prepare(&self.post) => (true, false),
+            () = self.callbacks.prepare(&self.state) => (true, false),
             _ = orders.wait_for(is_to_leave) => (false, false),
             () = sleep(patience) => (false, true),
         };
         if too_late {
-            tracing::error!(share = %self.post.share, "a share cannot be worked on here: it is given back");
+            tracing::error!(share = %self.state.share, "a share cannot be worked on here: it is given back");
         }
         if prepared {
-            self.post.open();
-            self.work.begun(self.post.share);
+            self.state.start();
+            self.callbacks.started(self.state.share);
             // Whoever gives the orders lives as long as this.
             drop(self.orders.wait_for(is_to_leave).await);
         }
-        self.post.begin_leaving();
-        while !(self.post.is_empty() && self.post.fence.may_release()) {
-            if let Orders::LeaveBy(end) = *self.orders.borrow()
-                && self.cannot_be_given_back_by(end)
+        self.state.begin_drain();
+        while !(self.state.is_idle() && self.state.fence.may_release()) {
+            if let HoldOrder::ReleaseBy(end) = *self.orders.borrow()
+                && self.cannot_release_by(end)
             {
                 break;
             }
@@ -166,13 +166,13 @@ impl Tenure {
     }
 
     /// Each renewal would only keep the next holder waiting.
-    fn cannot_be_given_back_by(&self, end: Instant) -> bool {
-        let is_clean_too_late = || self.post.fence.clean_at().is_some_and(|at| at > end);
-        Instant::now() >= end || (self.post.is_empty() && is_clean_too_late())
+    fn cannot_release_by(&self, end: Instant) -> bool {
+        let is_clean_too_late = || self.state.fence.clean_at().is_some_and(|at| at > end);
+        Instant::now() >= end || (self.state.is_idle() && is_clean_too_late())
     }
 
     async fn release(&self, mut held: Lease) {
-        let (share, name) = (self.post.share, lease::of_share(self.post.share));
+        let (share, name) = (self.state.share, lease::share_lease_name(self.state.share));
         for _ in 0..RELEASES_MAX {
             let failure = match self.leases.release(held.clone()).await {
                 Ok(_) => {
@@ -194,22 +194,22 @@ impl Tenure {
 }
 
 /// Renews a Lease until that has failed for too long or somebody else has it.
-async fn hold(leases: &Leases, post: &Post, held: &mut Lease) {
+async fn renew_until_lost(leases: &Leases, state: &ShareState, held: &mut Lease) {
     let mut renewed = Instant::now();
     while renewed.elapsed() < leases.times.renew_deadline {
         tokio::select! {
             () = sleep(leases.times.retry_period) => {}
-            () = post.fence.renewal_requested() => {}
+            () = state.fence.renewal_requested() => {}
         }
         let sent = Moment::now();
         match renew(leases, held).await {
             Ok(true) => {
                 renewed = sent.steady();
-                post.fence.renewed(sent);
+                state.fence.renewed(sent);
             }
             Ok(false) => return,
             Err(failure) => {
-                tracing::warn!(share = %post.share, error = %failure, "cannot renew the lease of a share");
+                tracing::warn!(share = %state.share, error = %failure, "cannot renew the lease of a share");
             }
         }
     }

@@ -1,7 +1,7 @@
 //! A member cluster is weighed for as long as it is followed, and is left alone for a while when it has to go.
 
-use super::bound::ClusterWeight;
-use super::{Member, Reach, news};
+use super::memory_budget::ClusterWeight;
+use super::{Member, Reach, notify};
 use crate::context::Context;
 use crate::outcome::ClusterLabels;
 use std::time::Duration;
@@ -10,87 +10,92 @@ use tokio::time::Instant;
 /// How often it is looked at what a cluster takes.
 const WEIGH_PERIOD: Duration = Duration::from_millis(250);
 /// Until a cluster that had to go is listed again.
-const PAUSE: Duration = Duration::from_mins(1);
+const EVICTED_PAUSE: Duration = Duration::from_mins(1);
 /// A cluster that had to go is let in after this time although some lists fail, when there has been room for the others.
-const TRIAL: Duration = Duration::from_mins(5);
+const PROBATION_MAX: Duration = Duration::from_mins(5);
 /// What the reason of a cluster begins with that had to go.
-const TAKES: &str = "what it has of ours, its bindings and service accounts take ";
+const REASON_PREFIX: &str = "what it has of ours, its bindings and service accounts take ";
 
 /// A cluster that is weighed, and shown, for as long as this is there.
 #[derive(Debug)]
-pub(super) struct Weighed<'a> {
+pub(super) struct BudgetGuard<'a> {
     cx: &'a Context,
     cluster: &'a str,
 }
 
-impl<'a> Weighed<'a> {
+impl<'a> BudgetGuard<'a> {
     pub(super) fn new(cx: &'a Context, member: &'a Member) -> Self {
         Self { cx, cluster: &member.name }
     }
 }
 
-impl Drop for Weighed<'_> {
+impl Drop for BudgetGuard<'_> {
     fn drop(&mut self) {
-        self.cx.members.bound.forget(self.cluster);
+        self.cx.members.memory_budget.forget(self.cluster);
         self.cx.metrics.seen.remove(&ClusterLabels { cluster: self.cluster.to_owned() });
     }
 }
 
 /// Ends when this cluster has to go.
-pub(super) async fn exceeded(cx: &Context, member: &Member) {
-    while !weigh(cx, member) {
+pub(super) async fn wait_over_budget(cx: &Context, member: &Member) {
+    while !is_over_budget(cx, member) {
         tokio::time::sleep(WEIGH_PERIOD).await;
     }
 }
 
 /// The same while it is listed and watched: one that had to go before is let in when there is room for all of it. `since` is when
 /// its namespaces and quotas were listed.
-pub(super) async fn exceeded_by_lists(cx: &Context, member: &Member, since: &mut Option<Instant>) {
-    while !weigh(cx, member) {
-        if member.is_set_aside() && is_through(cx, member, since) {
-            member.set_aside(false);
-            news::synced(cx, member);
+pub(super) async fn wait_over_budget_while_watching(
+    cx: &Context,
+    member: &Member,
+    since: &mut Option<Instant>,
+) {
+    while !is_over_budget(cx, member) {
+        if member.is_evicted() && may_readmit(cx, member, since) {
+            member.set_evicted(false);
+            notify::mark_reachable_if_synced(cx, member);
         }
         tokio::time::sleep(WEIGH_PERIOD).await;
     }
 }
 
-fn weigh(cx: &Context, member: &Member) -> bool {
+fn is_over_budget(cx: &Context, member: &Member) -> bool {
     let bytes = member.observed.weight();
-    show(cx, member, bytes);
-    let weight = ClusterWeight { bytes, on_trial: member.is_set_aside() };
-    cx.members.bound.has_to_go(&member.name, weight)
+    set_metric(cx, member, bytes);
+    let weight = ClusterWeight { bytes, on_probation: member.is_evicted() };
+    cx.members.memory_budget.must_evict(&member.name, weight)
 }
 
-fn show(cx: &Context, member: &Member, bytes: usize) {
+fn set_metric(cx: &Context, member: &Member, bytes: usize) {
     let labels = ClusterLabels { cluster: member.name.clone() };
     cx.metrics.seen.get_or_create(&labels).set(i64::try_from(bytes).unwrap_or(i64::MAX));
 }
 
 /// Whether all its lists have ended, as none of them may be the one, or a list that fails was waited for.
-fn is_through(cx: &Context, member: &Member, since: &mut Option<Instant>) -> bool {
+fn may_readmit(cx: &Context, member: &Member, since: &mut Option<Instant>) -> bool {
     if !member.observed.is_synced() {
         *since = None;
         return false;
     }
     let since = *since.get_or_insert_with(Instant::now);
-    since.elapsed() >= TRIAL || member.observed.is_listed_whole(cx.registry.pull_host.is_some())
+    since.elapsed() >= PROBATION_MAX || member.observed.is_fully_listed(cx.registry.pull_host.is_some())
 }
 
 /// Forgets what is seen of a cluster that has to go, and leaves it alone for a while.
-pub(super) async fn set_aside(cx: &Context, member: &Member) {
-    member.set_aside(true);
+pub(super) async fn evict(cx: &Context, member: &Member) {
+    member.set_evicted(true);
     // How far a later try comes says less of it.
-    let is_told = matches!(member.reach(), Reach::Unreachable { reason, .. } if reason.starts_with(TAKES));
+    let is_told =
+        matches!(member.reach(), Reach::Unreachable { reason, .. } if reason.starts_with(REASON_PREFIX));
     if !is_told {
         let mib = |bytes: usize| bytes.div_ceil(1 << 20);
-        let (takes, most) = (mib(member.observed.weight()), mib(cx.members.bound.most()));
-        let why = format!("{TAKES}{takes} MiB, and all clusters together may take {most} MiB");
-        news::unreachable(cx, member, &why);
+        let (takes, most) = (mib(member.observed.weight()), mib(cx.members.memory_budget.max_bytes()));
+        let why = format!("{REASON_PREFIX}{takes} MiB, and all clusters together may take {most} MiB");
+        notify::mark_unreachable(cx, member, &why);
     }
     member.observed.reset();
-    show(cx, member, 0);
-    tokio::time::sleep(PAUSE).await;
+    set_metric(cx, member, 0);
+    tokio::time::sleep(EVICTED_PAUSE).await;
 }
 
 #[cfg(test)]
@@ -101,7 +106,7 @@ mod tests {
     use crate::fixtures::CLUSTER_UID;
     use crate::fixtures::world::{SEEN_MAX, World};
     use crate::member::ClusterNamespace;
-    use crate::member::counting::RECOUNT;
+    use crate::member::recount::RECOUNT;
     use crate::member::template_objects::TemplateObjectKind;
     use crate::shares::Share;
     use futures_util::pin_mut;
@@ -110,10 +115,10 @@ mod tests {
 
     /// One that was listed, and answers.
     fn listed(world: &World, name: &str) -> Arc<Member> {
-        let share = world.cx.shares.post(Share::Clusters(0));
+        let share = world.cx.shares.state(Share::Clusters(0));
         let member = Member::new(name, CLUSTER_UID, world.server.client(), share, RECOUNT);
-        member.observed.namespaces_end();
-        member.observed.quotas_end();
+        member.observed.end_namespace_list();
+        member.observed.end_quota_list();
         member.set_reach(Reach::Reachable);
         member
     }
@@ -122,7 +127,7 @@ mod tests {
     fn sees(member: &Member, name: &str, bytes: usize) {
         let remaining = vec!["x".repeat(bytes)];
         let namespace = ClusterNamespace { name: name.into(), remaining, ..ClusterNamespace::default() };
-        member.observed.namespace(namespace, true);
+        member.observed.upsert_namespace(namespace, true);
     }
 
     fn reason(member: &Member) -> String {
@@ -136,8 +141,8 @@ mod tests {
     async fn two_clusters_that_fit_each_by_itself_do_not_fit_together() {
         let world = World::new();
         let (one, other) = (listed(&world, "one"), listed(&world, "other"));
-        let of_one = exceeded(&world.cx, &one);
-        let of_other = exceeded(&world.cx, &other);
+        let of_one = wait_over_budget(&world.cx, &one);
+        let of_other = wait_over_budget(&world.cx, &other);
         pin_mut!(of_one, of_other);
         sees(&one, "a", SEEN_MAX / 5 * 2);
         sees(&other, "a", SEEN_MAX / 5 * 2);
@@ -146,7 +151,7 @@ mod tests {
         sees(&other, "b", SEEN_MAX / 5);
         assert!(timeout(WEIGH_PERIOD * 2, &mut of_other).await.is_ok());
         assert!(timeout(WEIGH_PERIOD * 2, &mut of_one).await.is_err(), "one goes, and not both");
-        set_aside(&world.cx, &other).await;
+        evict(&world.cx, &other).await;
         assert_eq!((one.reach(), other.observed.weight()), (Reach::Reachable, 0));
         assert!(reason(&other).ends_with("take 1 MiB, and all clusters together may take 1 MiB"));
     }
@@ -156,41 +161,49 @@ mod tests {
         let world = World::new();
         let (member, mut since) = (listed(&world, "c1"), None);
         sees(&member, "a", SEEN_MAX);
-        assert!(timeout(WEIGH_PERIOD, exceeded_by_lists(&world.cx, &member, &mut since)).await.is_ok());
+        assert!(
+            timeout(WEIGH_PERIOD, wait_over_budget_while_watching(&world.cx, &member, &mut since))
+                .await
+                .is_ok()
+        );
         let begun = Instant::now();
-        set_aside(&world.cx, &member).await;
-        assert_eq!(begun.elapsed(), PAUSE);
+        evict(&world.cx, &member).await;
+        assert_eq!(begun.elapsed(), EVICTED_PAUSE);
         assert_eq!((member.observed.weight(), member.observed.is_synced()), (0, false));
         let told = reason(&member);
-        assert!(told.starts_with(TAKES), "{told}");
+        assert!(told.starts_with(REASON_PREFIX), "{told}");
         // How far it comes when it is listed again changes nothing of what is told.
         sees(&member, "a", SEEN_MAX * 3);
-        assert!(timeout(WEIGH_PERIOD, exceeded_by_lists(&world.cx, &member, &mut since)).await.is_ok());
-        set_aside(&world.cx, &member).await;
+        assert!(
+            timeout(WEIGH_PERIOD, wait_over_budget_while_watching(&world.cx, &member, &mut since))
+                .await
+                .is_ok()
+        );
+        evict(&world.cx, &member).await;
         assert_eq!(reason(&member), told);
         // What was too much may be in the list that comes last.
         member.set_acquisition_snapshot(AcquisitionSnapshot::new(
             GenerationSnapshot::default(),
             world.cx.objects.namespaces.progress(),
         ));
-        member.observed.namespaces_end();
-        member.observed.quotas_end();
-        news::synced(&world.cx, &member);
-        let watching = exceeded_by_lists(&world.cx, &member, &mut since);
+        member.observed.end_namespace_list();
+        member.observed.end_quota_list();
+        notify::mark_reachable_if_synced(&world.cx, &member);
+        let watching = wait_over_budget_while_watching(&world.cx, &member, &mut since);
         pin_mut!(watching);
         assert!(timeout(WEIGH_PERIOD * 2, &mut watching).await.is_err());
         assert_eq!(reason(&member), told, "bindings are not listed yet");
-        member.observed.bindings_end();
-        member.observed.templates.of(TemplateObjectKind::LimitRange).end();
-        member.observed.templates.of(TemplateObjectKind::RoleBinding).end();
-        member.observed.pulls.secrets.end();
-        member.observed.pulls.accounts.end();
+        member.observed.end_binding_list();
+        member.observed.templates.of(TemplateObjectKind::LimitRange).end_list();
+        member.observed.templates.of(TemplateObjectKind::RoleBinding).end_list();
+        member.observed.pulls.secrets.end_list();
+        member.observed.pulls.accounts.end_list();
         let failure = |is_forbidden| ListFailure { text: "why".to_owned(), is_forbidden };
         let policies = member.observed.templates.of(TemplateObjectKind::NetworkPolicy);
-        policies.failed(&failure(false));
+        policies.list_failed(&failure(false));
         assert!(timeout(WEIGH_PERIOD * 2, &mut watching).await.is_err());
         assert_eq!(reason(&member), told, "they may come with the next try");
-        policies.failed(&failure(true));
+        policies.list_failed(&failure(true));
         assert!(timeout(WEIGH_PERIOD * 2, &mut watching).await.is_err());
         assert_eq!(member.reach(), Reach::Reachable, "what may not be listed takes nothing");
     }
@@ -203,19 +216,23 @@ mod tests {
             GenerationSnapshot::default(),
             world.cx.objects.namespaces.progress(),
         ));
-        set_aside(&world.cx, &member).await;
-        member.observed.namespaces_end();
-        member.observed.quotas_end();
+        evict(&world.cx, &member).await;
+        member.observed.end_namespace_list();
+        member.observed.end_quota_list();
         let unlisted = ListFailure { text: "500".to_owned(), is_forbidden: false };
-        member.observed.bindings_failed(&unlisted);
+        member.observed.binding_list_failed(&unlisted);
         for _ in 0..2 {
             // Its watches begin anew meanwhile.
-            let watching = exceeded_by_lists(&world.cx, &member, &mut since);
-            assert!(timeout(TRIAL / 3, watching).await.is_err());
+            let watching = wait_over_budget_while_watching(&world.cx, &member, &mut since);
+            assert!(timeout(PROBATION_MAX / 3, watching).await.is_err());
             assert!(matches!(member.reach(), Reach::Unreachable { .. }));
         }
-        assert!(timeout(TRIAL / 2, exceeded_by_lists(&world.cx, &member, &mut since)).await.is_err());
-        assert_eq!((member.reach(), member.is_set_aside()), (Reach::Reachable, false));
+        assert!(
+            timeout(PROBATION_MAX / 2, wait_over_budget_while_watching(&world.cx, &member, &mut since))
+                .await
+                .is_err()
+        );
+        assert_eq!((member.reach(), member.is_evicted()), (Reach::Reachable, false));
     }
 
     #[tokio::test(start_paused = true)]
@@ -225,12 +242,12 @@ mod tests {
         let labels = ClusterLabels { cluster: "c1".to_owned() };
         sees(&member, "a", 5000);
         {
-            let _weighed = Weighed::new(&world.cx, &member);
-            assert!(timeout(WEIGH_PERIOD, exceeded(&world.cx, &member)).await.is_err());
+            let _guard = BudgetGuard::new(&world.cx, &member);
+            assert!(timeout(WEIGH_PERIOD, wait_over_budget(&world.cx, &member)).await.is_err());
             let shown = world.cx.metrics.seen.get_or_create(&labels).get();
             assert_eq!(usize::try_from(shown), Ok(member.observed.weight()));
         }
         assert!(!world.cx.metrics.seen.remove(&labels), "it is shown no more");
-        assert!(world.cx.members.bound.is_empty());
+        assert!(world.cx.members.memory_budget.is_empty());
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 /// What is seen of one kind, by name of the namespace, or by `NAMESPACE/NAME`.
 #[derive(Debug)]
-pub(super) struct Sights<V> {
+pub(super) struct WatchStore<V> {
     objects: BTreeMap<String, Arc<V>>,
     /// Of all of them, with their names.
     weight: usize,
@@ -18,7 +18,7 @@ pub(super) struct Sights<V> {
     synced: bool,
 }
 
-impl<V> Default for Sights<V> {
+impl<V> Default for WatchStore<V> {
     fn default() -> Self {
         Self { objects: BTreeMap::new(), weight: 0, delivered: 0, highest: 0, listed: None, synced: false }
     }
@@ -38,7 +38,7 @@ fn weight_of<V: Versioned>(name: &str, object: &V) -> usize {
     weight::texts([name, name]).saturating_add(object.weight())
 }
 
-impl<V: Versioned> Sights<V> {
+impl<V: Versioned> WatchStore<V> {
     /// About how many bytes all of it takes.
     pub(super) fn weight(&self) -> usize {
         self.weight
@@ -68,7 +68,7 @@ impl<V: Versioned> Sights<V> {
     }
 
     /// What lies in a namespace.
-    pub(super) fn within(&self, namespace: &str) -> Vec<Arc<V>> {
+    pub(super) fn in_namespace(&self, namespace: &str) -> Vec<Arc<V>> {
         let prefix = format!("{namespace}/");
         let from = self.objects.range(prefix.clone()..);
         from.take_while(|(key, _)| key.starts_with(&prefix)).map(|(_, object)| Arc::clone(object)).collect()
@@ -146,14 +146,14 @@ mod tests {
     #[test]
     fn a_list_tells_the_namespaces_of_what_it_lacks() {
         let quota = || ClusterQuota { resource_version: "1".into(), ..ClusterQuota::default() };
-        let mut sights = Sights::default();
+        let mut store = WatchStore::default();
         for key in ["a/edit", "a/view", "b/view", "c"] {
-            sights.upsert(key, quota(), true);
+            store.upsert(key, quota(), true);
         }
-        sights.begin_list();
-        sights.upsert("b/view", quota(), true);
-        let end = sights.end_list();
+        store.begin_list();
+        store.upsert("b/view", quota(), true);
+        let end = store.end_list();
         assert_eq!((end.is_first, end.gone), (true, BTreeSet::from(["a".to_owned(), "c".to_owned()])));
-        assert!(!sights.end_list().is_first);
+        assert!(!store.end_list().is_first);
     }
 }

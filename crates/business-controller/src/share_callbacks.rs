@@ -4,17 +4,17 @@ use crate::context::Context;
 use crate::dispatch;
 use crate::kinds::ObjectKey as _;
 use crate::outcome::ShareLabels;
-use crate::shares::tenure::Work;
-use crate::shares::{Post, Share};
+use crate::shares::elector::ShareCallbacks;
+use crate::shares::{Share, ShareState};
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 
-impl Work for Context {
+impl ShareCallbacks for Context {
     /// Neither waits for a share: every replica follows our kinds, and reads the directory.
     fn ready(&self) -> BoxFuture<'_, ()> {
         async move {
             self.objects.synced().await;
-            self.members.were_read().await;
+            self.members.wait_until_read().await;
         }
         .boxed()
     }
@@ -22,11 +22,11 @@ impl Work for Context {
     /// The keys are read by a call that is sent after the share has become ours, and its lease is renewed by one that is sent
     /// after that. So whatever a former holder has sealed can be opened, and a later one that has made the lease anew cannot
     /// miss that somebody has worked here.
-    fn prepare<'a>(&'a self, post: &'a Post) -> BoxFuture<'a, ()> {
+    fn prepare<'a>(&'a self, state: &'a ShareState) -> BoxFuture<'a, ()> {
         async move {
             self.seals.wait_for_read().await;
-            post.fence.wait_for_renewal().await;
-            if post.share == Share::Fleet {
+            state.fence.wait_for_renewal().await;
+            if state.share == Share::Fleet {
                 dispatch::load_acquisition_snapshots(self).await;
             }
         }
@@ -34,11 +34,11 @@ impl Work for Context {
     }
 
     /// The directory follows its clusters from now on.
-    fn begun(&self, share: Share) {
+    fn started(&self, share: Share) {
         self.leading(share).set(1);
     }
 
-    fn ended(&self, share: Share) {
+    fn stopped(&self, share: Share) {
         self.leading(share).set(0);
         for object in self.objects.namespaces.all() {
             if self.share_of(&object.spec.cluster_name) == share {
@@ -56,8 +56,8 @@ impl Work for Context {
 impl Context {
     /// Shows of every share that it is not ours, so that one that nobody has is seen.
     pub fn show_shares(&self) {
-        for post in self.shares.posts() {
-            self.leading(post.share).set(0);
+        for state in self.shares.states() {
+            self.leading(state.share).set(0);
         }
     }
 

@@ -1,6 +1,6 @@
 //! How the lists and watches of a member cluster get on.
 
-use crate::error::of_watch;
+use crate::error::watch_error_text;
 use kube::runtime::watcher::{self, Event};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -9,17 +9,17 @@ use tokio::time::Instant;
 
 /// Failures of a watch that come further apart are none of one cause. A start of a watch that is never answered fails after five
 /// minutes, and up to one is waited after it.
-const APART: Duration = Duration::from_mins(7);
+const FAILURE_GAP_MAX: Duration = Duration::from_mins(7);
 
 /// A list that is longer than so many objects, a thousand pages, does not get on: it may have no end.
 pub(super) const LIST_MAX: usize = 500_000;
 
 /// Without them nothing is known of a cluster.
-pub(super) const NEEDED: [&str; 2] = ["namespaces", "resourcequotas"];
+pub(super) const REQUIRED: [&str; 2] = ["namespaces", "resourcequotas"];
 
 /// How its watches get on.
 #[derive(Debug)]
-pub(super) struct Progress {
+pub(super) struct WatchHealth {
     /// The last error of a watch.
     error: Mutex<Option<String>>,
     /// When more of a list was heard than ever before.
@@ -33,60 +33,62 @@ pub(super) struct Progress {
 struct Failing {
     since: Instant,
     last: Instant,
-    by: Obstacle,
+    by: WatchFailure,
 }
 
 /// Why something cannot be followed, the worse before the better.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Obstacle {
+pub(super) enum WatchFailure {
     /// It cannot be listed.
-    Unlisted(String),
+    CannotList(String),
     /// It can be listed, and not watched: the client lists it no more, and what is seen of it grows old.
-    Unwatched(String),
+    CannotWatch(String),
 }
 
-impl Progress {
+impl WatchHealth {
     pub(super) fn new() -> Self {
         Self { error: Mutex::default(), grown: Mutex::new(Instant::now()), failing: Mutex::default() }
     }
 
     /// What a watch says. That it could be begun it does not say: what has failed counts until something is heard of it.
-    pub(super) fn hear<K>(&self, what: &'static str, event: &watcher::Result<Event<K>>) {
+    pub(super) fn observe<K>(&self, what: &'static str, event: &watcher::Result<Event<K>>) {
         let by = match event {
             Ok(Event::InitDone | Event::Apply(_) | Event::Delete(_)) => {
                 self.failing.lock().unwrap_or_else(PoisonError::into_inner).remove(what);
                 return;
             }
-            Err(failure @ watcher::Error::WatchStartFailed(_)) => Obstacle::Unwatched(of_watch(failure)),
-            Err(failure @ watcher::Error::InitialListFailed(_)) if NEEDED.contains(&what) => {
-                Obstacle::Unlisted(of_watch(failure))
+            Err(failure @ watcher::Error::WatchStartFailed(_)) => {
+                WatchFailure::CannotWatch(watch_error_text(failure))
+            }
+            Err(failure @ watcher::Error::InitialListFailed(_)) if REQUIRED.contains(&what) => {
+                WatchFailure::CannotList(watch_error_text(failure))
             }
             // One that breaks off is begun again, by a list where its event is too large.
             Ok(Event::Init | Event::InitApply(_)) | Err(_) => return,
         };
         let mut failing = self.failing.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
-        let before = failing.get(what).filter(|before| now.duration_since(before.last) < APART);
+        let before = failing.get(what).filter(|before| now.duration_since(before.last) < FAILURE_GAP_MAX);
         let since = before.map_or(now, |before| before.since);
         failing.insert(what, Failing { since, last: now, by });
     }
 
     /// What has kept something from being followed for longer than that.
-    pub(super) fn obstacle(&self, patience: Duration) -> Option<Obstacle> {
+    pub(super) fn lasting_failure(&self, patience: Duration) -> Option<WatchFailure> {
         let failing = self.failing.lock().unwrap_or_else(PoisonError::into_inner);
         let lasting = failing.values().filter(|one| one.last.duration_since(one.since) > patience);
         lasting.map(|one| &one.by).min().cloned()
     }
 
-    fn has_grown(&self) {
+    fn list_has_grown(&self) {
         *self.grown.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
     }
 
-    pub(super) fn silence(&self) -> Duration {
+    pub(super) fn since_progress(&self) -> Duration {
         self.grown.lock().unwrap_or_else(PoisonError::into_inner).elapsed()
     }
 
-    pub(super) fn failed(&self, text: String) {
+    pub(super) fn set_last_error(&self, text: String) {
         *self.error.lock().unwrap_or_else(PoisonError::into_inner) = Some(text);
     }
 
@@ -97,27 +99,29 @@ impl Progress {
 
 /// How far one list has come. One that breaks off at the same place again and again does not get on.
 #[derive(Debug)]
-pub(super) struct ListProgress<'a> {
-    of: &'a Progress,
+pub(super) struct ListHealth<'a> {
+    of: &'a WatchHealth,
     pub(super) now: usize,
     most: usize,
 }
 
-impl<'a> ListProgress<'a> {
-    pub(super) fn new(of: &'a Progress) -> Self {
+impl<'a> ListHealth<'a> {
+    pub(super) fn new(of: &'a WatchHealth) -> Self {
         Self { of, now: 0, most: 0 }
     }
 
-    pub(super) fn hear<K>(&mut self, event: &Result<Event<K>, watcher::Error>) {
+    pub(super) fn observe<K>(&mut self, event: &Result<Event<K>, watcher::Error>) {
         match event {
             Ok(Event::Init) => self.now = 0,
             Ok(Event::InitApply(_)) => {
                 self.now = self.now.saturating_add(1);
                 if self.now > self.most {
                     if self.now <= LIST_MAX {
-                        self.of.has_grown();
+                        self.of.list_has_grown();
                     } else if self.most == LIST_MAX {
-                        self.of.failed(format!("a list has more than {LIST_MAX} objects, and no end yet"));
+                        self.of.set_last_error(format!(
+                            "a list has more than {LIST_MAX} objects, and no end yet"
+                        ));
                     }
                     self.most = self.now;
                 }

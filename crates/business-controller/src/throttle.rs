@@ -28,9 +28,9 @@ impl Pace {
 
 /// From when on the figures of each object may be written again.
 #[derive(Debug, Default)]
-pub struct Figures(Mutex<HashMap<RootKey, Instant>>);
+pub struct StatusThrottle(Mutex<HashMap<RootKey, Instant>>);
 
-impl Figures {
+impl StatusThrottle {
     /// How long they have to wait.
     pub fn wait(&self, object: &RootKey) -> Option<Duration> {
         until(self.lock().get(object).copied()).err()

@@ -20,11 +20,11 @@ pub const RECOUNT: Duration = Duration::from_mins(6);
 
 /// How far the use that a quota shows is to be believed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Counted {
+pub enum UsageRecount {
     /// Whatever was let in under other limits has been counted since.
-    Anew,
+    Complete,
     /// It may lack some of that.
-    Before {
+    Pending {
         /// No more was in use when the limits changed; of what is not named here that is not known.
         most: ResourceList,
         /// Until it has been counted anew.
@@ -34,7 +34,7 @@ pub enum Counted {
 
 /// What is known of how the use of a quota was counted.
 #[derive(Clone, Debug)]
-struct Counting {
+struct QuotaHistory {
     /// What the watch has told last. It tells every version, in order, and an answer to an own write may be ahead of it.
     last: Arc<ClusterQuota>,
     /// Since when every version was seen; `None`: since there is something to count.
@@ -53,9 +53,9 @@ struct Counting {
     is_awaited: bool,
 }
 
-impl Counting {
+impl QuotaHistory {
     /// Nothing is known of what was before. Where admission does not count with the quota yet, there is nothing to know.
-    fn first(quota: Arc<ClusterQuota>, now: Instant) -> Self {
+    fn new(quota: Arc<ClusterQuota>, now: Instant) -> Self {
         Self {
             seen_since: (!quota.status_hard.is_empty()).then_some(now),
             last: quota,
@@ -69,14 +69,14 @@ impl Counting {
     }
 
     /// After this version, which comes next.
-    fn then(mut self, quota: Arc<ClusterQuota>, now: Instant, recount: Duration) -> Self {
+    fn next(mut self, quota: Arc<ClusterQuota>, now: Instant, recount: Duration) -> Self {
         if now.saturating_duration_since(self.busy) >= recount {
             self.risen.clear();
             self.recounted = false;
         }
         let is_limited_anew = self.last.status_hard != quota.status_hard;
         if is_limited_anew {
-            self.before = self.most_in_use(now, recount);
+            self.before = self.max_in_use(now, recount);
             self.since = now;
         }
         if is_limited_anew || self.last.status_used != quota.status_used {
@@ -99,17 +99,17 @@ impl Counting {
     }
 
     /// After a list, before which versions may have been missed. With the same seal it is the same write of ours.
-    fn listed(self, quota: Arc<ClusterQuota>, now: Instant) -> Self {
+    fn relisted(self, quota: Arc<ClusterQuota>, now: Instant) -> Self {
         if *self.last == *quota {
             return self;
         }
         let is_as_written = quota.marks.seal.is_some() && is_same_write(&self.last, &quota);
-        let first = Self::first(quota, now);
+        let first = Self::new(quota, now);
         if is_as_written { Self { since: self.since, before: self.before, ..first } } else { first }
     }
 
     /// What may be in use at the most. What was let in before a count may be missing in it.
-    fn most_in_use(&self, now: Instant, recount: Duration) -> ResourceList {
+    fn max_in_use(&self, now: Instant, recount: Duration) -> ResourceList {
         if self.seen_since.is_some_and(|since| now.saturating_duration_since(since) < recount) {
             return ResourceList::new();
         }
@@ -130,8 +130,8 @@ impl Counting {
 
 /// What is known of the quotas of a cluster, by namespace. `recount` is within which time it counts everything anew.
 #[derive(Debug, Default)]
-pub(super) struct Countings {
-    all: BTreeMap<String, Counting>,
+pub(super) struct QuotaHistories {
+    all: BTreeMap<String, QuotaHistory>,
     weight: usize,
 }
 
@@ -140,21 +140,21 @@ fn is_same_write(one: &ClusterQuota, other: &ClusterQuota) -> bool {
     one.uid == other.uid && one.marks.seal == other.marks.seal && one.status_hard == other.status_hard
 }
 
-fn weight_of(namespace: &str, counting: &Counting) -> usize {
-    weight::texts([namespace]).saturating_add(counting.weight())
+fn weight_of(namespace: &str, history: &QuotaHistory) -> usize {
+    weight::texts([namespace]).saturating_add(history.weight())
 }
 
-impl Countings {
+impl QuotaHistories {
     /// Takes in what the watch reports of a quota, in a list or by an event. Returns whether somebody waits for what
-    /// [`Countings::of`] answers now: of most writes nobody does, and a roll-out makes thousands.
-    pub(super) fn told(
+    /// [`QuotaHistories::recount_of`] answers now: of most writes nobody does, and a roll-out makes thousands.
+    pub(super) fn observe(
         &mut self,
         namespace: &str,
         quota: Arc<ClusterQuota>,
         in_list: bool,
         recount: Duration,
     ) -> bool {
-        let is_known = |known: &Counting| {
+        let is_known = |known: &QuotaHistory| {
             revision(&quota.resource_version) <= revision(&known.last.resource_version)
                 && known.last.uid == quota.uid
         };
@@ -166,9 +166,9 @@ impl Countings {
         let is_another = known.is_some_and(|known| !is_same_write(&known.last, &quota));
         let now = Instant::now();
         let mut next = match self.take(namespace) {
-            Some(before) if in_list => before.listed(quota, now),
-            Some(before) if before.last.uid == quota.uid => before.then(quota, now, recount),
-            Some(_) | None => Counting::first(quota, now),
+            Some(before) if in_list => before.relisted(quota, now),
+            Some(before) if before.last.uid == quota.uid => before.next(quota, now, recount),
+            Some(_) | None => QuotaHistory::new(quota, now),
         };
         next.is_awaited = is_awaited && !is_another;
         self.weight = self.weight.saturating_add(weight_of(namespace, &next));
@@ -181,17 +181,16 @@ impl Countings {
         drop(self.take(namespace));
     }
 
-    fn take(&mut self, namespace: &str) -> Option<Counting> {
-        let counting = self.all.remove(namespace)?;
-        self.weight = self.weight.saturating_sub(weight_of(namespace, &counting));
-        Some(counting)
+    fn take(&mut self, namespace: &str) -> Option<QuotaHistory> {
+        let history = self.all.remove(namespace)?;
+        self.weight = self.weight.saturating_sub(weight_of(namespace, &history));
+        Some(history)
     }
 
     /// Keeps those of these namespaces.
     pub(super) fn retain(&mut self, is_kept: impl Fn(&str) -> bool) {
         self.all.retain(|namespace, _| is_kept(namespace));
-        self.weight =
-            weight::sum(self.all.iter().map(|(namespace, counting)| weight_of(namespace, counting)));
+        self.weight = weight::sum(self.all.iter().map(|(namespace, history)| weight_of(namespace, history)));
     }
 
     /// About how many bytes it takes, without the quotas.
@@ -199,22 +198,36 @@ impl Countings {
         self.weight
     }
 
-    /// The same as [`Countings::of`], for whom it matters: what the watch has not told of this version yet is news then.
-    pub(super) fn awaited(&mut self, namespace: &str, quota: &ClusterQuota, recount: Duration) -> Counted {
-        if let Some(counting) = self.all.get_mut(namespace) {
-            counting.is_awaited = !is_same_write(&counting.last, quota);
+    /// The same as [`QuotaHistories::recount_of`], for whom it matters: what the watch has not told of this version yet is news then.
+    pub(super) fn recount_awaited(
+        &mut self,
+        namespace: &str,
+        quota: &ClusterQuota,
+        recount: Duration,
+    ) -> UsageRecount {
+        if let Some(history) = self.all.get_mut(namespace) {
+            history.is_awaited = !is_same_write(&history.last, quota);
         }
-        self.of(namespace, quota, recount)
+        self.recount_of(namespace, quota, recount)
     }
 
     /// Of this version of a quota. While the watch has not told what was written there last, nothing is known of it.
-    pub(super) fn of(&self, namespace: &str, quota: &ClusterQuota, recount: Duration) -> Counted {
-        let is_of = |counting: &&Counting| is_same_write(&counting.last, quota);
-        let Some(counting) = self.all.get(namespace).filter(is_of) else {
-            return Counted::Before { most: ResourceList::new(), left: recount };
+    pub(super) fn recount_of(
+        &self,
+        namespace: &str,
+        quota: &ClusterQuota,
+        recount: Duration,
+    ) -> UsageRecount {
+        let is_of = |history: &&QuotaHistory| is_same_write(&history.last, quota);
+        let Some(history) = self.all.get(namespace).filter(is_of) else {
+            return UsageRecount::Pending { most: ResourceList::new(), left: recount };
         };
-        let left = recount.saturating_sub(counting.since.elapsed());
-        if left.is_zero() { Counted::Anew } else { Counted::Before { most: counting.before.clone(), left } }
+        let left = recount.saturating_sub(history.since.elapsed());
+        if left.is_zero() {
+            UsageRecount::Complete
+        } else {
+            UsageRecount::Pending { most: history.before.clone(), left }
+        }
     }
 }
 

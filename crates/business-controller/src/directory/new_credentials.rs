@@ -1,13 +1,13 @@
 //! What is listed in the place of credentials in use, and what became of trying it.
 
-use super::listing::Listed;
+use super::listing::ListedCluster;
 use kube::Client;
 use tokio::time::Instant;
 
 /// What is listed in the place of credentials in use.
 #[derive(Debug)]
-pub struct Successor {
-    pub(super) listed: Listed,
+pub struct NewCredentials {
+    pub(super) listed: ListedCluster,
     pub(super) trial: TrialState,
 }
 
@@ -20,14 +20,14 @@ pub(super) enum TrialState {
 }
 
 /// What became of trying new credentials.
-pub struct Trial {
+pub struct CredentialTrial {
     pub(super) name: String,
     pub(super) fingerprint: String,
     pub(super) client: Client,
     pub(super) verdict: Result<(), String>,
 }
 
-impl std::fmt::Debug for Trial {
+impl std::fmt::Debug for CredentialTrial {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Trial")
             .field("name", &self.name)
