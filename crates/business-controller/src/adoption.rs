@@ -10,12 +10,9 @@ pub mod adopt;
 /// What both commands say.
 pub mod report;
 
-use crate::config::{self, MembersConfig};
+use crate::config::MembersConfig;
 use crate::dial::Dialer;
-use crate::directory::DirectorySource;
-use crate::directory::kubeconfig::KubeconfigSource;
-use crate::directory::platform::PlatformSource;
-use crate::directory::secrets::SecretSource;
+use crate::directory::{DirectorySource, open_source};
 use crate::error::Error;
 use crate::member::pages::PagedList;
 use k8s_openapi::Metadata;
@@ -32,12 +29,9 @@ const PAGE: u32 = 500;
 const DEADLINE: Duration = Duration::from_secs(30);
 
 /// Where the member clusters are listed.
-pub async fn source(members: &MembersConfig, client: &Client) -> Result<Box<dyn DirectorySource>, Error> {
-    Ok(match (&members.members_kubeconfig, &members.platform_kubeconfig) {
-        (Some(path), _) => Box::new(KubeconfigSource::new(path.clone())),
-        (None, Some(path)) => Box::new(PlatformSource::new(config::client(Some(path)).await?)),
-        (None, None) => Box::new(SecretSource::new(client.clone(), &members.members_namespace)),
-    })
+async fn source(members: &MembersConfig, client: &Client) -> Result<Box<dyn DirectorySource>, Error> {
+    let (kubeconfig, platform) = (members.members_kubeconfig.as_ref(), members.platform_kubeconfig.as_ref());
+    open_source(kubeconfig, platform, &members.members_namespace, client).await
 }
 
 /// A client of one of the member clusters.

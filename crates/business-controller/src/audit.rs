@@ -6,11 +6,11 @@
 /// What the projects say.
 pub mod survey;
 /// What there is in the clusters.
-pub mod look;
+pub mod scan;
 /// What it comes to.
 pub mod judge;
 /// Who is told.
-pub mod tell;
+pub mod report;
 /// Who loses his roles.
 pub mod lost;
 /// What a pass may take.
@@ -30,17 +30,17 @@ use crate::outcome::StateLabels;
 use crate::queue::Lane;
 use crate::seal::Keyring;
 use crate::shares::{Share, ShareGuard};
-use bounds::{CLUSTER_MAX, PARALLEL, SILENT};
+use bounds::{CLUSTER_MAX, NO_ANSWER, PARALLEL};
 use business_types::{ClusterComparison, Comparison};
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use judge::{Evidence, Judged};
-use look::{ROOM_PART, Room, Sighting, Sights};
-use lost::Lost;
+use lost::LostNamespace;
+use report::Findings;
+use scan::{ClusterScan, SCAN_BUDGET_DIVISOR, ScanBudget, ScannedNamespace};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
-use survey::Survey;
-use tell::Findings;
+use survey::ProjectSurvey;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -66,7 +66,7 @@ impl Audit {
         let mut changes = cx.shares.changes();
         let mut due = Instant::now() + FIRST_AFTER.min(period);
         let mut held = cx.shares.held();
-        let mut is_told = false;
+        let mut is_logged = false;
         while !end.is_cancelled() {
             tokio::select! {
                 () = sleep_until(due) => {}
@@ -84,13 +84,13 @@ impl Audit {
                 }
             }
             due = Instant::now() + period;
-            if cx.seals.keyring().is_none() && !std::mem::replace(&mut is_told, true) {
+            if cx.seals.keyring().is_none() && !std::mem::replace(&mut is_logged, true) {
                 tracing::warn!("member clusters are not audited before the keys of seals are read");
             }
             tokio::select! {
                 made = pass(&cx) => match made {
                     Ok(comparison) => {
-                        if let Some(wait) = until_written(&cx, &comparison) {
+                        if let Some(wait) = longest_write_wait(&cx, &comparison) {
                             due = due.min(Instant::now() + wait + SOON);
                         }
                     }
@@ -106,7 +106,7 @@ impl Audit {
 
 /// How long writes may still be under way to clusters that were not compared. After a controller has ended, its writes are
 /// waited for in all of its clusters.
-fn until_written(cx: &Context, comparison: &Comparison) -> Option<Duration> {
+fn longest_write_wait(cx: &Context, comparison: &Comparison) -> Option<Duration> {
     let members = cx.members.all().into_iter().filter(|member| comparison.missing.contains_key(&member.name));
     members.filter_map(|member| member.api.may_confirm().err()).max()
 }
@@ -144,56 +144,57 @@ pub async fn pass(cx: &Context) -> Result<Comparison, Error> {
         // What was found here is told by whoever has those shares now.
         cx.metrics.orphans.set(0);
         cx.metrics.strangers.set(0);
-        count_troubles(&scope);
+        update_trouble_metrics(&scope);
         return Ok(Comparison::default());
     }
     let Some(keyring) = cx.seals.keyring() else { return Ok(Comparison::default()) };
     // Taken first: whatever is found later is compared with at least these.
-    let survey = Survey::make(&cx.business).await.map_err(Error::Api)?;
+    let survey = ProjectSurvey::read(&cx.business).await.map_err(Error::Api)?;
     let snapshot = current_snapshot(cx).await?;
     let mut comparison = Comparison::default();
-    let mut sightings = Vec::new();
+    let mut namespaces = Vec::new();
     let mut keys = BTreeMap::new();
     let members = scope.members();
-    let room = Room::new(cx.members.memory_budget.max_bytes() / ROOM_PART, members.len());
-    let looks: Vec<_> = members.iter().map(|member| look_at(cx, member, &survey, &keyring, &room)).collect();
-    let looked: Vec<_> = stream::iter(looks).buffer_unordered(PARALLEL).collect().await;
-    for (member, looked) in looked {
-        match looked {
-            Ok(sights) => {
+    let budget = ScanBudget::new(cx.members.memory_budget.max_bytes() / SCAN_BUDGET_DIVISOR, members.len());
+    let scans: Vec<_> =
+        members.iter().map(|member| scan_with_deadline(cx, member, &survey, &keyring, &budget)).collect();
+    let scanned: Vec<_> = stream::iter(scans).buffer_unordered(PARALLEL).collect().await;
+    for (member, scanned) in scanned {
+        match scanned {
+            Ok(scanned) => {
                 comparison.clusters.insert(member.name.clone(), survey.revision);
-                sightings.extend(sights.sightings);
-                keys.insert(member.name.clone(), sights.keys);
+                namespaces.extend(scanned.namespaces);
+                keys.insert(member.name.clone(), scanned.keys);
             }
-            Err(why) => missing(&mut comparison, &member.name, why),
+            Err(why) => mark_missing(&mut comparison, &member.name, why),
         }
     }
-    not_looked_at(&scope, &survey, &mut comparison);
+    add_unscanned(&scope, &survey, &mut comparison);
     let evidence = Evidence { survey: &survey, keyring: &keyring, snapshot: &snapshot };
-    let (mut findings, mut lost) = judge_all(cx, evidence, sightings, &mut comparison).await;
-    still_themselves(&members, &mut comparison).await;
+    let (mut findings, mut lost) = judge_all(cx, evidence, namespaces, &mut comparison).await;
+    recheck_identities(&members, &mut comparison).await;
     findings.keep_compared(&comparison);
     lost.retain(|one| comparison.clusters.contains_key(one.cluster()));
     let gauge = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
     cx.metrics.orphans.set(gauge(findings.orphans()));
     cx.metrics.strangers.set(gauge(findings.strangers()));
-    let mut parts = tell::tell(cx, &scope.guards, &survey, findings, &comparison).await?;
-    tell_keys(&mut parts, &keyring, keys);
-    let comparison = Comparison::of(&parts);
-    show(&scope, parts);
+    let mut comparisons = report::report(cx, &scope.guards, &survey, findings, &comparison).await?;
+    record_seal_keys(&mut comparisons, &keyring, keys);
+    let comparison = Comparison::of(&comparisons);
+    publish(&scope, comparisons);
     // One that is as it should be costs no call.
     dispatch::resync(cx);
-    count_troubles(&scope);
+    update_trouble_metrics(&scope);
     if comparison.missing.is_empty() {
         cx.metrics.audited.set(cx.clock.unix_seconds());
     }
     // Last: a cluster may let it take long, and nobody waits for it to be told.
-    lost::withdraw_all(cx, lost).await;
+    lost::withdraw_roles(cx, lost).await;
     Ok(comparison)
 }
 
 /// Counts the namespaces of our shares that somebody has to look at. Whoever has another share counts its.
-fn count_troubles(scope: &Scope<'_>) {
+fn update_trouble_metrics(scope: &Scope<'_>) {
     let (cx, now) = (scope.cx, scope.cx.clock.unix_seconds());
     let objects = cx.objects.namespaces.all();
     let ours = objects.iter().filter(|object| scope.has_cluster(&object.spec.cluster_name));
@@ -206,13 +207,13 @@ fn count_troubles(scope: &Scope<'_>) {
 }
 
 /// Which keys the seals of each cluster bear. Those of passes that had begun with a former key are among them.
-fn tell_keys(
-    parts: &mut BTreeMap<String, ClusterComparison>,
+fn record_seal_keys(
+    comparisons: &mut BTreeMap<String, ClusterComparison>,
     keyring: &Keyring,
     keys: BTreeMap<String, BTreeSet<String>>,
 ) {
     for (cluster, keys) in keys {
-        if let Some(part) = parts.get_mut(&cluster).filter(|part| part.missing.is_empty()) {
+        if let Some(part) = comparisons.get_mut(&cluster).filter(|part| part.missing.is_empty()) {
             keyring.active().clone_into(&mut part.active_key);
             part.keys = keys.into_iter().collect();
         }
@@ -234,7 +235,7 @@ async fn current_snapshot(cx: &Context) -> Result<GenerationSnapshot, Error> {
 }
 
 /// Clusters in use that nobody could look at: something of ours may lie there all the same.
-fn not_looked_at(scope: &Scope<'_>, survey: &Survey, comparison: &mut Comparison) {
+fn add_unscanned(scope: &Scope<'_>, survey: &ProjectSurvey, comparison: &mut Comparison) {
     let cx = scope.cx;
     let absent = cx.members.absent();
     let mut in_use: BTreeSet<String> = cx.objects.namespaces.clusters().into_iter().collect();
@@ -247,45 +248,45 @@ fn not_looked_at(scope: &Scope<'_>, survey: &Survey, comparison: &mut Comparison
                 Lookup::Unknown | Lookup::Found(_) => "it is not in the directory",
             };
             let why = absent.get(&cluster).map_or(unknown, String::as_str);
-            missing(comparison, &cluster, why.to_owned());
+            mark_missing(comparison, &cluster, why.to_owned());
         }
     }
 }
 
-fn missing(comparison: &mut Comparison, cluster: &str, why: String) {
+fn mark_missing(comparison: &mut Comparison, cluster: &str, why: String) {
     tracing::warn!(cluster, error = why, "cannot audit a member cluster");
     comparison.clusters.remove(cluster);
     comparison.missing.insert(cluster.to_owned(), why);
 }
 
 /// What there is in a cluster, or why it could not be looked at.
-async fn look_at<'a>(
+async fn scan_with_deadline<'a>(
     cx: &Context,
     member: &'a Arc<Member>,
-    survey: &Survey,
+    survey: &ProjectSurvey,
     keyring: &Keyring,
-    room: &Room,
-) -> (&'a Arc<Member>, Result<Sights, String>) {
-    let looked = async {
-        look::ready(cx, member).await?;
-        look::look(cx, member, survey, keyring, room).await
+    budget: &ScanBudget,
+) -> (&'a Arc<Member>, Result<ClusterScan, String>) {
+    let scanned = async {
+        scan::wait_until_ready(cx, member).await?;
+        scan::scan_cluster(cx, member, survey, keyring, budget).await
     };
-    (member, timeout(CLUSTER_MAX, looked).await.unwrap_or_else(|_elapsed| Err(SILENT.to_owned())))
+    (member, timeout(CLUSTER_MAX, scanned).await.unwrap_or_else(|_elapsed| Err(NO_ANSWER.to_owned())))
 }
 
 /// Judges what was seen; a cluster that does not answer then is not compared.
 async fn judge_all(
     cx: &Context,
     evidence: Evidence<'_>,
-    sightings: Vec<Sighting>,
+    namespaces: Vec<ScannedNamespace>,
     comparison: &mut Comparison,
-) -> (Findings, Vec<Lost>) {
-    let mut clusters: BTreeMap<String, Vec<Sighting>> = BTreeMap::new();
-    for sighting in sightings.into_iter().filter(|sighting| !evidence.clears(cx, sighting)) {
-        clusters.entry(sighting.member.name.clone()).or_default().push(sighting);
+) -> (Findings, Vec<LostNamespace>) {
+    let mut clusters: BTreeMap<String, Vec<ScannedNamespace>> = BTreeMap::new();
+    for scanned in namespaces.into_iter().filter(|scanned| !evidence.is_cleared(cx, scanned)) {
+        clusters.entry(scanned.member.name.clone()).or_default().push(scanned);
     }
     let of_each: Vec<_> =
-        clusters.iter().map(|(cluster, sightings)| judge_in(cx, evidence, cluster, sightings)).collect();
+        clusters.iter().map(|(cluster, namespaces)| judge_in(cx, evidence, cluster, namespaces)).collect();
     let judged: Vec<_> = stream::iter(of_each).buffer_unordered(PARALLEL).collect().await;
     let (mut findings, mut all_lost) = (Findings::default(), Vec::new());
     for (cluster, judgements) in judged {
@@ -296,7 +297,7 @@ async fn judge_all(
                     all_lost.extend(lost);
                 }
             }
-            Err(why) => missing(comparison, cluster, why),
+            Err(why) => mark_missing(comparison, cluster, why),
         }
     }
     (findings, all_lost)
@@ -307,38 +308,38 @@ async fn judge_in<'a>(
     cx: &Context,
     evidence: Evidence<'_>,
     cluster: &'a str,
-    sightings: &[Sighting],
+    namespaces: &[ScannedNamespace],
 ) -> (&'a str, Result<Vec<Judged>, String>) {
-    let judgements: Vec<_> = sightings.iter().map(|sighting| evidence.judge(cx, sighting)).collect();
+    let judgements: Vec<_> = namespaces.iter().map(|scanned| evidence.judge(cx, scanned)).collect();
     let all = stream::iter(judgements).buffer_unordered(PARALLEL).try_collect::<Vec<_>>();
     let judged = match timeout(CLUSTER_MAX, all).await {
         Ok(judged) => judged.map_err(|error: Error| error.text()),
-        Err(_elapsed) => Err(SILENT.to_owned()),
+        Err(_elapsed) => Err(NO_ANSWER.to_owned()),
     };
     (cluster, judged)
 }
 
 /// Of a cluster in whose place another one answers by now nothing was seen.
-async fn still_themselves(members: &[Arc<Member>], comparison: &mut Comparison) {
+async fn recheck_identities(members: &[Arc<Member>], comparison: &mut Comparison) {
     let compared = members.iter().filter(|member| comparison.clusters.contains_key(&member.name));
     let asked: Vec<_> =
         compared.map(|member| async move { (member, member.verify_identity().await) }).collect();
     let answers: Vec<_> = stream::iter(asked).buffer_unordered(PARALLEL).collect().await;
-    for (member, verify_identity) in answers {
-        if let Err(failure) = verify_identity {
-            missing(comparison, &member.name, failure.to_string());
+    for (member, verified) in answers {
+        if let Err(failure) = verified {
+            mark_missing(comparison, &member.name, failure.to_string());
         }
     }
 }
 
 /// Shows in each cluster's object how far it was compared; in one of which nothing is to be compared any more that it was not.
-fn show(scope: &Scope<'_>, mut parts: BTreeMap<String, ClusterComparison>) {
+fn publish(scope: &Scope<'_>, mut comparisons: BTreeMap<String, ClusterComparison>) {
     let cx = scope.cx;
     let objects = cx.objects.member_clusters.all();
     let known = objects.iter().map(|object| object.key.name().to_owned());
     let names: BTreeSet<String> =
-        known.chain(parts.keys().cloned()).filter(|name| scope.has_cluster(name)).collect();
-    let shown = names.iter().map(|name| (name.clone(), parts.remove(name)));
+        known.chain(comparisons.keys().cloned()).filter(|name| scope.has_cluster(name)).collect();
+    let shown = names.iter().map(|name| (name.clone(), comparisons.remove(name)));
     cx.objects.member_clusters.memory.set_comparisons(shown.collect());
     for name in names {
         wake_cluster(cx, &name, Lane::Urgent);

@@ -25,7 +25,7 @@ pub mod new_credentials;
 /// What a source lists.
 pub mod listing;
 
-pub use listing::{DirectorySource, ListedCluster, Listing};
+pub use listing::{DirectorySource, ListedCluster, Listing, open_source};
 
 use crate::context::Context;
 use crate::dial::Dialer;

@@ -5,10 +5,7 @@ use crate::business::Business;
 use crate::config::{self, Config, RegistryConfig};
 use crate::context::{Context, GROUP_RUNNING_MAX};
 use crate::descriptions::Descriptions;
-use crate::directory::kubeconfig::KubeconfigSource;
-use crate::directory::platform::PlatformSource;
-use crate::directory::secrets::SecretSource;
-use crate::directory::{Directory, DirectorySource};
+use crate::directory::{Directory, open_source};
 use crate::error::Error;
 use crate::fence::{Fence, LeaseTimes};
 use crate::issuer::places::{self, Places};
@@ -131,14 +128,6 @@ async fn first_contact(candidate: &Candidate) {
     }
 }
 
-async fn source(config: &Config, client: &Client) -> Result<Box<dyn DirectorySource>, Error> {
-    Ok(match (&config.members_kubeconfig, &config.platform_kubeconfig) {
-        (Some(path), _) => Box::new(KubeconfigSource::new(path.clone())),
-        (None, Some(path)) => Box::new(PlatformSource::new(config::client(Some(path)).await?)),
-        (None, None) => Box::new(SecretSource::new(client.clone(), &config.members_namespace)),
-    })
-}
-
 async fn registry(config: &RegistryConfig, fence: &Arc<Fence>) -> Result<Registry, Error> {
     let backend: Option<Box<dyn Backend>> = match (&config.registry_url, &config.registry_kubeconfig) {
         (Some(url), _) => {
@@ -174,7 +163,9 @@ struct Replica<'a> {
 impl Replica<'_> {
     async fn start(self, identity: &str, tasks: &Tasks, ready: &Health) -> Result<Arc<Context>, Error> {
         let Self { config, client, metrics, times } = self;
-        let source = source(config, &client).await?;
+        let (kubeconfig, platform) =
+            (config.members_kubeconfig.as_ref(), config.platform_kubeconfig.as_ref());
+        let source = open_source(kubeconfig, platform, &config.members_namespace, &client).await?;
         let shares = Arc::new(Shares::new(config.shards, times));
         let registry = registry(&config.registry, &shares.state(Share::Fleet).fence).await?;
         let dropped = metrics.events_dropped.clone();

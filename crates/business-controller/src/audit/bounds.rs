@@ -8,4 +8,4 @@ pub(super) const PARALLEL: usize = 8;
 /// answers may come in time, and there may be no end of them.
 pub(super) const CLUSTER_MAX: Duration = Duration::from_mins(2);
 /// Why it was not.
-pub(super) const SILENT: &str = "no answer in time";
+pub(super) const NO_ANSWER: &str = "no answer in time";

@@ -1,7 +1,7 @@
 use super::ledger::Ledger;
 use crate::acquisition::AcquisitionSnapshot;
 use crate::audit::Audit;
-use crate::audit::look::{Room, look};
+use crate::audit::scan::{ScanBudget, scan_cluster};
 use crate::controller::Controller as _;
 use crate::error::{CallFailure, Error};
 use crate::fence::Moment;
@@ -227,14 +227,14 @@ async fn what_is_released_while_the_audit_looks_is_no_orphan() {
     let metadata =
         json!({ "name": "web", "uid": "w", "annotations": { "business.tkestack.io/uid": "released" } });
     world.server.put(NAMESPACE, &json!({ "metadata": metadata }));
-    let survey = crate::audit::survey::Survey::make(&world.cx.business).await.unwrap();
+    let survey = crate::audit::survey::ProjectSurvey::read(&world.cx.business).await.unwrap();
     let keyring = world.cx.seals.keyring().unwrap();
-    let room = Room::new(usize::MAX, 1);
-    let sights = look(&world.cx, &world.member, &survey, &keyring, &room).await.unwrap();
+    let room = ScanBudget::new(usize::MAX, 1);
+    let sights = scan_cluster(&world.cx, &world.member, &survey, &keyring, &room).await.unwrap();
     world.server.edit(NAMESPACE, &json!({ "metadata": { "annotations": null } }));
     let roll = crate::acquisition::GenerationSnapshot::default();
     let evidence = crate::audit::judge::Evidence { survey: &survey, keyring: &keyring, snapshot: &roll };
-    let judged = evidence.judge(&world.cx, &sights.sightings[0]).await.unwrap();
+    let judged = evidence.judge(&world.cx, &sights.namespaces[0]).await.unwrap();
     assert_eq!(judged.judgement, crate::audit::judge::Judgement::Nothing);
 }
 

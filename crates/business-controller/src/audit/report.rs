@@ -2,7 +2,7 @@
 //! in other clusters stays.
 
 use super::judge::Judgement;
-use super::survey::Survey;
+use super::survey::ProjectSurvey;
 use crate::context::Context;
 use crate::error::{CallFailure, Error};
 use crate::events::Topic;
@@ -40,7 +40,7 @@ impl Findings {
         match judgement {
             Judgement::Nothing => {}
             Judgement::Orphan { project, orphan } => self.orphans.entry(project).or_default().push(orphan),
-            Judgement::Homeless(orphan) => self.homeless.push(orphan),
+            Judgement::OrphanWithoutProject(orphan) => self.homeless.push(orphan),
             Judgement::Stranger(stranger) => self.strangers.push(stranger),
         }
     }
@@ -65,15 +65,15 @@ impl Findings {
 }
 
 /// Tells projects and operators. What is left to tell is the comparison of each cluster.
-pub async fn tell(
+pub async fn report(
     cx: &Context,
     guards: &[ShareGuard],
-    survey: &Survey,
+    survey: &ProjectSurvey,
     findings: Findings,
     comparison: &Comparison,
 ) -> Result<BTreeMap<String, ClusterComparison>, Error> {
     let Findings { orphans: mut wanted, mut homeless, mut strangers } = findings;
-    let mut parts = Parts::of(comparison, &cx.now());
+    let mut comparisons = ClusterComparisons::of(comparison, &cx.now());
     // Those that are named are the same each time.
     homeless.sort_unstable();
     strangers.sort_unstable();
@@ -84,24 +84,24 @@ pub async fn tell(
         report_stranger(cx, stranger);
     }
     for orphan in &homeless {
-        parts.unreported(orphan);
-        let part = parts.of_cluster(&orphan.cluster_name);
+        comparisons.count_unreported(orphan);
+        let part = comparisons.of_cluster(&orphan.cluster_name);
         part.homeless = part.homeless.saturating_add(1);
     }
     // What was told of a cluster and is not found there any more.
     let is_compared = |orphan: &Orphan| comparison.clusters.contains_key(&orphan.cluster_name);
-    for (name, _) in survey.telling().filter(|(_, told)| told.iter().any(is_compared)) {
+    for (name, _) in survey.projects_with_orphans().filter(|(_, reported)| reported.iter().any(is_compared)) {
         wanted.entry(name.to_owned()).or_default();
     }
     for (name, mut orphans) in wanted {
         orphans.sort_unstable();
-        let told_before = survey.told(&name).iter().filter(|orphan| is_compared(orphan));
-        if told_before.eq(&orphans) {
+        let reported_before = survey.reported_orphans(&name).iter().filter(|orphan| is_compared(orphan));
+        if reported_before.eq(&orphans) {
             continue;
         }
-        let telling = Telling { cx, guards, project: &name, is_compared: &is_compared };
-        let untold = match telling.tell(orphans.clone()).await {
-            Ok(untold) => untold,
+        let project_report = ProjectReport { cx, guards, project: &name, is_compared: &is_compared };
+        let unreported = match project_report.write(orphans.clone()).await {
+            Ok(unreported) => unreported,
             // One project keeps no other from being told: growth waits for what is not reported.
             Err(Error::Api(failure)) => {
                 guards.iter().try_for_each(ShareGuard::permit)?;
@@ -110,24 +110,24 @@ pub async fn tell(
             }
             Err(error) => return Err(error),
         };
-        for orphan in &untold {
-            parts.unreported(orphan);
+        for orphan in &unreported {
+            comparisons.count_unreported(orphan);
         }
     }
     for stranger in strangers {
-        let part = parts.of_cluster(&stranger.cluster_name);
+        let part = comparisons.of_cluster(&stranger.cluster_name);
         part.strange = part.strange.saturating_add(1);
         if part.strangers.len() < STRANGERS_MAX {
             part.strangers.push(stranger);
         }
     }
-    Ok(parts.0)
+    Ok(comparisons.0)
 }
 
 /// The comparison of each cluster.
-struct Parts(BTreeMap<String, ClusterComparison>);
+struct ClusterComparisons(BTreeMap<String, ClusterComparison>);
 
-impl Parts {
+impl ClusterComparisons {
     /// `now` is RFC 3339.
     fn of(comparison: &Comparison, now: &str) -> Self {
         let found = || ClusterComparison { time: now.to_owned(), ..ClusterComparison::default() };
@@ -146,14 +146,14 @@ impl Parts {
         self.0.entry(cluster.to_owned()).or_default()
     }
 
-    fn unreported(&mut self, orphan: &Orphan) {
+    fn count_unreported(&mut self, orphan: &Orphan) {
         let part = self.of_cluster(&orphan.cluster_name);
         part.unreported = part.unreported.saturating_add(1);
     }
 }
 
 /// What one project is told.
-struct Telling<'a> {
+struct ProjectReport<'a> {
     cx: &'a Context,
     guards: &'a [ShareGuard],
     project: &'a str,
@@ -161,9 +161,9 @@ struct Telling<'a> {
     is_compared: &'a (dyn Fn(&Orphan) -> bool + Sync),
 }
 
-impl Telling<'_> {
+impl ProjectReport<'_> {
     /// Writes what was found into the status of the project; what found no place there.
-    async fn tell(&self, found: Vec<Orphan>) -> Result<Vec<Orphan>, Error> {
+    async fn write(&self, found: Vec<Orphan>) -> Result<Vec<Orphan>, Error> {
         let mut tries = 0;
         let key = RootKey::new(None, self.project);
         loop {
@@ -171,17 +171,17 @@ impl Telling<'_> {
             else {
                 return Ok(found);
             };
-            let Merged { told, untold } = merged(&project.status.orphans, self.is_compared, &found);
-            if told == project.status.orphans {
-                return Ok(untold);
+            let Merged { reported, unreported } = merged(&project.status.orphans, self.is_compared, &found);
+            if reported == project.status.orphans {
+                return Ok(unreported);
             }
             self.guards.iter().try_for_each(ShareGuard::permit)?;
-            let orphans = if told.is_empty() { Value::Null } else { json!(told) };
+            let orphans = if reported.is_empty() { Value::Null } else { json!(reported) };
             tries += 1;
             match self.cx.business.patch_status(&project, json!({ "orphans": orphans })).await {
                 Ok(_written) => {
-                    self.report(&project, &told);
-                    return Ok(untold);
+                    self.record_events(&project, &reported);
+                    return Ok(unreported);
                 }
                 Err(CallFailure::NotFound) => return Ok(found),
                 Err(CallFailure::Conflict(_)) if tries < TRIES_MAX => {}
@@ -190,9 +190,9 @@ impl Telling<'_> {
         }
     }
 
-    fn report(&self, project: &ProjectView, told: &[Orphan]) {
+    fn record_events(&self, project: &ProjectView, reported: &[Orphan]) {
         let is_new = |orphan: &&Orphan| !project.status.orphans.contains(orphan);
-        for orphan in told.iter().filter(is_new).take(NAMED_MAX) {
+        for orphan in reported.iter().filter(is_new).take(NAMED_MAX) {
             let (namespace, cluster) = (&orphan.namespace, &orphan.cluster_name);
             let note = match orphan.state {
                 OrphanState::Lost => format!(
@@ -219,27 +219,27 @@ impl Telling<'_> {
 /// What a project's status is to say, and what finds no place there.
 #[derive(Debug, PartialEq, Eq)]
 struct Merged {
-    told: Vec<Orphan>,
-    untold: Vec<Orphan>,
+    reported: Vec<Orphan>,
+    unreported: Vec<Orphan>,
 }
 
 /// Puts what was found in the place of what was told of the clusters that were compared. What was told of others stays, and
 /// is never cut.
-fn merged(told: &[Orphan], is_compared: impl Fn(&Orphan) -> bool, found: &[Orphan]) -> Merged {
-    let mut kept: Vec<Orphan> = told.iter().filter(|orphan| !is_compared(orphan)).cloned().collect();
+fn merged(reported: &[Orphan], is_compared: impl Fn(&Orphan) -> bool, found: &[Orphan]) -> Merged {
+    let mut kept: Vec<Orphan> = reported.iter().filter(|orphan| !is_compared(orphan)).cloned().collect();
     let mut bytes = kept.iter().map(size).fold(0, usize::saturating_add);
-    let mut untold = Vec::new();
+    let mut unreported = Vec::new();
     for orphan in found {
         let with_it = bytes.saturating_add(size(orphan));
         if kept.len() < ORPHANS_MAX && with_it <= ORPHAN_BYTES_MAX {
             bytes = with_it;
             kept.push(orphan.clone());
         } else {
-            untold.push(orphan.clone());
+            unreported.push(orphan.clone());
         }
     }
     kept.sort_unstable();
-    Merged { told: kept, untold }
+    Merged { reported: kept, unreported }
 }
 
 /// Its bytes in a status. A quota has as many resources as whoever rules its cluster likes.
@@ -282,20 +282,20 @@ mod tests {
     #[test]
     fn each_of_two_auditors_replaces_what_it_has_compared_and_nothing_else() {
         let is_of = |cluster: &'static str| move |orphan: &Orphan| orphan.cluster_name == cluster;
-        let first = merged(&[], is_of("a"), &of("a", 0..2)).told;
-        let both = merged(&first, is_of("b"), &of("b", 0..3)).told;
+        let first = merged(&[], is_of("a"), &of("a", 0..2)).reported;
+        let both = merged(&first, is_of("b"), &of("b", 0..3)).reported;
         assert_eq!(both, [of("a", 0..2), of("b", 0..3)].concat());
-        let less = merged(&both, is_of("a"), &of("a", 1..2)).told;
+        let less = merged(&both, is_of("a"), &of("a", 1..2)).reported;
         assert_eq!(less, [of("a", 1..2), of("b", 0..3)].concat());
-        assert_eq!(merged(&less, is_of("b"), &[]).told, of("a", 1..2));
+        assert_eq!(merged(&less, is_of("b"), &[]).reported, of("a", 1..2));
     }
 
     #[test]
     fn what_another_auditor_has_told_is_not_cut() {
-        let told = of("a", 0..ORPHANS_MAX - 1);
-        let merged = merged(&told, |orphan| orphan.cluster_name == "b", &of("b", 0..3));
-        assert_eq!(merged.told.len(), ORPHANS_MAX);
-        assert_eq!((merged.untold, &merged.told[..told.len()]), (of("b", 1..3), &told[..]));
+        let reported = of("a", 0..ORPHANS_MAX - 1);
+        let merged = merged(&reported, |orphan| orphan.cluster_name == "b", &of("b", 0..3));
+        assert_eq!(merged.reported.len(), ORPHANS_MAX);
+        assert_eq!((merged.unreported, &merged.reported[..reported.len()]), (of("b", 1..3), &reported[..]));
     }
 
     #[test]
@@ -304,6 +304,9 @@ mod tests {
         let long = Orphan { hard: (0..2_500).map(resource).collect(), ..orphan("a", 1) };
         let all = [of("a", 0..1), vec![long.clone()], of("a", 2..4)].concat();
         let merged = merged(&[], |_| true, &all);
-        assert_eq!((merged.told, merged.untold), ([of("a", 0..1), of("a", 2..4)].concat(), vec![long]));
+        assert_eq!(
+            (merged.reported, merged.unreported),
+            ([of("a", 0..1), of("a", 2..4)].concat(), vec![long])
+        );
     }
 }

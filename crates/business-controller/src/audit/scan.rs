@@ -1,6 +1,6 @@
 //! What a member cluster has that carries our marks, or lies where something is held.
 
-use super::survey::Survey;
+use super::survey::ProjectSurvey;
 use crate::context::Context;
 use crate::member::marks::{Marks, UID_MAX};
 use crate::member::pages::PagedList;
@@ -22,7 +22,7 @@ use tokio::time::timeout;
 /// A call that takes longer has failed.
 const DEADLINE: Duration = Duration::from_secs(30);
 /// The part of what may be seen of all clusters that a pass may keep of them beside it.
-pub(super) const ROOM_PART: usize = 4;
+pub(super) const SCAN_BUDGET_DIVISOR: usize = 4;
 /// Objects a page of a list.
 const PAGE: u32 = 500;
 /// How long what has begun in a cluster is waited for.
@@ -30,7 +30,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A namespace of a member cluster that the audit has to judge.
 #[derive(Clone, Debug)]
-pub struct Sighting {
+pub struct ScannedNamespace {
     pub member: Arc<Member>,
     pub name: String,
     pub uid: String,
@@ -42,8 +42,8 @@ pub struct Sighting {
 
 /// What was seen of a cluster.
 #[derive(Debug, Default)]
-pub struct Sights {
-    pub sightings: Vec<Sighting>,
+pub struct ClusterScan {
+    pub namespaces: Vec<ScannedNamespace>,
     /// Ids of those of our keys that seals there say they were made with.
     pub keys: BTreeSet<String>,
 }
@@ -51,13 +51,13 @@ pub struct Sights {
 /// How much all looks of a pass may keep of what they see, about: whoever rules a cluster chooses how many namespaces bear our
 /// marks.
 #[derive(Debug)]
-pub struct Room {
+pub struct ScanBudget {
     most: usize,
     clusters: usize,
     taken: AtomicUsize,
 }
 
-impl Room {
+impl ScanBudget {
     /// So many bytes, for so many clusters. Beyond them each has an even share, or what its look may take of what is seen of it
     /// anyway, so it is three times as many at the worst. Who has little is always compared, and who has much that is ours.
     pub fn new(most: usize, clusters: usize) -> Self {
@@ -65,23 +65,23 @@ impl Room {
     }
 
     /// For a cluster that has so many bytes of its own.
-    fn part(&self, own: usize) -> Part<'_> {
-        Part { room: self, own: own.max(self.most / self.clusters.max(1)), bytes: 0 }
+    fn reserve(&self, own: usize) -> ScanReservation<'_> {
+        ScanReservation { budget: self, own: own.max(self.most / self.clusters.max(1)), bytes: 0 }
     }
 }
 
 /// What one look keeps.
 #[derive(Debug)]
-struct Part<'a> {
-    room: &'a Room,
+struct ScanReservation<'a> {
+    budget: &'a ScanBudget,
     /// So many it may keep although others have taken all the room.
     own: usize,
     bytes: usize,
 }
 
-impl Part<'_> {
-    fn take(&mut self, bytes: usize) -> Result<(), String> {
-        let Room { most, clusters: _, taken } = self.room;
+impl ScanReservation<'_> {
+    fn grow(&mut self, bytes: usize) -> Result<(), String> {
+        let ScanBudget { most, clusters: _, taken } = self.budget;
         self.bytes = self.bytes.saturating_add(bytes);
         let all = taken.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
         if all <= *most || self.bytes <= self.own {
@@ -91,27 +91,27 @@ impl Part<'_> {
         Err(format!("its namespaces and quotas with our marks take {mib} MiB, and there is no room for more"))
     }
 
-    fn give_back(&mut self, bytes: usize) {
+    fn release(&mut self, bytes: usize) {
         let given = bytes.min(self.bytes);
         self.bytes = self.bytes.saturating_sub(given);
-        self.room.taken.fetch_sub(given, Ordering::Relaxed);
+        self.budget.taken.fetch_sub(given, Ordering::Relaxed);
     }
 
     /// What it has now is kept beyond the look.
-    fn stays(mut self) {
+    fn keep(mut self) {
         self.bytes = 0;
     }
 }
 
-impl Drop for Part<'_> {
+impl Drop for ScanReservation<'_> {
     fn drop(&mut self) {
-        self.give_back(self.bytes);
+        self.release(self.bytes);
     }
 }
 
 /// Whether a cluster can be looked at, so that nothing appears in it afterwards that was decided before. The error says
 /// why not.
-pub async fn ready(cx: &Context, member: &Member) -> Result<(), String> {
+pub async fn wait_until_ready(cx: &Context, member: &Member) -> Result<(), String> {
     if member.reach() != Reach::Reachable {
         return Err("it does not answer".to_owned());
     }
@@ -135,26 +135,26 @@ fn under_way(wait: Duration) -> String {
 }
 
 /// Everything of a cluster that may concern us. The error says why it could not be looked at.
-pub async fn look(
+pub async fn scan_cluster(
     cx: &Context,
     member: &Arc<Member>,
-    survey: &Survey,
+    survey: &ProjectSurvey,
     keyring: &Keyring,
-    room: &Room,
-) -> Result<Sights, String> {
-    let mut sights = Sights::default();
-    let mut part = room.part(member.observed.weight() / ROOM_PART);
+    budget: &ScanBudget,
+) -> Result<ClusterScan, String> {
+    let mut scanned = ClusterScan::default();
+    let mut reservation = budget.reserve(member.observed.weight() / SCAN_BUDGET_DIVISOR);
     // Of those that are marked the seal, by namespace.
     let mut quotas: HashMap<String, Option<String>> = HashMap::new();
-    each::<ResourceQuota>(member, |metadata| {
+    for_each_metadata::<ResourceQuota>(member, |metadata| {
         let marks = Marks::of(&metadata);
-        sights.keys.extend(key_of(&marks, keyring));
+        scanned.keys.extend(key_of(&marks, keyring));
         if metadata.name == metadata.namespace
             && is_marked(&marks)
             && let Some(namespace) = metadata.namespace
         {
             let seal = marks.seal.filter(|text| may_be_of(keyring, member, &namespace, text));
-            part.take(of_quota(&namespace, seal.as_deref()))?;
+            reservation.grow(of_quota(&namespace, seal.as_deref()))?;
             quotas.insert(namespace, seal);
         }
         Ok(())
@@ -163,9 +163,9 @@ pub async fn look(
     let held = survey.places_in(&member.name);
     let imported = imported_in(cx, &member.name);
     let is_awaited = |name: &str| held.contains(name) || imported.contains(name);
-    each::<Namespace>(member, |metadata| {
+    for_each_metadata::<Namespace>(member, |metadata| {
         let marks = Marks::of(&metadata);
-        sights.keys.extend(key_of(&marks, keyring));
+        scanned.keys.extend(key_of(&marks, keyring));
         let name = metadata.name.unwrap_or_default();
         let uid = metadata.uid.unwrap_or_default();
         let quota = quotas.remove(&name);
@@ -173,7 +173,7 @@ pub async fn look(
             return Ok(());
         }
         if let Some(seal) = &quota {
-            part.give_back(of_quota(&name, seal.as_deref()));
+            reservation.release(of_quota(&name, seal.as_deref()));
         }
         let mark = marks.uid.map(|mark| if mark.len() > UID_MAX { String::new() } else { mark });
         let mut kept = weight::texts([&name, &uid].into_iter().chain(&mark));
@@ -185,17 +185,17 @@ pub async fn look(
                 seals.push(opened);
             }
         }
-        let sighting = Sighting { member: Arc::clone(member), name, uid, mark, seals };
-        part.take(kept.saturating_add(weight::of(&sighting)))?;
-        sights.sightings.push(sighting);
+        let namespace_scan = ScannedNamespace { member: Arc::clone(member), name, uid, mark, seals };
+        reservation.grow(kept.saturating_add(weight::of(&namespace_scan)))?;
+        scanned.namespaces.push(namespace_scan);
         Ok(())
     })
     .await?;
     for (namespace, seal) in quotas {
-        part.give_back(of_quota(&namespace, seal.as_deref()));
+        reservation.release(of_quota(&namespace, seal.as_deref()));
     }
-    part.stays();
-    Ok(sights)
+    reservation.keep();
+    Ok(scanned)
 }
 
 /// What is kept of a quota until its namespace is looked at.
@@ -237,7 +237,7 @@ fn key_of(marks: &Marks, keyring: &Keyring) -> Option<String> {
     id.map(str::to_owned)
 }
 
-async fn each<K>(
+async fn for_each_metadata<K>(
     member: &Member,
     mut take: impl FnMut(ObjectMeta) -> Result<(), String>,
 ) -> Result<(), String>
@@ -266,21 +266,21 @@ mod tests {
 
     #[test]
     fn who_has_little_finds_room_although_others_have_taken_it() {
-        let room = Room::new(100, 4);
-        let (mut large, mut small) = (room.part(0), room.part(0));
-        assert!(large.take(90).is_ok() && small.take(20).is_ok());
-        assert!(large.take(1).is_err() && small.take(5).is_ok() && small.take(1).is_err());
+        let budget = ScanBudget::new(100, 4);
+        let (mut large, mut small) = (budget.reserve(0), budget.reserve(0));
+        assert!(large.grow(90).is_ok() && small.grow(20).is_ok());
+        assert!(large.grow(1).is_err() && small.grow(5).is_ok() && small.grow(1).is_err());
         drop(large);
-        assert!(small.take(50).is_ok());
-        small.stays();
-        assert_eq!(room.taken.load(Ordering::Relaxed), 76);
+        assert!(small.grow(50).is_ok());
+        small.keep();
+        assert_eq!(budget.taken.load(Ordering::Relaxed), 76);
     }
 
     #[test]
     fn who_has_much_that_is_ours_finds_room_although_others_have_taken_it() {
-        let room = Room::new(100, 4);
-        let (mut first, mut large) = (room.part(0), room.part(60));
-        assert!(first.take(100).is_ok());
-        assert!(large.take(60).is_ok() && large.take(1).is_err());
+        let budget = ScanBudget::new(100, 4);
+        let (mut first, mut large) = (budget.reserve(0), budget.reserve(60));
+        assert!(first.grow(100).is_ok());
+        assert!(large.grow(60).is_ok() && large.grow(1).is_err());
     }
 }
