@@ -1,49 +1,50 @@
-//! What there was when a share came to us. Our view may be older: somebody else may have let an object go that is seen here
-//! yet, or that will be seen before its end is. Nothing is decided from such an object.
+//! Snapshots of our objects that are listed when a share is acquired. The watch cache may be older than that list: a
+//! former holder may have finished an object that is still cached here, or that a late event will bring. Such an object
+//! must not be reconciled.
 
 use crate::kinds::{Kind, View, revision};
 use std::collections::HashMap;
 
-/// All objects of a kind at one revision.
+/// The generation of every object of a kind at one resourceVersion.
 #[derive(Clone, Debug, Default)]
 pub struct GenerationSnapshot {
     pub revision: u64,
-    /// By uid.
+    /// By the object's uid.
     pub generations: HashMap<String, i64>,
 }
 
-/// How much of what happened a view has heard.
+/// How far a cache has followed the API server.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CacheProgress {
-    /// Highest revision of an event: whatever was written before it was heard.
+    /// The highest resourceVersion that a watch event has delivered. Everything up to it was seen.
     pub last_event: u64,
-    /// Lists that have begun.
+    /// How many lists have begun.
     pub lists_begun: u64,
-    /// How many of them had begun when the last one to end did.
+    /// The number of the last list that has ended.
     pub last_completed_list: u64,
 }
 
-/// Objects of a kind at a moment after their share has become ours.
+/// The objects that existed when a share was acquired, and how far the cache was at that time.
 #[derive(Debug, Default)]
 pub struct AcquisitionSnapshot {
     snapshot: GenerationSnapshot,
-    /// Of our view by then.
+    /// The progress of the cache at that time.
     progress: CacheProgress,
 }
 
 impl AcquisitionSnapshot {
-    /// `age` is what our view has after the roll was read.
+    /// `progress` is that of the cache, read after the snapshot.
     pub fn new(snapshot: GenerationSnapshot, progress: CacheProgress) -> Self {
         Self { snapshot, progress }
     }
 
-    /// Whether an object was made after that moment.
+    /// Whether an object that was created at this resourceVersion is newer than the snapshot.
     pub fn is_older_than(&self, made_at: u64) -> bool {
         made_at > self.snapshot.revision
     }
 
-    /// Whether an object of our view, which has this age now, is as it was at that moment, or newer. Another one is about to
-    /// change, or to go.
+    /// Whether a cached object is at least as new as the snapshot. `progress` is that of the cache now. An older object
+    /// is about to be updated or removed by the watch.
     pub fn is_up_to_date<K: Kind>(&self, object: &View<K>, progress: CacheProgress) -> bool {
         let as_new = |newest: &i64| *newest <= object.generation;
         revision(&object.resource_version) > self.snapshot.revision

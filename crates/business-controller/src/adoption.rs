@@ -1,13 +1,14 @@
-//! Namespaces of member clusters that nobody manages: `discover` lists them in a file, `adopt` takes all of the file or nothing.
-//! What is adopted goes on as it is; the running controller takes it over, by consent of the operator who adopts.
+//! Adoption of namespaces that exist in member clusters: `discover` writes those that nobody manages to a file, and
+//! `adopt` takes all namespaces of the file, or none. What runs in them goes on; the controller takes them over with
+//! the consent of the operator who adopts them.
 
-/// The file: one line a namespace.
+/// The mapping file: one line for each namespace.
 pub mod mapping;
-/// Writes the file.
+/// Finds namespaces, for the mapping file.
 pub mod discover;
-/// Takes it.
+/// Creates the objects of a mapping file.
 pub mod adopt;
-/// What both commands say.
+/// The output of both commands.
 pub mod report;
 
 use crate::config::MembersConfig;
@@ -23,12 +24,12 @@ use serde::de::DeserializeOwned;
 use std::fmt::Debug;
 use std::time::Duration;
 
-/// Objects a page of a list.
+/// Objects in one page of a list.
 const PAGE: u32 = 500;
 /// A call that takes longer has failed.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// Where the member clusters are listed.
+/// The source of member clusters.
 async fn source(members: &MembersConfig, client: &Client) -> Result<Box<dyn DirectorySource>, Error> {
     let (kubeconfig, platform) = (members.members_kubeconfig.as_ref(), members.platform_kubeconfig.as_ref());
     open_source(kubeconfig, platform, &members.members_namespace, client).await
@@ -45,7 +46,7 @@ async fn member_client(source: &dyn DirectorySource, cluster: &str) -> Result<Cl
     Dialer::default().client(listed.config)
 }
 
-/// Hands over every object of a kind in a cluster.
+/// Calls `take` with every object of a kind in a cluster.
 async fn for_each_object<K>(client: &Client, mut take: impl FnMut(K)) -> Result<(), Error>
 where
     K: Resource<DynamicType = ()> + Metadata<Ty = ObjectMeta> + Clone + Debug + DeserializeOwned,

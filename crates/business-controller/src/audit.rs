@@ -1,19 +1,19 @@
-//! A slow full pass over the member clusters of our shares, which finds what no watch tells of: namespaces that may take what no
-//! object is charged for. They are shown in the status of the project that answers for them, and the API server holds
-//! what they may take against it until they are gone. The pass also tells the API server how far everything was
-//! compared, which growth waits for after the database's history has diverged.
+//! The audit: a slow full comparison of the member clusters of our shares with our objects. It finds what no watch
+//! shows: namespaces that may use what no object is charged for. They are reported in the status of the project that
+//! answers for them, and the API server holds what they may use until they are gone. The audit also reports how far
+//! everything was compared, which growth waits for after the database's history has diverged.
 
-/// What the projects say.
+/// Reads all projects.
 pub mod survey;
-/// What there is in the clusters.
+/// Scans member clusters.
 pub mod scan;
-/// What it comes to.
+/// Judges what was found.
 pub mod judge;
-/// Who is told.
+/// Reports the findings.
 pub mod report;
-/// Who loses his roles.
+/// Withdraws roles in lost namespaces.
 pub mod lost;
-/// What a pass may take.
+/// Limits of one audit.
 mod bounds;
 
 use crate::acquisition::GenerationSnapshot;
@@ -44,14 +44,14 @@ use survey::ProjectSurvey;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
-/// Until the first pass, so that everything else has begun; not longer than between two.
+/// Delay of the first audit, so that everything else has started; not longer than the period.
 const FIRST_AFTER: Duration = Duration::from_secs(30);
-/// Until a pass that is wanted at once, so that what goes together is seen by one.
+/// Delay of an audit that was requested, so that one audit serves several requests.
 const SOON: Duration = Duration::from_secs(2);
-/// How often to look whether the watches have caught up, and for how long.
+/// How often to check whether the watches have caught up, and for how long.
 const CATCH_UP_PERIOD: Duration = Duration::from_millis(50);
 const CATCH_UP_MAX: Duration = Duration::from_secs(10);
-/// Audits again and again.
+/// Audits periodically.
 #[derive(Debug)]
 pub struct Audit {
     pub cx: Arc<Context>,
@@ -59,8 +59,8 @@ pub struct Audit {
 }
 
 impl Audit {
-    /// Once in a period, soon after it is wanted, and a while after a share has become ours. A share that is to be left is not
-    /// waited for.
+    /// Audits once in a period, soon after a request, and some time after a share was acquired. A share that is to be
+    /// drained is not delayed: the audit is dropped.
     pub async fn run(self, end: CancellationToken) {
         let Self { cx, period } = self;
         let mut changes = cx.shares.changes();
@@ -104,17 +104,17 @@ impl Audit {
     }
 }
 
-/// How long writes may still be under way to clusters that were not compared. After a controller has ended, its writes are
-/// waited for in all of its clusters.
+/// The longest time for which writes may still be in flight to clusters that were not compared. After a controller has
+/// ended, its writes are waited for in all of its clusters.
 fn longest_write_wait(cx: &Context, comparison: &Comparison) -> Option<Duration> {
     let members = cx.members.all().into_iter().filter(|member| comparison.missing.contains_key(&member.name));
     members.filter_map(|member| member.api.may_confirm().err()).max()
 }
 
-/// What one pass is over.
+/// The scope of one audit.
 struct Scope<'a> {
     cx: &'a Context,
-    /// The shares that are ours, which are not left before it has ended.
+    /// The shares that this replica works on. They are not released before the audit has ended.
     guards: Vec<ShareGuard>,
 }
 
@@ -137,18 +137,18 @@ impl Scope<'_> {
     }
 }
 
-/// One pass over everything in our shares.
+/// Audits all our shares once.
 pub async fn pass(cx: &Context) -> Result<Comparison, Error> {
     let scope = Scope { cx, guards: cx.shares.enter_all() };
     if scope.guards.is_empty() {
-        // What was found here is told by whoever has those shares now.
+        // Whoever has these shares now reports what was found here.
         cx.metrics.orphans.set(0);
         cx.metrics.strangers.set(0);
         update_trouble_metrics(&scope);
         return Ok(Comparison::default());
     }
     let Some(keyring) = cx.seals.keyring() else { return Ok(Comparison::default()) };
-    // Taken first: whatever is found later is compared with at least these.
+    // Read first: everything that is found later is compared with this state or a newer one.
     let survey = ProjectSurvey::read(&cx.business).await.map_err(Error::Api)?;
     let snapshot = current_snapshot(cx).await?;
     let mut comparison = Comparison::default();
@@ -182,18 +182,18 @@ pub async fn pass(cx: &Context) -> Result<Comparison, Error> {
     record_seal_keys(&mut comparisons, &keyring, keys);
     let comparison = Comparison::of(&comparisons);
     publish(&scope, comparisons);
-    // One that is as it should be costs no call.
+    // A pass over an object that is as it should be costs no call.
     dispatch::resync(cx);
     update_trouble_metrics(&scope);
     if comparison.missing.is_empty() {
         cx.metrics.audited.set(cx.clock.unix_seconds());
     }
-    // Last: a cluster may let it take long, and nobody waits for it to be told.
+    // Last: a cluster may delay it, and the report must not wait for that.
     lost::withdraw_roles(cx, lost).await;
     Ok(comparison)
 }
 
-/// Counts the namespaces of our shares that somebody has to look at. Whoever has another share counts its.
+/// Counts the namespaces of our shares that somebody has to look at. Other replicas count those of theirs.
 fn update_trouble_metrics(scope: &Scope<'_>) {
     let (cx, now) = (scope.cx, scope.cx.clock.unix_seconds());
     let objects = cx.objects.namespaces.all();
@@ -206,7 +206,7 @@ fn update_trouble_metrics(scope: &Scope<'_>) {
     }
 }
 
-/// Which keys the seals of each cluster bear. Those of passes that had begun with a former key are among them.
+/// Records which keys the seals in each cluster bear, including those of passes that had begun with a former key.
 fn record_seal_keys(
     comparisons: &mut BTreeMap<String, ClusterComparison>,
     keyring: &Keyring,
@@ -220,7 +220,7 @@ fn record_seal_keys(
     }
 }
 
-/// All our objects, as soon as passes decide from none that is not among them.
+/// A snapshot of all our namespaces, once passes use no older state of any.
 async fn current_snapshot(cx: &Context) -> Result<GenerationSnapshot, Error> {
     let snapshot = cx.business.generation_snapshot::<BusinessNamespace>("").await.map_err(Error::Api)?;
     let caught_up = async {
@@ -234,7 +234,7 @@ async fn current_snapshot(cx: &Context) -> Result<GenerationSnapshot, Error> {
     }
 }
 
-/// Clusters in use that nobody could look at: something of ours may lie there all the same.
+/// Adds clusters in use that could not be scanned: they may still contain something of ours.
 fn add_unscanned(scope: &Scope<'_>, survey: &ProjectSurvey, comparison: &mut Comparison) {
     let cx = scope.cx;
     let absent = cx.members.absent();
@@ -259,7 +259,7 @@ fn mark_missing(comparison: &mut Comparison, cluster: &str, why: String) {
     comparison.missing.insert(cluster.to_owned(), why);
 }
 
-/// What there is in a cluster, or why it could not be looked at.
+/// Scans a cluster within its time. The error says why that was not possible.
 async fn scan_with_deadline<'a>(
     cx: &Context,
     member: &'a Arc<Member>,
@@ -274,7 +274,7 @@ async fn scan_with_deadline<'a>(
     (member, timeout(CLUSTER_MAX, scanned).await.unwrap_or_else(|_elapsed| Err(NO_ANSWER.to_owned())))
 }
 
-/// Judges what was seen; a cluster that does not answer then is not compared.
+/// Judges what was found. A cluster that does not answer meanwhile counts as not compared.
 async fn judge_all(
     cx: &Context,
     evidence: Evidence<'_>,
@@ -303,7 +303,7 @@ async fn judge_all(
     (findings, all_lost)
 }
 
-/// What the sightings in a cluster come to, or why that cannot be told.
+/// Judges the namespaces of one cluster. The error says why that was not possible.
 async fn judge_in<'a>(
     cx: &Context,
     evidence: Evidence<'_>,
@@ -319,7 +319,7 @@ async fn judge_in<'a>(
     (cluster, judged)
 }
 
-/// Of a cluster in whose place another one answers by now nothing was seen.
+/// Clusters in whose place another one answers by now were not compared.
 async fn recheck_identities(members: &[Arc<Member>], comparison: &mut Comparison) {
     let compared = members.iter().filter(|member| comparison.clusters.contains_key(&member.name));
     let asked: Vec<_> =
@@ -332,7 +332,7 @@ async fn recheck_identities(members: &[Arc<Member>], comparison: &mut Comparison
     }
 }
 
-/// Shows in each cluster's object how far it was compared; in one of which nothing is to be compared any more that it was not.
+/// Publishes the comparison of each cluster in its object; none for a cluster with nothing to compare.
 fn publish(scope: &Scope<'_>, mut comparisons: BTreeMap<String, ClusterComparison>) {
     let cx = scope.cx;
     let objects = cx.objects.member_clusters.all();

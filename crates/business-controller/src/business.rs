@@ -1,6 +1,6 @@
 //! Calls to the API of our kinds, through kube-apiserver.
 
-/// What is issued to pull by.
+/// Passwords for pulling images.
 pub mod password;
 
 use crate::acquisition::GenerationSnapshot;
@@ -22,9 +22,9 @@ use std::time::Duration;
 
 /// A call that takes longer has failed.
 const CALL_DEADLINE: Duration = Duration::from_secs(20);
-/// Objects a page of a list.
+/// Objects in one page of a list.
 const PAGE: u32 = 500;
-/// Our kinds, as the controller uses them.
+/// A client of our kinds.
 #[derive(Clone)]
 pub struct Business {
     client: Client,
@@ -46,7 +46,7 @@ impl Business {
         Self { client }
     }
 
-    /// The objects of a kind, wherever they lie.
+    /// The API of a kind, across all projects.
     pub fn api_all<K: Kind>(&self) -> Api<DynamicObject> {
         Api::all_with(self.client.clone(), &K::resource())
     }
@@ -55,13 +55,13 @@ impl Business {
         key.api(self.client.clone(), &K::resource())
     }
 
-    /// An object as it is now, not as it was last seen.
+    /// Reads an object from the API, not from the cache.
     pub async fn get<K: Kind>(&self, key: &K::Key) -> Result<Option<View<K>>, CallFailure> {
         let api = self.api_of::<K>(key);
         not_found_as_none(bounded(api.get(key.name())).await)?.map(decode).transpose()
     }
 
-    /// Hands over every object of a kind at one revision, which is returned.
+    /// Calls `take` with every object of a kind at one revision, which is returned.
     pub async fn for_each<K: Kind>(&self, mut take: impl FnMut(View<K>)) -> Result<u64, CallFailure> {
         let api = self.api_all::<K>();
         let mut params = ListParams::default().limit(PAGE);
@@ -81,7 +81,8 @@ impl Business {
         }
     }
 
-    /// All objects of a kind that a field selector takes, at one revision. The empty one takes all.
+    /// The generations of all objects of a kind that match a field selector, at one revision. An empty selector matches
+    /// all.
     pub async fn generation_snapshot<K: Kind>(
         &self,
         selector: &str,
@@ -106,7 +107,7 @@ impl Business {
         }
     }
 
-    /// Some objects that lie in a project, as they are now.
+    /// Lists at most `limit` objects of a project.
     pub async fn list_in_project<K: Kind>(
         &self,
         project: &str,
@@ -116,7 +117,7 @@ impl Business {
         list_limited(api, ListParams::default().limit(limit)).await
     }
 
-    /// Some objects that a field selector takes, as they are now.
+    /// Lists at most `limit` objects that match a field selector.
     pub async fn list_by_field<K: Kind>(
         &self,
         selector: &str,
@@ -125,7 +126,7 @@ impl Business {
         list_limited(self.api_all::<K>(), ListParams::default().fields(selector).limit(limit)).await
     }
 
-    /// Makes an object that lies in nothing, or in what its key says.
+    /// Creates an object with this key.
     pub async fn create<K: Kind>(&self, key: &K::Key, body: Value) -> Result<View<K>, CallFailure> {
         let mut body = body;
         if let Value::Object(fields) = &mut body {
@@ -139,7 +140,7 @@ impl Business {
         decode(bounded(self.api_of::<K>(key).create(&params, &object)).await?)
     }
 
-    /// Merges something, an object in JSON, into exactly the version that was read.
+    /// Sends a merge patch, a JSON object, for exactly the version that was read.
     pub async fn merge_patch<K: Kind>(&self, object: &View<K>, patch: Value) -> Result<View<K>, CallFailure> {
         let mut body = patch;
         let version = [("resourceVersion", &object.resource_version), ("uid", &object.uid)];
@@ -151,7 +152,7 @@ impl Business {
         decode(bounded(api.patch(object.key.name(), &params(), &Patch::Merge(body))).await?)
     }
 
-    /// Changes the status of exactly the version that was read.
+    /// Patches the status of exactly the version that was read.
     pub async fn patch_status<K: Kind>(
         &self,
         object: &View<K>,
@@ -163,7 +164,7 @@ impl Business {
         decode(bounded(api.patch_status(object.key.name(), &params, &Patch::Merge(body))).await?)
     }
 
-    /// Writes what was derived from the nodes of a member cluster.
+    /// Writes the capacity that was derived from the nodes of a member cluster.
     pub async fn patch_capacity(
         &self,
         object: &MemberClusterView,
@@ -175,7 +176,7 @@ impl Business {
         decode(bounded(api.patch_subresource("capacity", object.key.name(), &params, &patch)).await?)
     }
 
-    /// Takes our token out of `spec.finalizers` of exactly the version that was read. The object goes with its
+    /// Removes our token from `spec.finalizers` of exactly the version that was read. The object is deleted with its
     /// last token.
     pub async fn finalize<K: Kind>(&self, object: &View<K>, left: &[String]) -> Result<(), CallFailure> {
         let body = with_preconditions(object, "spec", json!({ "finalizers": left }));
@@ -189,7 +190,7 @@ impl Business {
         }
     }
 
-    /// Has something done to an object by a subresource, or only asks whether that would be done.
+    /// Posts to a subresource of an object, or only validates the call with `dry_run`.
     pub async fn call_subresource<K: Kind>(
         &self,
         key: &K::Key,
@@ -202,7 +203,7 @@ impl Business {
         bounded(api.create_subresource::<_, Value>(subresource, key.name(), &params, body)).await.map(drop)
     }
 
-    /// Has a password issued by which the pods of a namespace pull from the registry. It is told in the answer alone.
+    /// Requests a password by which the pods of a namespace pull from the registry. Only the answer contains it.
     pub async fn issue_pull_password(
         &self,
         object: &NamespaceView,

@@ -1,4 +1,4 @@
-//! The objects of one kind as last seen.
+//! The watch cache of the objects of one kind.
 
 use crate::acquisition::{AcquisitionSnapshot, CacheProgress, GenerationSnapshot};
 use crate::kinds::{ChangeSource, Kind, View, ViewChange, ViewIndex as _, revision};
@@ -6,11 +6,11 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use tokio::sync::SetOnce;
 
-/// The objects of one kind, newest version only.
+/// The objects of one kind, each in its newest version.
 #[derive(Debug)]
 pub struct Cache<K: Kind> {
     held: RwLock<CachedViews<K>>,
-    /// Everything was listed at least once.
+    /// Set when the first list has ended.
     synced: SetOnce<()>,
     pub memory: K::Memory,
 }
@@ -19,12 +19,12 @@ pub struct Cache<K: Kind> {
 struct CachedViews<K: Kind> {
     objects: Views<K>,
     index: K::Index,
-    /// Highest revision that the watch has delivered.
+    /// The highest resourceVersion that the watch has delivered.
     delivered: u64,
     progress: CacheProgress,
-    /// What there was in our tenure, where the kind is looked after as a whole.
+    /// The objects when the share of the fleet was acquired; for kinds that belong to the fleet.
     acquisition: Option<AcquisitionSnapshot>,
-    /// Seen since a list has begun.
+    /// The keys that the current list has shown so far.
     listed: Option<HashSet<K::Key>>,
 }
 
@@ -46,12 +46,12 @@ impl<K: Kind> Default for Cache<K> {
 }
 
 impl<K: Kind> Cache<K> {
-    /// Whether everything was listed at least once.
+    /// Whether the first list has ended.
     pub fn is_synced(&self) -> bool {
         self.synced.initialized()
     }
 
-    /// Waits until everything was listed.
+    /// Waits for the end of the first list.
     pub async fn synced(&self) {
         self.synced.wait().await;
     }
@@ -64,24 +64,25 @@ impl<K: Kind> Cache<K> {
         self.read().objects.values().cloned().collect()
     }
 
-    /// For the look-ups of a kind.
+    /// Reads the objects with the index of the kind.
     pub fn with_index<R>(&self, read: impl FnOnce(&Views<K>, &K::Index) -> R) -> R {
         let held = self.read();
         read(&held.objects, &held.index)
     }
 
-    /// How much it has heard.
+    /// How far the cache has followed the API server.
     pub fn progress(&self) -> CacheProgress {
         self.read().progress
     }
 
-    /// These were the objects at a moment of our tenure.
+    /// Sets the objects that existed when the share was acquired.
     pub fn set_acquisition_snapshot(&self, snapshot: GenerationSnapshot) {
         let mut held = self.write();
         held.acquisition = Some(AcquisitionSnapshot::new(snapshot, held.progress));
     }
 
-    /// Whether the object with this key was not changed, and has not gone, before our tenure has begun.
+    /// Whether the cached object is at least as new as the snapshot of the share's acquisition. Otherwise a former
+    /// holder has changed or finished it, and it must not be reconciled.
     pub fn is_up_to_date(&self, key: &K::Key) -> bool {
         let held = self.read();
         let (Some(acquisition), Some(object)) = (&held.acquisition, held.objects.get(key)) else {
@@ -90,7 +91,7 @@ impl<K: Kind> Cache<K> {
         acquisition.is_up_to_date::<K>(object, held.progress)
     }
 
-    /// Whether an object is held that the roll does not have, or has newer.
+    /// Whether a cached object is missing from the snapshot, or older than there.
     pub fn is_behind(&self, snapshot: &GenerationSnapshot) -> bool {
         let is_older = |view: &Arc<View<K>>| {
             let newest = snapshot.generations.get(&view.uid);
@@ -106,7 +107,7 @@ impl<K: Kind> Cache<K> {
         held.listed = Some(HashSet::new());
     }
 
-    /// An object was listed or changed. `None` if nothing is new.
+    /// Stores an object that was listed, changed or written by us. `None` if it is not newer than the cached one.
     pub fn upsert(&self, object: View<K>, source: ChangeSource) -> Option<ViewChange<K>> {
         let incoming = revision(&object.resource_version);
         let mut held = self.write();
@@ -124,7 +125,8 @@ impl<K: Kind> Cache<K> {
         let old = held.objects.get(&object.key).cloned();
         let is_old = |old: &View<K>| {
             let held = revision(&old.resource_version);
-            // A list counts as it is: after commits were lost, an object is what it was before, and no event may ever come.
+            // A list replaces what is cached, whatever the resourceVersions: after a restore of the database an object
+            // may be back at an older state, and no event would follow.
             old.uid == object.uid
                 && if source == ChangeSource::List { held == incoming } else { held >= incoming }
         };
@@ -148,7 +150,7 @@ impl<K: Kind> Cache<K> {
         Some(held.index(ViewChange { old, new: None, source: ChangeSource::WatchEvent }))
     }
 
-    /// A list has ended: what was not in it is gone.
+    /// Ends a list. Objects that it did not contain are removed.
     pub fn end_list(&self) -> Vec<ViewChange<K>> {
         let mut held = self.write();
         held.progress.last_completed_list = held.progress.lists_begun;

@@ -289,7 +289,7 @@ fn duration(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// The Lease of a replica is called after it.
+/// A replica's identity is part of the name of its Lease.
 fn identity(text: &str) -> Result<String, String> {
     let wrong = NameRule::Subdomain.check(text);
     wrong.into_iter().next().map_or_else(|| Ok(text.to_owned()), |why| Err(format!("{text:?}: {why}")))

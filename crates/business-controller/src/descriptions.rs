@@ -1,6 +1,6 @@
-//! Keeps what namespaces say of their clusters up to date. The API server writes it, with each write of a status, from what is
-//! known of the cluster. Where an object says something else, its status is written as it is: a few a second, so that a
-//! cluster with many namespaces that gets another version is a small wave and no flood.
+//! Keeps the descriptions of clusters in the spec of namespaces up to date. The API server writes them with each write
+//! of a status, from what it knows of the cluster. If an object has an outdated description, its status is written
+//! unchanged: a few a second, so that a new version of a cluster with many namespaces causes no flood.
 
 use crate::context::Context;
 use crate::error::CallFailure;
@@ -12,30 +12,31 @@ use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Between two looks.
+/// Time between two checks.
 const PERIOD: Duration = Duration::from_secs(15);
-/// The same where a look has found objects that say the same after they were written: the API server does not know better.
+/// The longest time, if objects stay outdated after they were written: the API server does not know the new description
+/// yet.
 const PERIOD_MAX: Duration = Duration::from_mins(10);
-/// Between two writes.
+/// Time between two writes.
 const BETWEEN_WRITES: Duration = Duration::from_millis(50);
 
-/// Looks again and again.
+/// Checks periodically.
 #[derive(Debug)]
 pub struct Descriptions {
     pub cx: Arc<Context>,
 }
 
-/// What a look has come to.
+/// The result of a check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct RenewalCount {
-    /// Objects that say now what is published.
+    /// Objects that were brought up to date.
     renewed: usize,
-    /// Objects that still say something else.
+    /// Objects that are still outdated.
     left: usize,
 }
 
 impl Descriptions {
-    /// Looks for as long as this process lives.
+    /// Checks for ever.
     #[expect(clippy::infinite_loop, reason = "the task is cancelled at the end of the program")]
     pub async fn run(self) {
         let mut period = PERIOD;
@@ -68,9 +69,10 @@ impl Descriptions {
                 }
                 match self.cx.business.patch_status(&view, json!({})).await {
                     Ok(written) if is_described(&written.spec, &cluster) => count.renewed += 1,
-                    // Somebody else was faster, or another replica has not heard of it: at the next look.
+                    // Somebody else was faster, or the API server does not know the new description yet: it is tried
+                    // again in the next check.
                     Ok(_) | Err(CallFailure::NotFound | CallFailure::Conflict(_)) => count.left += 1,
-                    // It is the object's own fault: those of other clusters do not wait for it.
+                    // The object itself is the cause: those of other clusters do not wait for it.
                     Err(CallFailure::Refused { message, .. }) => {
                         tracing::warn!(object.name = %view.key, error = message, "a description is refused");
                         count.left += 1;
@@ -92,7 +94,7 @@ impl Descriptions {
     }
 }
 
-/// The objects that say something else of their cluster, and will be there for a while.
+/// The outdated objects that are not being deleted.
 fn outdated(views: Vec<Arc<NamespaceView>>, cluster: &Cluster) -> impl Iterator<Item = Arc<NamespaceView>> {
     views.into_iter().filter(|view| !view.is_deleting() && !is_described(&view.spec, cluster))
 }

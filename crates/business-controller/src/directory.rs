@@ -1,28 +1,29 @@
-//! The member clusters: which there are, and which is which. Those that are listed register by themselves.
+//! The directory of member clusters: which exist, and which cluster each name stands for. Listed clusters are
+//! registered automatically.
 //!
-//! A name stands for one cluster for as long as its object is there: the uid of its `kube-system` is recorded at the first
-//! contact, in the object's status. Another cluster behind the name counts as no answer, and a second name for a cluster
-//! is refused, so that no budget exists twice.
+//! A name stands for one cluster as long as its MemberCluster exists: the uid of the cluster's `kube-system` is
+//! recorded in its status at the first contact. Another cluster that answers under the name counts as no answer, and a
+//! second name for a cluster is refused, so that no budget is granted twice.
 
 /// A kubeconfig file whose contexts are the clusters, or a directory of kubeconfigs.
 pub mod kubeconfig;
-/// Kubeconfigs in Secrets of the controller's namespace.
+/// Kubeconfigs in Secrets of a namespace of the host cluster.
 pub mod secrets;
 /// TKE's platform API.
 pub mod platform;
-/// What is said of a cluster, and what becomes of it in its object.
+/// The description of a cluster, and how it is merged into its object.
 pub mod description;
-/// The record of what a name stands for.
+/// Records which cluster a name stands for.
 pub mod registration;
-/// The clusters that something of ours may lie in.
+/// The clusters that are in use.
 pub mod in_use;
-/// Which credential a kubeconfig holds.
+/// The credential in a kubeconfig.
 pub mod credential;
-/// New credentials of a cluster that is followed.
+/// Rotation of credentials of a followed cluster.
 pub mod rotation;
-/// What is known of those.
+/// New credentials that are being tried.
 pub mod new_credentials;
-/// What a source lists.
+/// Sources, and what they list.
 pub mod listing;
 
 pub use listing::{DirectorySource, ListedCluster, Listing, open_source};
@@ -53,32 +54,32 @@ use std::time::Duration;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::Instant;
 
-/// A cluster that did not say everything is asked again after this time.
+/// How soon a cluster is queried again whose uid or version is not known.
 const QUERY_PERIOD: Duration = Duration::from_secs(15);
-/// How often a cluster is asked for its version.
+/// How often a cluster is queried for its version.
 const VERSION_PERIOD: Duration = Duration::from_mins(5);
 
 const REFUSED: Topic = Topic::warning("ClusterRefused", "Accept");
 const UNUSABLE: Topic = Topic::warning("KubeconfigUnusable", "Accept");
 
-/// Follows a source, and of what it lists the clusters of our shares.
+/// Reads a source, and follows the listed clusters of our shares.
 #[derive(Debug)]
 pub struct Directory {
     cx: Arc<Context>,
     source: Arc<dyn DirectorySource>,
     dialer: Dialer,
-    /// By name, whether accepted yet or not.
+    /// The listed clusters by name, registered or not.
     listed: BTreeMap<String, TrackedCluster>,
-    /// Names refused, with the name that stands for the same cluster.
+    /// Refused names, with the name that already stands for the same cluster.
     refused: BTreeMap<String, String>,
     /// Names without a usable kubeconfig, and why.
     unusable: BTreeMap<String, String>,
     /// Whether the source was ever read.
     was_read: bool,
-    /// The last tenure of the fleet's share in which all that had no record were asked who they are.
+    /// The last term of the fleet's share in which all clusters without a record were queried.
     fleet_queried_in: Option<u64>,
     reading: JoinSet<Result<Listing, Error>>,
-    /// When to read again.
+    /// When to read the source again.
     due: Instant,
     queries_running: JoinSet<ClusterAnswers>,
     trials: JoinSet<CredentialTrial>,
@@ -90,17 +91,17 @@ struct TrackedCluster {
     version: String,
     entry: ClusterDescription,
     client: kube::Client,
-    /// As far as it can be told.
+    /// The credential in use, if it can be recognized.
     credential: Option<Credential>,
-    /// Listed in its place since.
+    /// New credentials that are listed in place of those in use.
     new_credentials: Option<NewCredentials>,
-    /// Why what is listed in its place is not used.
+    /// Why the new credentials are not used.
     refused: Option<String>,
-    /// The cluster that the name stands for, once that is on record.
+    /// The uid that is recorded for the name, once it is.
     uid: Option<String>,
-    /// Since it was accepted.
+    /// Set while it is followed.
     followed: Option<Followed>,
-    /// When it was last asked for what is not known of it.
+    /// When it was last queried.
     queried_at: Option<Instant>,
 }
 
@@ -145,13 +146,13 @@ impl Directory {
         }
     }
 
-    /// Follows the source. Returns only if following a member cluster has ended, which is never asked for.
+    /// Reads the source and follows the clusters for ever. Returns only if a session has ended, which must not happen.
     pub async fn run(mut self) {
         self.cx.objects.member_clusters.synced().await;
         let mut changes = self.cx.shares.changes();
         loop {
             tokio::select! {
-                // A share that has become ours waits for nothing else.
+                // First, so that a newly acquired share is served at once.
                 biased;
                 Some(ended) = self.sessions.join_next() => {
                     if ended.as_ref().is_err_and(tokio::task::JoinError::is_cancelled) {
@@ -195,7 +196,7 @@ impl Directory {
         }
     }
 
-    /// Takes over what the source lists.
+    /// Applies what the source lists.
     fn apply_listing(&mut self, listing: Listing) {
         let Listing { mut clusters, mut unusable } = listing;
         self.was_read = true;
@@ -215,7 +216,7 @@ impl Directory {
         }
         self.unusable = unusable;
         let names: BTreeSet<&str> = clusters.iter().map(|one| one.name.as_str()).collect();
-        // A kubeconfig that cannot be used takes no cluster away that is followed by the one before.
+        // A cluster that is followed with an earlier kubeconfig stays if the listed one cannot be used.
         for (name, why) in self.unusable.clone() {
             if let Some(held) = self.listed.get_mut(&name) {
                 held.new_credentials = None;
@@ -282,12 +283,12 @@ impl Directory {
         dispatch::cluster_changed(&self.cx, name);
     }
 
-    /// Whether what is of no single cluster is done here.
+    /// Whether this replica works on the share of the fleet.
     fn holds_fleet(&self) -> bool {
         self.cx.shares.holds(Share::Fleet)
     }
 
-    /// Follows those of our shares, as they are on record now.
+    /// Reads the records again, and follows the clusters of our shares.
     async fn refresh(&mut self) {
         if !self.was_read {
             return;
@@ -299,7 +300,7 @@ impl Directory {
         self.query_clusters();
     }
 
-    /// Follows those of our shares, and nobody else.
+    /// Starts and ends sessions, so that exactly the clusters of our shares are followed.
     fn sync_sessions(&mut self) {
         if !self.was_read {
             return;
@@ -307,7 +308,7 @@ impl Directory {
         let cx = Arc::clone(&self.cx);
         let mut held = cx.shares.held();
         for (name, cluster) in &mut self.listed {
-            // What a name stands for is on record before anything is written to the cluster.
+            // The uid is recorded before anything is written to the cluster.
             let share = cluster.uid.as_deref().map(|uid| cx.shares.of_uid(uid));
             let term = share.and_then(|share| held.get(&share).copied());
             let followed = cluster.followed.as_ref().map(|followed| followed.member.term);
@@ -332,7 +333,7 @@ impl Directory {
             }
             dispatch::cluster_changed(&cx, name);
         }
-        // Until everybody was asked who he is, nobody is unknown.
+        // A name is `Unknown` only after all clusters were queried for their uid.
         if self.fleet_queried_in.is_none() || held.get(&Share::Fleet).copied() != self.fleet_queried_in {
             held.remove(&Share::Fleet);
         }
@@ -345,7 +346,7 @@ impl Directory {
         }
     }
 
-    /// Tells what is said of the clusters of our shares.
+    /// Updates the descriptions in the MemberClusters of our shares.
     async fn update_descriptions(&self) {
         for (name, held) in &self.listed {
             let Some(object) = self.cx.objects.member_clusters.get(&RootKey::new(None, name)) else {
@@ -358,7 +359,7 @@ impl Directory {
         }
     }
 
-    /// What the names stand for, as it is on record now. A record that is gone is believed when the API itself says so.
+    /// Reads which cluster each name stands for. That a record is gone is believed only if the API says so.
     async fn refresh_records(&mut self) -> Result<(), Error> {
         let (mut forgotten, mut second) = (Vec::new(), Vec::new());
         let followed = |(name, held): (&String, &TrackedCluster)| Some((held.uid.clone()?, name.clone()));
@@ -375,7 +376,7 @@ impl Directory {
                 continue;
             }
             let Some(uid) = uid else { continue };
-            // A former holder may have put it on record at the last moment.
+            // A former holder may have recorded it at the last moment.
             if let Some(other) = names.get(&uid).filter(|other| *other != name) {
                 second.push((name.clone(), other.clone(), uid));
             } else {
@@ -387,8 +388,8 @@ impl Directory {
             self.refuse_duplicate(name, other, &uid);
         }
         if !forgotten.is_empty() {
-            // Whoever has taken the record away may have taken the name off the list before: it is read anew, and not as it was
-            // when it was last begun to be read.
+            // Whoever has deleted the record may have removed the name from the source before. So the source is read
+            // again, and a read that has begun before is dropped.
             (self.reading, self.due) = (JoinSet::new(), Instant::now());
         }
         for name in forgotten {
@@ -401,7 +402,7 @@ impl Directory {
         Ok(())
     }
 
-    /// Names on record that something of ours may lie behind and that cannot be reached, and why.
+    /// Recorded names of clusters in use that are not followed, and why.
     fn absent(&self) -> BTreeMap<String, String> {
         let in_use = in_use::clusters(&self.cx.objects);
         let counts = |name: &str| {
@@ -424,7 +425,7 @@ impl Directory {
         self.listed.get(name).is_some_and(|held| held.followed.is_some())
     }
 
-    /// What is said of each name, for its object.
+    /// The directory's entry of each name, for its MemberCluster.
     fn entries(&self) -> BTreeMap<String, DirectoryEntry> {
         let now = self.cx.clock.unix_seconds();
         let listed = self.listed.iter().map(|(name, held)| {
@@ -438,17 +439,18 @@ impl Directory {
             let listed = ListingState::Unusable(why.clone());
             (name.clone(), DirectoryEntry { listed, ..DirectoryEntry::default() })
         });
-        // Of a name that is followed by the kubeconfig before, that is said.
+        // Last, so that a cluster that is followed with an earlier kubeconfig counts as listed.
         unusable.chain(listed).collect()
     }
 
-    /// The tenure of the fleet's share, if it is ours and not all that have no record were asked in it.
+    /// The current term of the fleet's share, if it is ours and not all clusters without a record were queried in it.
     fn unqueried_fleet_term(&self) -> Option<u64> {
         let term = self.cx.shares.held().get(&Share::Fleet).copied();
         term.filter(|term| self.fleet_queried_in != Some(*term))
     }
 
-    /// Asks clusters for what is not known of them: who they are, and their version. Who has no record is the fleet's.
+    /// Queries clusters for their uid, if it is not recorded, and their version. Clusters without a record belong to
+    /// the fleet.
     fn query_clusters(&mut self) {
         if !self.queries_running.is_empty() {
             return;
@@ -475,14 +477,14 @@ impl Directory {
         }
     }
 
-    /// One that cannot be registered keeps no other from that.
+    /// Applies the answers of clusters. One that cannot be registered does not prevent the others.
     async fn apply_answers(&mut self, answered: ClusterAnswers) {
         let ClusterAnswers { fleet, mut answers } = answered;
-        // In the order of names: of two names for one cluster it is always the same that is refused.
+        // In the order of names, so that of two names for one cluster always the same is refused.
         answers.sort_by(|a, b| a.query.name.cmp(&b.query.name));
         let guard = self.cx.shares.enter(Share::Fleet);
         for ClusterAnswer { query: ClusterQuery { name, fingerprint }, uid, version } in answers {
-            // Meanwhile something else may be listed.
+            // The name may be listed with another kubeconfig by now.
             let tracked = self.listed.get_mut(&name).filter(|held| held.fingerprint == fingerprint);
             let Some(held) = tracked else { continue };
             if let Some(version) = version {
@@ -494,7 +496,7 @@ impl Directory {
                 tracing::warn!(cluster = name, error = error.text(), "cannot register a member cluster");
             }
         }
-        // What was asked before the share was ours left out whoever has no record.
+        // Clusters without a record were not queried if the query was sent before the share was ours.
         if fleet.is_some() && fleet == guard.map(|guard| guard.term()) {
             self.fleet_queried_in = fleet;
         }
@@ -540,7 +542,7 @@ impl Directory {
     fn update_metrics(&self) {
         let (mut reachable, mut unreachable, mut waiting, mut second) = (0_usize, 0_usize, 0_usize, 0_usize);
         let holds_fleet = self.holds_fleet();
-        // Each is counted by one replica.
+        // Each cluster is counted by one replica.
         let is_ours = |held: &&TrackedCluster| held.followed.is_some() || held.uid.is_none() && holds_fleet;
         for (name, held) in self.listed.iter().filter(|(_, held)| is_ours(held)) {
             match held.reach() {
@@ -557,7 +559,7 @@ impl Directory {
             .filter(|name| !self.listed.contains_key(*name) && !self.unusable.contains_key(*name))
             .filter(|_| holds_fleet)
             .count();
-        // Before the directory was read nobody knows who is listed.
+        // Before the source was read, nobody knows which clusters are listed.
         let (unlisted, unread) = if self.was_read { (unlisted, 0) } else { (0, unlisted) };
         let states = [
             ("reachable", reachable),
@@ -574,7 +576,7 @@ impl Directory {
     }
 }
 
-/// Why a name is none that a cluster can have.
+/// Why a cluster cannot have this name; `None` if it can.
 fn invalid_name(name: &str) -> Option<String> {
     if name == REGISTRY_DOMAIN {
         return Some("this is what budgets of the registry are called".to_owned());
@@ -583,22 +585,22 @@ fn invalid_name(name: &str) -> Option<String> {
     wrong.into_iter().next().map(|why| format!("no MemberCluster can have its name: {why}"))
 }
 
-/// What clusters have said that were asked together.
+/// The answers of clusters that were queried together.
 #[derive(Debug, Default)]
 struct ClusterAnswers {
-    /// The tenure of the fleet's share in which all that have no record were asked.
+    /// The term of the fleet's share in which all clusters without a record were queried.
     fleet: Option<u64>,
     answers: Vec<ClusterAnswer>,
 }
 
-/// Which cluster was asked: a name, and how it was reached.
+/// The cluster that was queried: its name, and the fingerprint of its kubeconfig.
 #[derive(Debug)]
 struct ClusterQuery {
     name: String,
     fingerprint: String,
 }
 
-/// What a cluster says of itself.
+/// What a cluster has answered.
 #[derive(Debug)]
 struct ClusterAnswer {
     query: ClusterQuery,

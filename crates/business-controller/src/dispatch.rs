@@ -1,5 +1,5 @@
-//! Takes objects from the queue and gives each a pass of its kind's controller; hands on to every controller what
-//! concerns all.
+//! Takes objects from the queue and calls the reconciler of their kind; passes events that concern all kinds on to
+//! every controller.
 
 use crate::context::Context;
 use crate::controller::{Controller as _, MemberNamespaceChange};
@@ -21,11 +21,11 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// How soon to look again at an object of which our view is too old.
+/// When to try an object again whose cached version is too old.
 const SOON: Duration = Duration::from_secs(1);
 /// Between two tries to list our objects.
 const RETRY_PERIOD: Duration = Duration::from_millis(500);
-/// A pass that takes longer than this hangs: no call takes so long.
+/// A pass that takes longer hangs: no call takes so long.
 const PASS_DEADLINE: Duration = Duration::from_mins(2);
 
 macro_rules! dispatch {
@@ -41,7 +41,7 @@ macro_rules! dispatch {
             }
         }
 
-        /// Follows the objects of all kinds.
+        /// Starts the watches of all kinds.
         pub fn watch(cx: &Arc<Context>, tasks: &Tasks) {
             $(tasks.spawn(
                 concat!("watch-", stringify!($field)),
@@ -49,22 +49,22 @@ macro_rules! dispatch {
             );)*
         }
 
-        /// Looks at every object once more, without a cause.
+        /// Enqueues every object of every kind.
         pub fn resync(cx: &Context) {
             $(<$controller>::resync(cx);)*
         }
 
-        /// A member cluster answers again, or no more.
+        /// A member cluster has become reachable or unreachable, or its share has changed hands.
         pub fn cluster_changed(cx: &Context, cluster: &str) {
             $(<$controller>::cluster_changed(cx, cluster);)*
         }
 
-        /// Reads which objects of no single cluster there are now.
+        /// Lists the objects of all kinds that belong to the fleet, when its share is acquired.
         pub async fn load_acquisition_snapshots(cx: &Context) {
             $(load_acquisition_snapshot::<$controller>(cx).await;)*
         }
 
-        /// Something at a place in a member cluster is another one than before.
+        /// Something in a namespace of a member cluster has changed.
         pub fn member_namespace_changed(cx: &Context, place: &MemberNamespaceChange<'_>) {
             $(<$controller>::member_namespace_changed(cx, place);)*
         }
@@ -72,7 +72,7 @@ macro_rules! dispatch {
 }
 every_controller!(dispatch);
 
-/// Looks at everything in a share that is ours since a moment.
+/// Enqueues every object of a share that was just acquired.
 pub fn share_changed(cx: &Context, share: Share) {
     if share == Share::Fleet {
         resync(cx);
@@ -86,8 +86,8 @@ pub fn share_changed(cx: &Context, share: Share) {
     }
 }
 
-/// What is gone was let go by somebody else, and something else may have its name: nothing is decided from it any more.
-/// Namespaces are looked at cluster by cluster.
+/// Lists the objects of a kind, to detect cached objects that a former holder has already finished. Namespaces are
+/// listed for each cluster separately.
 async fn load_acquisition_snapshot<C: RegisteredKind>(cx: &Context) {
     if C::KIND == names::NAMESPACE_KIND {
         return;
@@ -103,7 +103,7 @@ async fn load_acquisition_snapshot<C: RegisteredKind>(cx: &Context) {
     }
 }
 
-/// Works until it is told to end, and then ends what it has begun.
+/// Reconciles until it is cancelled, and then waits for the passes that have begun.
 pub async fn run(cx: Arc<Context>, end: CancellationToken) {
     tokio::select! {
         () = end.cancelled() => return,
@@ -131,7 +131,7 @@ pub async fn run(cx: Arc<Context>, end: CancellationToken) {
     }
 }
 
-/// A pass that panics leaves its object locked in the queue: nothing goes on half alive.
+/// Whether a pass has ended without a panic. After a panic its object stays locked in the queue, so the program ends.
 fn is_sound(ended: &Result<(), tokio::task::JoinError>) -> bool {
     if let Err(error) = ended {
         tracing::error!(%error, "a pass has broken down");
@@ -140,14 +140,14 @@ fn is_sound(ended: &Result<(), tokio::task::JoinError>) -> bool {
 }
 
 async fn pass(cx: Arc<Context>, key: ObjectRef) {
-    // Whoever has its share by then looks at it.
+    // Another replica has its share.
     let Some(guard) = cx.share_of_object(&key).and_then(|share| cx.shares.enter(share)) else {
         cx.queue.done(&key, Requeue::Never);
         show_queue(&cx);
         return;
     };
     let begun = Instant::now();
-    // Nobody works on a share that is to be left. What is being written has the time to be answered; the rest is left.
+    // When the share is drained, a write that is in flight has time to be answered; the rest of the pass is dropped.
     let wait_for_drain = async {
         guard.wait_for_drain().await;
         tokio::time::sleep(cx.fleet().write_deadline()).await;
@@ -174,7 +174,7 @@ fn show_queue(cx: &Context) {
 fn log(key: &ObjectRef, result: &Result<PassOutcome, Error>) {
     match result {
         Ok(outcome) => tracing::debug!(object.kind = key.kind(), object.name = %key, ?outcome, "pass"),
-        // Somebody else wrote in between: the next pass sees it.
+        // Somebody else has changed the object: the next pass sees it.
         Err(error) if error.is_conflict() => {
             tracing::debug!(object.kind = key.kind(), object.name = %key, error = error.text(), "pass");
         }

@@ -1,4 +1,5 @@
-//! The fence of a share: what its holder may write at this moment, so that a former holder's writes are harmless.
+//! The fence of a share: it lets the holder of the Lease send a write only if no former or later holder can be writing
+//! at the same time.
 
 use crate::error::Error;
 use std::collections::HashMap;
@@ -8,27 +9,27 @@ use std::time::{Duration, SystemTime};
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
-/// How soon to look again whether a write has been answered.
+/// When to ask again whether a write has been answered.
 const ANSWER_PERIOD: Duration = Duration::from_secs(1);
 
-/// A server is told whole seconds, one less than we wait for it.
+/// A server is given whole seconds, one less than we wait ourselves.
 const WRITE_DEADLINE_MIN: Duration = Duration::from_secs(2);
 
-/// The times of a Lease.
+/// The times of leader election, and the deadline of writes.
 #[derive(Clone, Copy, Debug)]
 pub struct LeaseTimes {
-    /// How long a lease that is not renewed is respected.
+    /// How long others respect a Lease that is not renewed.
     pub lease_duration: Duration,
-    /// How long its holder tries to renew it before he gives up.
+    /// How long the holder tries to renew it before it gives up.
     pub renew_deadline: Duration,
-    /// How often a call is made.
+    /// How often the Lease is renewed.
     pub retry_period: Duration,
     /// Deadline of every write to a member cluster.
     pub write_deadline: Duration,
 }
 
 impl LeaseTimes {
-    /// Refuses times that do not keep a former holder's writes inside his Lease.
+    /// Refuses times with which a write could outlast its Lease.
     pub fn check(&self) -> Result<(), Error> {
         let ordered = self.retry_period < self.renew_deadline
             && self.renew_deadline < self.lease_duration
@@ -49,8 +50,8 @@ impl LeaseTimes {
     }
 }
 
-/// A moment by both clocks of this machine. The one that only goes forward may stand still while the machine is suspended or
-/// stunned; the other may be set.
+/// A moment by both clocks of this machine. The monotonic clock may stand still while the machine is suspended; the
+/// wall clock may be set.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moment {
     steady: Instant,
@@ -62,7 +63,7 @@ impl Moment {
         Self { steady: Instant::now(), wall: SystemTime::now() }
     }
 
-    /// By the clock that only goes forward alone: in tests it is another one than the machine's.
+    /// A moment of the monotonic clock alone. Tests use a simulated one.
     #[cfg(test)]
     pub(crate) fn at(steady: Instant) -> Self {
         Self { steady, wall: SystemTime::now() + Duration::from_hours(1) }
@@ -72,31 +73,31 @@ impl Moment {
         self.steady
     }
 
-    /// Whether less than that has passed since, by both clocks. A wall clock that was set back says nothing; one that was set forward
-    /// says too much, which the next renewal mends.
+    /// Whether less than `time` has passed by both clocks. If the wall clock was set back it says nothing; if it was
+    /// set forward it says too much, until the next renewal.
     fn is_within(self, time: Duration) -> bool {
         self.steady.elapsed() < time && self.wall.elapsed().unwrap_or_default() < time
     }
 }
 
-/// What the holder of the lease may do at this moment.
+/// What the holder of the Lease may do now.
 #[derive(Debug)]
 pub struct Fence {
     times: LeaseTimes,
-    /// When the last renewal that succeeded was sent; none while the lease is not ours.
+    /// When the last successful renewal was sent; `None` while we do not hold the Lease.
     renewed: watch::Sender<Option<Moment>>,
-    /// Somebody waits for a renewal.
+    /// Asks for a renewal now.
     renewal_request: Notify,
-    /// Before this, a former holder's write may still arrive somewhere.
+    /// Until then, a write of a former holder may still arrive.
     confirm_after: Mutex<Option<Instant>>,
-    /// To any member cluster.
+    /// Writes to all member clusters.
     writes: InFlightWrites,
-    /// By the uid of the cluster.
+    /// Writes to each cluster, by its uid.
     clusters: Mutex<HashMap<String, Arc<InFlightWrites>>>,
 }
 
 impl Fence {
-    /// A closed fence.
+    /// A closed fence: nothing may be written.
     pub fn new(times: LeaseTimes) -> Self {
         Self {
             times,
@@ -113,20 +114,20 @@ impl Fence {
         self.times.write_deadline
     }
 
-    /// Leave to begin a write that ends before the lease does, whatever happens.
+    /// Permission to send a write now: it ends before the Lease can expire.
     pub fn permit(&self) -> Result<(), Error> {
         let Some(renewed) = *self.renewed.borrow() else { return Err(Error::NotLeading) };
         let starts_within = self.times.lease_duration.saturating_sub(self.times.write_deadline);
         if renewed.is_within(starts_within) { Ok(()) } else { Err(Error::NotLeading) }
     }
 
-    /// The writes to a cluster.
+    /// The in-flight writes to a cluster.
     pub fn writes_to(&self, uid: &str) -> Arc<InFlightWrites> {
         let mut clusters = self.clusters.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(clusters.entry(uid.to_owned()).or_default())
     }
 
-    /// Leave to begin a write to a member cluster, which counts as under way from now on.
+    /// Permission to send a write to a member cluster. It counts as in flight from now on.
     pub fn begin_write<'a>(&'a self, member: &'a InFlightWrites) -> Result<InFlightWrite<'a>, Error> {
         self.permit()?;
         self.writes.begin();
@@ -135,26 +136,27 @@ impl Fence {
         Ok(InFlightWrite { all: &self.writes, member, namespace: None, deadline, answered: false })
     }
 
-    /// Whether no write to a member cluster can happen any more that is not seen yet, neither a former holder's nor
-    /// one of ours without an answer. Else the time to wait.
+    /// Whether neither a write of a former holder nor an unanswered write of ours can still be executed in a member
+    /// cluster. Writes that are in flight do not count. The error is the time to wait.
     pub fn may_confirm(&self, member: &InFlightWrites) -> Result<(), Duration> {
         self.former_holders_writes_ended()?;
         member.have_ended(self.times.write_deadline)
     }
 
-    /// The same of one namespace, to which nothing may be under way at all. What goes to others is no matter. Else the time to wait.
+    /// The same for one namespace, to which no write may be in flight either. Writes to other namespaces do not matter.
+    /// The error is the time to wait.
     pub fn may_confirm_at(&self, member: &InFlightWrites, namespace: &str) -> Result<(), Duration> {
         self.former_holders_writes_ended()?;
         member.have_ended_at(namespace, self.times.write_deadline)
     }
 
-    /// Whether no former holder's write can arrive anywhere any more. Else the time to wait.
+    /// Whether no write of a former holder can arrive any more. The error is the time to wait.
     pub fn former_holders_writes_ended(&self) -> Result<(), Duration> {
         until(*self.confirm_after.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Waits until the lease was renewed by a call that was sent after this one: what was recorded before is seen by
-    /// every later holder.
+    /// Waits for a renewal that is sent after this call. What was recorded before is then visible to every later
+    /// holder.
     pub async fn wait_for_renewal(&self) {
         let begun = Instant::now();
         let mut renewed = self.renewed.subscribe();
@@ -163,12 +165,12 @@ impl Fence {
         drop(renewed.wait_for(|sent| sent.is_some_and(|sent| sent.steady >= begun)).await);
     }
 
-    /// Whether the next holder may rely on all of our writes having ended.
+    /// Whether the Lease can be released cleanly: no write of ours or of a former holder can arrive any more.
     pub(crate) fn may_release(&self) -> bool {
         self.clean_at().is_some_and(|at| at <= Instant::now())
     }
 
-    /// From when on he may, if no write begins any more. None while one is under way.
+    /// When the Lease can be released cleanly, if no other write begins. `None` while one is in flight.
     pub(crate) fn clean_at(&self) -> Option<Instant> {
         let ended = || {
             let former = *self.confirm_after.lock().unwrap_or_else(PoisonError::into_inner);
@@ -188,7 +190,7 @@ impl Fence {
         self.renewed.send_replace(Some(sent));
     }
 
-    /// Somebody waits for a renewal.
+    /// Waits until somebody asks for a renewal.
     pub(crate) async fn renewal_requested(&self) {
         self.renewal_request.notified().await;
     }
@@ -198,28 +200,28 @@ impl Fence {
     }
 }
 
-/// Writes that are under way, or may be.
+/// Writes that are in flight, or may be.
 #[derive(Debug, Default)]
 pub struct InFlightWrites {
     open: AtomicUsize,
-    /// Those that go to each namespace.
+    /// Writes to each namespace.
     namespaces: Mutex<HashMap<String, NamespaceWrites>>,
-    /// When a write last ended without an answer.
+    /// When the last write ended that was not answered.
     unanswered: Mutex<Option<Instant>>,
-    /// The same of those that name no namespace, and may go to any.
+    /// The same for writes that name no namespace, and may go to any.
     unanswered_anywhere: Mutex<Option<Instant>>,
 }
 
-/// Writes to a namespace.
+/// The writes to one namespace.
 #[derive(Clone, Copy, Debug, Default)]
 struct NamespaceWrites {
     open: usize,
-    /// When one last ended without an answer.
+    /// When the last one ended that was not answered.
     unanswered: Option<Instant>,
 }
 
 impl NamespaceWrites {
-    /// Whether none is open, and none that was given up may still happen. Else the time to wait.
+    /// Whether none is in flight, and no unanswered one may still be executed. The error is the time to wait.
     fn have_ended(self, deadline: Duration) -> Result<(), Duration> {
         if self.open > 0 { Err(ANSWER_PERIOD) } else { until(self.unanswered.map(|at| at + deadline)) }
     }
@@ -242,7 +244,7 @@ impl InFlightWrites {
         namespaces.entry(namespace.to_owned()).or_default().open += 1;
     }
 
-    /// Without an answer it counts as given up at the same moment as it counts as open no more.
+    /// An unanswered write is recorded as such under the same lock that ends it.
     fn end_to(&self, namespace: &str, answered: bool, deadline: Duration) {
         let mut namespaces = self.namespaces.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(writes) = namespaces.get_mut(namespace) {
@@ -264,7 +266,7 @@ impl InFlightWrites {
         }
     }
 
-    /// Whether none to this namespace is open, and none that was given up may still happen there. Else the time to wait.
+    /// The same for this namespace. The error is the time to wait.
     fn have_ended_at(&self, namespace: &str, deadline: Duration) -> Result<(), Duration> {
         let anywhere = *self.unanswered_anywhere.lock().unwrap_or_else(PoisonError::into_inner);
         let mut namespaces = self.namespaces.lock().unwrap_or_else(PoisonError::into_inner);
@@ -279,19 +281,19 @@ impl InFlightWrites {
         self.open.load(Ordering::SeqCst) == 0
     }
 
-    /// Whether none that was given up may still happen. Else the time to wait.
+    /// Whether no unanswered write may still be executed. The error is the time to wait.
     fn have_ended(&self, deadline: Duration) -> Result<(), Duration> {
         until(self.end_by(deadline))
     }
 
-    /// When the last that was given up can happen no more.
+    /// When the last unanswered write can be executed no more.
     fn end_by(&self, deadline: Duration) -> Option<Instant> {
         let unanswered = *self.unanswered.lock().unwrap_or_else(PoisonError::into_inner);
         unanswered.map(|at| at + deadline)
     }
 }
 
-/// A write to a member cluster. Dropped without an answer, it may still happen until its deadline has passed.
+/// A write to a member cluster. If it is dropped without an answer, it may still be executed until its deadline.
 #[derive(Debug)]
 pub struct InFlightWrite<'a> {
     all: &'a InFlightWrites,
@@ -302,7 +304,7 @@ pub struct InFlightWrite<'a> {
 }
 
 impl InFlightWrite<'_> {
-    /// It goes to this namespace, or makes it.
+    /// The write goes to this namespace, or creates it.
     #[must_use]
     pub fn to(mut self, namespace: &str) -> Self {
         self.member.begin_to(namespace);
@@ -310,7 +312,7 @@ impl InFlightWrite<'_> {
         self
     }
 
-    /// The cluster has said what became of it.
+    /// The cluster has answered the write.
     pub fn answered(mut self) {
         self.answered = true;
     }
@@ -318,7 +320,7 @@ impl InFlightWrite<'_> {
 
 impl Drop for InFlightWrite<'_> {
     fn drop(&mut self) {
-        // Without an answer it counts as given up before it counts as open no more.
+        // An unanswered write must be recorded as such before it is no longer counted as in flight.
         self.member.end(self.answered);
         match &self.namespace {
             Some(namespace) => self.member.end_to(namespace, self.answered, self.deadline),
@@ -328,7 +330,7 @@ impl Drop for InFlightWrite<'_> {
     }
 }
 
-/// Whether that time has come; else how long it is until then.
+/// Whether that time has come. The error is the time to wait.
 pub(crate) fn until(time: Option<Instant>) -> Result<(), Duration> {
     match time.map(|time| time.saturating_duration_since(Instant::now())) {
         Some(wait) if !wait.is_zero() => Err(wait),

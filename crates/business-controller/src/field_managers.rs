@@ -1,10 +1,10 @@
-//! Who is named in `managedFields` of what is written.
+//! Our field managers, as `managedFields` names them.
 
-/// Whoever writes our objects, and in member clusters what is no template's.
+/// For our own objects, and in member clusters for everything but templates.
 pub const FIELD_MANAGER: &str = "business-controller";
 
-/// Of what templates put into a member cluster.
+/// For objects of templates in member clusters.
 pub const TEMPLATE_MANAGER: &str = "business-template";
 
-/// Kubernetes names so whoever wrote an object before its writers were recorded.
+/// The name that Kubernetes uses for writes before it recorded managers.
 pub const BEFORE_FIRST_APPLY: &str = "before-first-apply";

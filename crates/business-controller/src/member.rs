@@ -1,50 +1,50 @@
-//! One member cluster: what is seen of it, whether it answers, and calls to it.
+//! One member cluster: its cache, its reachability, and calls to it.
 
-/// What is seen of it.
+/// The cache of its objects.
 pub mod observed;
 /// Its namespaces, trimmed.
 pub mod namespace;
 /// Its quotas, trimmed.
 pub mod quota;
-/// Its bindings, trimmed, and whom they name.
+/// Its RoleBindings, trimmed, and their subjects.
 pub mod binding;
-/// Marks of ours on all of these.
+/// Our labels and annotations on these objects.
 pub mod marks;
-/// Objects of one kind, as its watch has told of them.
+/// A store of objects that is filled by a watch.
 pub mod watch_store;
-/// How far the use that its quotas show is to be believed.
+/// Whether a quota's usage was recounted since its limits changed.
 pub mod recount;
-/// Its bindings that are not ours.
+/// RoleBindings that are not ours.
 pub mod others;
-/// How much memory that takes.
+/// An estimate of memory use.
 pub(crate) mod weight;
-/// How much of it all clusters together may take.
+/// The memory budget of all clusters.
 pub mod memory_budget;
-/// Whether it has to go for that.
+/// Evicts a cluster that exceeds the budget.
 mod eviction;
-/// What templates have set of namespaces.
+/// Labels and annotations that a template has set on a namespace.
 pub mod template_metadata;
-/// What templates have put into namespaces.
+/// Objects that templates have created.
 pub mod template_objects;
-/// Watches of that.
+/// The watches of these.
 mod template_watches;
-/// Objects of one kind, as far as they are known.
+/// A store behind a lock, with the reason why it could not be listed.
 pub mod shared_store;
-/// Pull secrets, and who may use them.
+/// Pull secrets, and service accounts that use them.
 pub mod pull_objects;
-/// Watches of those.
+/// The watches of these.
 mod pull_watches;
-/// Lists in pages that can be read.
+/// Lists and watches in pages of a size that can be read.
 pub(crate) mod pages;
-/// Lists that nothing waits for.
+/// The first list of objects that are optional.
 mod initial_list;
 /// Calls to a member cluster, each with a deadline.
 pub mod api;
-/// Whether it answers, and its watches.
+/// Probes of the cluster, and its watches.
 pub mod session;
-/// How those get on.
+/// The health of the watches.
 mod watch_health;
-/// What is new of it.
+/// Notes changes of the cluster and wakes what depends on it.
 mod notify;
 
 pub use api::{Identity, MemberApi};
@@ -66,9 +66,9 @@ use tokio::sync::Notify;
 /// Whether a member cluster answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reach {
-    /// It was not asked yet, or its lists are not complete yet.
+    /// It was not probed yet, or its first lists have not ended.
     Connecting,
-    /// It answers, and everything of ours in it was listed.
+    /// It answers, and its namespaces and quotas were listed.
     Reachable,
     /// It does not answer.
     Unreachable {
@@ -86,27 +86,27 @@ pub struct Member {
     pub name: String,
     /// The cluster that the name stands for: the uid of its `kube-system`.
     pub uid: String,
-    /// Which tenure of its share it is followed in.
+    /// The term of its share in which it is followed.
     pub term: u64,
     /// Calls to it.
     pub api: MemberApi,
     /// What is seen of it.
     pub observed: Observed,
     reach: RwLock<Reach>,
-    /// It had to go when more was seen of all clusters than is kept, and was not seen whole since.
+    /// It was evicted because the memory budget was exceeded, and was not listed completely since.
     evicted: AtomicBool,
-    /// Its namespaces at a moment of the tenure, once they were read.
+    /// Our namespaces in it when the share was acquired, once they were listed.
     acquisition: OnceLock<AcquisitionSnapshot>,
-    /// A call to it has failed: look now whether it still answers.
+    /// Asks for a probe now, because a call has failed.
     pub probe_request: Notify,
-    /// Other credentials are used from now on.
+    /// The client was replaced: the watches have to be restarted.
     credentials_changed: Notify,
-    /// Of its namespaces that have lost their objects the last that people were taken out of.
+    /// The lost namespace from which roles were withdrawn last. The next audit goes on after it.
     last_cleared_lost: Mutex<String>,
 }
 
 impl Member {
-    /// A member cluster that was not asked yet, and counts use again within a time.
+    /// A member cluster that was not probed yet. It recounts its quotas within `recount`.
     pub fn new(name: &str, uid: &str, client: Client, state: &ShareState, recount: Duration) -> Arc<Self> {
         Arc::new(Self {
             name: name.to_owned(),
@@ -123,41 +123,42 @@ impl Member {
         })
     }
 
-    /// These were its namespaces at a moment of the tenure.
+    /// Sets our namespaces in it at the time the share was acquired.
     pub fn set_acquisition_snapshot(&self, acquisition: AcquisitionSnapshot) {
         self.acquisition.get_or_init(|| acquisition);
     }
 
-    /// Whether it is known which namespaces it had at a moment of the tenure.
+    /// Whether the namespaces at that time are known.
     pub fn has_acquisition_snapshot(&self) -> bool {
         self.acquisition.get().is_some()
     }
 
-    /// Whether an object of our view may be decided from: it was not changed, and has not gone, before the tenure has begun.
+    /// Whether a cached object is at least as new as the acquisition of the share.
     pub fn is_up_to_date(&self, object: &NamespaceView, progress: CacheProgress) -> bool {
         let acquisition = self.acquisition.get();
         acquisition
             .is_some_and(|acquisition| acquisition.is_up_to_date::<BusinessNamespace>(object, progress))
     }
 
-    /// Whether nobody can have written for an object that was made at this revision but in this tenure.
+    /// Whether only this replica, in this term, can have written anything for an object that was created at this
+    /// revision.
     pub fn is_sole_writer_for(&self, revision: u64) -> bool {
         self.acquisition.get().is_some_and(|acquisition| acquisition.is_older_than(revision))
             && self.api.former_holders_writes_ended()
     }
 
-    /// Goes on with another client of the same cluster. What is seen of it stays; its watches begin anew.
+    /// Replaces the client by another one of the same cluster. The cache stays; the watches are restarted.
     pub fn set_client(&self, client: Client) {
         self.api.set_client(client);
         self.credentials_changed.notify_one();
     }
 
-    /// Asks whether it is still this cluster that answers: what another one says, or does not have, counts for nothing.
+    /// Asks the cluster for its uid. If another cluster answers in its place, that is a failure.
     pub async fn verify_identity(&self) -> Result<(), CallFailure> {
         self.check_uid(&self.api.cluster_uid().await?)
     }
 
-    /// The same, and how far its history has come.
+    /// The same, and the newest revision there.
     pub async fn probe(&self) -> Result<u64, CallFailure> {
         let Identity { uid, revision } = self.api.identity().await?;
         self.check_uid(&uid).map(|()| revision)
@@ -172,22 +173,22 @@ impl Member {
         Err(CallFailure::Unavailable(message))
     }
 
-    /// Of its namespaces that have lost their objects the last that people were taken out of.
+    /// The lost namespace from which roles were withdrawn last.
     pub fn last_cleared_lost(&self) -> String {
         self.last_cleared_lost.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// It is this one's turn.
+    /// Records that roles are being withdrawn from this one.
     pub fn set_last_cleared_lost(&self, namespace: &str) {
         namespace.clone_into(&mut self.last_cleared_lost.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Whether it had to go when more was seen of all clusters than is kept, and was not seen whole since.
+    /// Whether it was evicted because the memory budget was exceeded, and was not listed completely since.
     pub fn is_evicted(&self) -> bool {
         self.evicted.load(Ordering::Relaxed)
     }
 
-    /// The same, from now on.
+    /// Records whether it is evicted.
     fn set_evicted(&self, is: bool) {
         self.evicted.store(is, Ordering::Relaxed);
     }
@@ -197,7 +198,7 @@ impl Member {
         self.reach.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Sets whether it answers; `true` if that is a change.
+    /// Sets whether it answers. Returns `true` if that is a change.
     pub fn set_reach(&self, reach: Reach) -> bool {
         let mut held = self.reach.write().unwrap_or_else(PoisonError::into_inner);
         let changed = *held != reach;

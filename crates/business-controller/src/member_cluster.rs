@@ -1,14 +1,14 @@
-//! The controller of member clusters: what is seen of each, and its end.
+//! The controller of member clusters: it writes the status of each, and finalizes it.
 
-/// What a member cluster is to the controller.
+/// The kind, and what is remembered of each cluster.
 pub mod kind;
-/// What of it is granted and used.
+/// How much of a cluster is granted and used.
 pub mod usage;
-/// What its nodes have.
+/// Reads the capacity of the nodes.
 pub mod nodes;
-/// What may be granted of it, where that follows from its nodes.
+/// Derives the capacity of a cluster from its nodes.
 pub mod capacity;
-/// The status to show; pure.
+/// Computes the status; pure.
 pub mod status;
 
 use crate::context::Context;
@@ -35,17 +35,17 @@ use status::ClusterObservation;
 use std::time::Duration;
 use usage::ClusterUsage;
 
-/// How often the figures of a cluster are written.
+/// How often the usage figures of a cluster are written.
 const PACE: Pace = Pace {
     floor: Duration::from_secs(1),
     each: Duration::from_micros(200),
     ceiling: Duration::from_secs(10),
 };
-/// Latest time to look again at what a cluster waits for.
+/// How soon a deletion that waits is checked again.
 const RECHECK: Duration = Duration::from_secs(30);
-/// Until the API says what the caches say.
+/// How soon to check again while the API and the cache differ.
 const SOON: Duration = Duration::from_secs(1);
-/// The group of member clusters in the queue: no member cluster has an empty name.
+/// The group of MemberClusters in the queue: no member cluster has an empty name.
 const GROUP: &str = "";
 
 const DELETED: Topic = Topic::normal("Deleted", "Delete");
@@ -61,7 +61,7 @@ impl Controller for BusinessMemberCluster {
             }
             let uid = |view: &MemberClusterView| view.status.uid.clone();
             if old.map(uid).unwrap_or_default() != new.map(uid).unwrap_or_default() {
-                // It is in another share from now on.
+                // The cluster belongs to another share from now on.
                 cx.shares.notify_changed();
                 dispatch::cluster_changed(cx, view.key.name());
             }
@@ -81,7 +81,7 @@ impl Controller for BusinessMemberCluster {
         let next = status::next(&object, &observation, &cx.now());
         match show(cx, &object, &next).await? {
             PassOutcome::Unchanged if object.is_deleting() => end(cx, &object, &observation.usage).await,
-            // Its end is decided from what is stored by then.
+            // The deletion goes on from the status that was just written.
             PassOutcome::Applied if object.is_deleting() => Ok(PassOutcome::WaitingFor(SOON)),
             shown => Ok(shown),
         }
@@ -98,7 +98,7 @@ impl Controller for BusinessMemberCluster {
     }
 }
 
-/// Looks at a cluster again, if there is an object of it. What only changes its figures waits until they may be written.
+/// Enqueues a cluster, if it has an object. A change of figures waits until they may be written.
 pub fn wake_cluster(cx: &Context, name: &str, lane: Lane) {
     let key = RootKey::new(None, name);
     if lane == Lane::Later && cx.objects.member_clusters.get(&key).is_none() {
@@ -108,7 +108,7 @@ pub fn wake_cluster(cx: &Context, name: &str, lane: Lane) {
     cx.wake(&BusinessMemberCluster::object_ref(key), GROUP, lane, wait.unwrap_or_default());
 }
 
-/// Whether a cluster answers, as whoever follows it says.
+/// Whether a cluster answers, as its status says.
 pub fn answers(object: &MemberClusterView) -> bool {
     condition::find(&object.status.conditions, condition::ANSWERS).is_some_and(Condition::is_true)
 }
@@ -146,7 +146,7 @@ async fn show(
     let Some(written) = write_status(cx, object, &object.status, next).await? else {
         return Ok(PassOutcome::Unchanged);
     };
-    // Our own write is old when the watch brings it.
+    // The watch will not report our own write as a change.
     if answers(object) != answers(&written) {
         wake_templates(cx);
     }
@@ -155,7 +155,7 @@ async fn show(
     Ok(PassOutcome::Applied)
 }
 
-/// Lets a cluster go of which nothing is granted, and in which nothing lives.
+/// Finalizes a cluster of which nothing is granted, used or held.
 async fn end(cx: &Context, object: &MemberClusterView, usage: &ClusterUsage) -> Result<PassOutcome, Error> {
     let Some(left) = MemberClusterView::without(&object.spec.finalizers, names::MEMBER_CLUSTER_FINALIZER)
     else {
@@ -164,7 +164,7 @@ async fn end(cx: &Context, object: &MemberClusterView, usage: &ClusterUsage) -> 
     if usage.in_use().is_some() {
         return Ok(PassOutcome::WaitingFor(RECHECK));
     }
-    // What is held in memory may be behind: the last look is at the server's own state.
+    // The caches may be behind, so the API is asked last.
     if is_used(cx, object.key.name()).await? {
         return Ok(PassOutcome::WaitingFor(SOON));
     }

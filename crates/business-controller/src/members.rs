@@ -1,4 +1,4 @@
-//! The member clusters that the directory has accepted.
+//! The member clusters that are followed here.
 
 use crate::member::Member;
 use crate::member::memory_budget::MemoryBudget;
@@ -8,40 +8,40 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 use tokio::sync::{Notify, SetOnce};
 
-/// The member clusters by name.
+/// The member clusters by name, and what applies to all of them.
 #[derive(Debug)]
 pub struct Members {
     state: RwLock<MembersState>,
-    /// Whether the directory was ever read.
+    /// Set when the directory was read for the first time.
     read: SetOnce<()>,
-    /// One has not answered: where there are other credentials of it, they are tried now.
+    /// A probe has failed: new credentials of clusters are to be tried now.
     pub probe_failed: Notify,
-    /// How much is kept of all of them.
+    /// The memory budget of all of them together.
     pub memory_budget: MemoryBudget,
-    /// Within this time each of them has counted again what its quotas limit.
+    /// Within this time every cluster has recounted its quotas.
     pub recount: Duration,
 }
 
 #[derive(Debug, Default)]
 struct MembersState {
-    /// The shares of which all members are here, and since which tenure of each.
+    /// The shares of which all members are known, each with the term that this holds for.
     complete_shares: BTreeMap<Share, u64>,
     members: BTreeMap<String, Arc<Member>>,
     absent: BTreeMap<String, String>,
 }
 
-/// What the directory says of a name.
+/// The result of looking up a member cluster by name.
 #[derive(Clone, Debug)]
 pub enum Lookup {
-    /// The directory was not read yet since its share is ours.
+    /// The directory was not read since this replica holds the share.
     NotLoaded,
-    /// It is not listed, or not accepted.
+    /// The directory does not list it, or it was refused.
     Unknown,
     Found(Arc<Member>),
 }
 
 impl Members {
-    /// None yet.
+    /// No members yet.
     pub fn new(memory_budget: MemoryBudget, recount: Duration) -> Self {
         Self {
             state: RwLock::default(),
@@ -52,7 +52,7 @@ impl Members {
         }
     }
 
-    /// A member in this tenure of the share that its name belongs to.
+    /// Finds a member. `share` is the one that its name belongs to, and `term` the current term of it.
     pub fn find(&self, name: &str, share: Share, term: u64) -> Lookup {
         let state = self.read();
         match state.members.get(name).filter(|member| member.term == term) {
@@ -62,7 +62,7 @@ impl Members {
         }
     }
 
-    /// The cluster that a name stands for, if it is followed.
+    /// The uid of the cluster that a name stands for, if it is followed.
     pub fn uid(&self, name: &str) -> Option<String> {
         self.read().members.get(name).map(|member| member.uid.clone())
     }
@@ -80,7 +80,7 @@ impl Members {
         self.write().members.remove(name);
     }
 
-    /// Names that stand for a cluster and are not among the members, and why.
+    /// Names of clusters in use that are not followed, and why.
     pub fn absent(&self) -> BTreeMap<String, String> {
         self.read().absent.clone()
     }
@@ -99,7 +99,7 @@ impl Members {
         self.read.wait().await;
     }
 
-    /// All members of these shares are here: the shares of which that was not so before.
+    /// Records that all members of these shares are known. Returns the shares for which that is new.
     pub fn set_complete_shares(&self, held: BTreeMap<Share, u64>) -> Vec<Share> {
         let mut state = self.write();
         let is_new = |(share, term): &(&Share, &u64)| state.complete_shares.get(*share) != Some(*term);

@@ -1,10 +1,10 @@
-//! The queue of objects to look at: each key once, never twice at a time, with a bound on how many of one
-//! group are at work. A group is a member cluster, so a dead cluster slows only its own objects, and many of them leave room for others.
-//! Within a group those whose the keys are, tenants, are served in turn.
+//! The work queue: each key is in it once, and is never processed twice at a time. Only a bounded number of keys of one
+//! group is processed at a time. A group is a member cluster, so a cluster that hangs slows only its own objects, and
+//! many of them leave room for others. Within a group, owners (tenants) are served in turn.
 
 /// How urgent a key is.
 mod lane;
-/// The keys of a group that wait.
+/// The waiting keys of a group.
 mod fair_queue;
 
 pub use lane::Lane;
@@ -18,41 +18,41 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// First wait after a failure.
+/// First delay after a failure.
 const RETRY_FLOOR: Duration = Duration::from_millis(250);
-/// Longest wait after a failure.
+/// Longest delay after a failure.
 const RETRY_CEILING: Duration = Duration::from_mins(1);
-/// When as many keys are at work as fill so many groups, a group gets no more than a part of what it may have: passes over clusters
-/// that hang leave room for all others, and memory is bounded.
+/// When as many keys are being processed as so many full groups have, a group gets only a fraction of its limit:
+/// clusters that hang leave room for all others, and memory is bounded.
 const FULL_GROUPS: usize = 16;
 const CROWDED_DIVISOR: usize = 4;
 
-/// Where a key belongs.
+/// The flow that a key belongs to, as in API Priority and Fairness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowKey<'a> {
-    /// Of a group so many keys are at work at a time.
+    /// The number of keys that are processed at a time is limited by group.
     pub group: &'a str,
-    /// Within a group one owner after the other is served.
+    /// Within a group, owners are served in turn.
     pub owner: &'a str,
 }
 
-/// A group in which nobody owns anything: its keys go in the order in which they came.
+/// A group without owners: its keys are processed in the order in which they were added.
 impl<'a> From<&'a str> for FlowKey<'a> {
     fn from(group: &'a str) -> Self {
         Self { group, owner: "" }
     }
 }
 
-/// What becomes of a key after a pass.
+/// When a key is to be processed again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Requeue {
-    /// Nothing more to do until somebody adds it again.
+    /// Not before somebody adds it again.
     Never,
-    /// Come back after this time; it was no failure.
+    /// After this time, in the last lane. It was no failure.
     After(Duration),
-    /// It could not be begun: come back after this time, as urgent as before.
+    /// After this time, in the same lane: the pass could not be begun.
     InSameLane(Duration),
-    /// It failed; come back after a growing time.
+    /// After a delay that grows with each failure.
     WithBackoff,
 }
 
@@ -61,9 +61,9 @@ pub enum Requeue {
 pub struct Queue<K> {
     state: Mutex<QueueState<K>>,
     wake: Notify,
-    /// A pass has ended.
+    /// Notified when a pass has ended.
     ended: Notify,
-    /// Keys of one group that may be at work at a time.
+    /// How many keys of one group may be processed at a time.
     group_running_max: usize,
 }
 
@@ -72,7 +72,7 @@ struct QueueState<K> {
     entries: HashMap<K, QueueEntry>,
     groups: BTreeMap<Arc<str>, Group<K>>,
     delayed: BTreeMap<(Instant, u64), K>,
-    /// The group that was served last: the next one goes first.
+    /// The group that was served last; the next one goes first.
     served: Option<Arc<str>>,
     sequence: u64,
 }
@@ -94,9 +94,9 @@ struct QueueEntry {
     flow: OwnedFlowKey,
     slot: QueueSlot,
     backoff: Option<Backoff>,
-    /// Added while it was at work.
+    /// Set if it was added while it was being processed.
     again: Option<(Lane, Instant)>,
-    /// Where it was added while it was at work elsewhere.
+    /// The flow that it was added to while it was being processed in another one.
     next_flow: Option<OwnedFlowKey>,
 }
 
@@ -105,13 +105,13 @@ enum QueueSlot {
     Ready(Lane, u64),
     Delayed(Lane, Instant, u64),
     Running(Lane, u64),
-    /// Kept only while it is moved.
+    /// In no queue; only while it is moved.
     Detached,
 }
 
 #[derive(Debug)]
 struct Group<K> {
-    /// Passes that run, by the order in which they began.
+    /// The passes that run, numbered in the order in which they began.
     running: BTreeSet<u64>,
     ready: FairQueue<K>,
 }
@@ -135,12 +135,12 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         Self { state: Mutex::new(state), wake: Notify::new(), ended: Notify::new(), group_running_max }
     }
 
-    /// Adds a key, to be looked at as soon as its group has room.
+    /// Adds a key, to be processed as soon as its group has room.
     pub fn add<'a>(&self, key: &K, flow: impl Into<FlowKey<'a>>, lane: Lane) {
         self.add_after(key, flow, lane, Duration::ZERO);
     }
 
-    /// Adds a key, to be looked at after a while. A key that is already there keeps the earlier of both times.
+    /// Adds a key, to be processed after a delay. A key that is already queued keeps the earlier time.
     pub fn add_after<'a>(&self, key: &K, flow: impl Into<FlowKey<'a>>, lane: Lane, delay: Duration) {
         let now = Instant::now();
         let due = now + delay;
@@ -148,7 +148,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         self.wake.notify_one();
     }
 
-    /// The next key to look at. It must be given back with [`Queue::done`].
+    /// Waits for the next key. It must be given back with [`Queue::done`].
     pub async fn next(&self) -> K {
         loop {
             let due = {
@@ -169,14 +169,14 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         }
     }
 
-    /// Ends the pass over a key.
+    /// Ends the processing of a key.
     pub fn done(&self, key: &K, requeue: Requeue) {
         self.lock().done(key, requeue, Instant::now());
         self.wake.notify_one();
         self.ended.notify_waiters();
     }
 
-    /// Waits until every pass of a group that has begun by now has ended.
+    /// Waits until every pass of a group that runs now has ended.
     pub async fn wait_for_running(&self, group: &str) {
         let begun = self.lock().sequence;
         let is_over = || {
@@ -193,7 +193,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         }
     }
 
-    /// Keys that wait and keys that are at work.
+    /// The number of waiting keys, and of keys that are being processed.
     pub fn sizes(&self) -> (usize, usize) {
         let state = self.lock();
         let running = state.running();
@@ -241,7 +241,8 @@ impl<K: Clone + Eq + Hash> QueueState<K> {
         }
     }
 
-    /// An object that was made anew may lie in another cluster than the former one of its name, or be another tenant's.
+    /// Moves a key to another flow: an object of the same name that was created again may be in another cluster, or
+    /// another tenant's.
     fn set_flow(&mut self, key: &K, flow: FlowKey<'_>) {
         let Some(entry) = self.entries.get_mut(key) else { return };
         let is_other = *entry.flow.group != *flow.group || *entry.flow.owner != *flow.owner;
@@ -259,7 +260,7 @@ impl<K: Clone + Eq + Hash> QueueState<K> {
         }
     }
 
-    /// Takes the key from where it is and puts it where it belongs.
+    /// Moves a key to the queue of this lane and time.
     fn put(&mut self, key: &K, lane: Lane, due: Instant, now: Instant) {
         self.sequence = self.sequence.wrapping_add(1);
         let sequence = self.sequence;
@@ -280,7 +281,7 @@ impl<K: Clone + Eq + Hash> QueueState<K> {
         }
     }
 
-    /// Moves what is due into its group.
+    /// Moves keys that are due into the queue of their group.
     fn promote(&mut self, now: Instant) {
         while let Some((&(due, _), key)) = self.delayed.first_key_value() {
             if due > now {
@@ -328,7 +329,7 @@ impl<K: Clone + Eq + Hash> QueueState<K> {
         if let Some(flow) = entry.next_flow.take() {
             entry.flow = flow;
         }
-        // What could not be begun has neither failed nor gone well.
+        // A pass that could not be begun has neither failed nor succeeded.
         if !matches!(requeue, Requeue::WithBackoff | Requeue::InSameLane(_)) {
             entry.backoff = None;
         }

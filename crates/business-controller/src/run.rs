@@ -1,4 +1,4 @@
-//! Puts the parts together: what follows the world, what works in the shares, and what takes and gives them.
+//! Starts the program: watches, reconcilers, and leader election for the shares.
 
 use crate::audit::Audit;
 use crate::business::Business;
@@ -35,12 +35,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::net::TcpListener;
 
-/// How long what has begun may take to end.
+/// How long releasing the shares may take.
 const DRAIN: Duration = Duration::from_secs(10);
-/// The same for tasks. A certificate that is being issued takes 15 s, and 5 s more until its request is taken away from its
-/// cluster; a pod is given 30 s.
+/// How long tasks may take to end. A certificate that is being issued takes 15 s, and 5 s more until its request is
+/// deleted in its cluster; a pod is given 30 s.
 const TASKS_DRAIN: Duration = Duration::from_secs(22);
-/// Between two tries to reach kube-apiserver at the start.
+/// Time between two tries to reach kube-apiserver at the start.
 const START_RETRY: Duration = Duration::from_secs(1);
 
 /// Runs until a signal comes or a share is lost.
@@ -78,13 +78,13 @@ pub async fn run(config: Config) -> anyhow::Result<()> {
     tracing::info!(identity, shards = config.shards, namespace = config.namespace, "standing by");
     let ended = candidate.run(&end).await;
     tasks.cancel();
-    // A share is held until what was begun in it has ended.
+    // A share is held until everything that runs in it has ended.
     let (joined, ()) = tokio::join!(tasks.join(TASKS_DRAIN), candidate.retire(DRAIN));
     ended?;
     Ok(joined?)
 }
 
-/// Every replica issues certificates: nothing of ours is changed by that.
+/// Starts the issuer of certificates. Every replica has one: it changes no object of ours.
 async fn issue(config: &Config, client: &Client, metrics: &Metrics, tasks: &Tasks) -> anyhow::Result<()> {
     let (settings, ends) = (&config.issuer, serve::register(metrics));
     let Some((address, identity)) = settings.identity() else { return Ok(()) };
@@ -152,7 +152,7 @@ async fn registry(config: &RegistryConfig, fence: &Arc<Fence>) -> Result<Registr
     })
 }
 
-/// What one replica does, ready to be started. What is not in a share of its own it leaves alone.
+/// One replica, before it is started. It works only in shares that it holds.
 struct Replica<'a> {
     config: &'a Config,
     client: Client,

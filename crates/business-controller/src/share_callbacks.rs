@@ -1,4 +1,4 @@
-//! What is done when a share becomes ours, and when it is not ours any more.
+//! What the controller does when a share is acquired or released.
 
 use crate::context::Context;
 use crate::dispatch;
@@ -10,7 +10,7 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 
 impl ShareCallbacks for Context {
-    /// Neither waits for a share: every replica follows our kinds, and reads the directory.
+    /// Independent of shares: every replica watches our kinds and reads the directory.
     fn ready(&self) -> BoxFuture<'_, ()> {
         async move {
             self.objects.synced().await;
@@ -19,9 +19,9 @@ impl ShareCallbacks for Context {
         .boxed()
     }
 
-    /// The keys are read by a call that is sent after the share has become ours, and its lease is renewed by one that is sent
-    /// after that. So whatever a former holder has sealed can be opened, and a later one that has made the lease anew cannot
-    /// miss that somebody has worked here.
+    /// Reads the keys of seals after the share was acquired, and then waits for a renewal of its Lease. So every seal
+    /// of a former holder can be verified, and a later holder that has to create the Lease again sees by the keys that
+    /// a controller has worked here.
     fn prepare<'a>(&'a self, state: &'a ShareState) -> BoxFuture<'a, ()> {
         async move {
             self.seals.wait_for_read().await;
@@ -33,7 +33,7 @@ impl ShareCallbacks for Context {
         .boxed()
     }
 
-    /// The directory follows its clusters from now on.
+    /// The directory starts to follow the clusters of the share by itself.
     fn started(&self, share: Share) {
         self.leading(share).set(1);
     }
@@ -54,7 +54,7 @@ impl ShareCallbacks for Context {
 }
 
 impl Context {
-    /// Shows of every share that it is not ours, so that one that nobody has is seen.
+    /// Sets the metric of every share to 0, so that a share that nobody holds is visible.
     pub fn show_shares(&self) {
         for state in self.shares.states() {
             self.leading(state.share).set(0);

@@ -1,15 +1,15 @@
-//! The shares of the work. Each is one replica's at a time: whoever holds its Lease.
+//! Shares of the work. Each is held by one replica at a time: the holder of its Lease.
 //!
-//! A member cluster is in the share that follows from the uid of its `kube-system`, whatever it is called. What is of no
-//! single cluster, and whatever has a name that stands for no cluster yet, is the share of the fleet.
+//! The share of a member cluster follows from the uid of its `kube-system`, not from its name. Everything that belongs
+//! to no single cluster, or has a name that stands for no cluster yet, belongs to the share of the fleet.
 
-/// One Lease.
+/// The Leases.
 pub mod lease;
-/// Who should hold what; pure.
+/// Rendezvous hashing: which replica should hold which share. Pure.
 pub mod rendezvous;
-/// A share, from the taking of its Lease to its end.
+/// Leader election and work for one share, from acquiring its Lease to releasing it.
 pub mod elector;
-/// A replica that takes and gives shares.
+/// A replica that acquires and hands over shares.
 pub mod candidate;
 
 use crate::error::Error;
@@ -21,15 +21,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::watch;
 
-/// Shares of clusters that an installation may have.
+/// The most shares of clusters that an installation may have.
 pub const SHARDS_MAX: u8 = 100;
 
 /// A part of the work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Share {
-    /// What is of no single cluster.
+    /// Everything that belongs to no single cluster.
     Fleet,
-    /// The member clusters of this number.
+    /// The member clusters of the share with this number.
     Clusters(u8),
 }
 
@@ -42,28 +42,28 @@ impl Display for Share {
     }
 }
 
-/// A number that every release makes of the same texts.
+/// A hash that is the same in every release.
 fn hash(texts: &[&str]) -> u64 {
     let bytes = digest(&SHA256, texts.join("\n").as_bytes());
     bytes.as_ref().iter().take(8).fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
-/// All shares, as they stand to this replica.
+/// The state of all shares in this replica.
 #[derive(Debug)]
 pub struct Shares {
     fleet: Arc<ShareState>,
     clusters: Vec<Arc<ShareState>>,
-    /// Something is another way than before.
+    /// Notifies of every change.
     changed: watch::Sender<u64>,
 }
 
-/// A share, as it stands to this replica.
+/// The state of a share in this replica.
 #[derive(Debug)]
 pub struct ShareState {
     pub share: Share,
     pub fence: Arc<Fence>,
     activity: watch::Sender<Activity>,
-    /// How often it was worked on from anew.
+    /// The number of the current term: it grows each time this replica starts to work on the share.
     term: AtomicU64,
     changed: watch::Sender<u64>,
 }
@@ -71,23 +71,23 @@ pub struct ShareState {
 #[derive(Clone, Copy, Debug, Default)]
 struct Activity {
     phase: Phase,
-    /// What is at work in it.
+    /// How many guards of the share exist.
     guards: usize,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Phase {
-    /// It is not ours, or nothing may begin yet.
+    /// The share is not ours, or not prepared yet.
     #[default]
     NotHeld,
-    /// It is worked on.
+    /// Work may begin.
     Active,
-    /// Nothing begins any more.
+    /// No work may begin any more; what has begun may end.
     Draining,
 }
 
 impl Shares {
-    /// None of them is held. There is one share of clusters at least.
+    /// No share is held. There is at least one share of clusters.
     pub fn new(shards: u8, times: LeaseTimes) -> Self {
         let changed = watch::Sender::default();
         let state = |share| {
@@ -126,28 +126,28 @@ impl Shares {
         Share::Clusters(u8::try_from(number).unwrap_or_default())
     }
 
-    /// Whether a share is worked on here.
+    /// Whether this replica works on a share.
     pub fn holds(&self, share: Share) -> bool {
         self.state(share).is_active()
     }
 
-    /// The shares that are worked on here, and since which time.
+    /// The shares that this replica works on, with their terms.
     pub fn held(&self) -> BTreeMap<Share, u64> {
         let held = self.states().filter(|state| state.is_active());
         held.map(|state| (state.share, state.term())).collect()
     }
 
-    /// Leave to begin something in a share, which counts until it is dropped.
+    /// Begins work in a share, until the guard is dropped. `None` if this replica does not work on it.
     pub fn enter(&self, share: Share) -> Option<ShareGuard> {
         self.state(share).enter()
     }
 
-    /// The same for all that are worked on here.
+    /// The same for all shares that this replica works on.
     pub fn enter_all(&self) -> Vec<ShareGuard> {
         self.states().filter_map(ShareState::enter).collect()
     }
 
-    /// Does something in a share; `None` when it is not worked on here, or not any more: then it was given up.
+    /// Runs something in a share. `None` if this replica does not work on it, or stops to: then the work was dropped.
     pub async fn run_in<T>(&self, share: Share, work: impl Future<Output = T>) -> Option<T> {
         let guard = self.enter(share)?;
         tokio::select! {
@@ -156,17 +156,17 @@ impl Shares {
         }
     }
 
-    /// Tells of each change from now on.
+    /// Notifies of each change from now on.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.changed.subscribe()
     }
 
-    /// What is in which share may be another than before.
+    /// Notifies that clusters may have come to other shares.
     pub fn notify_changed(&self) {
         self.changed.send_modify(|changes| *changes = changes.wrapping_add(1));
     }
 
-    /// Waits until one of those that are worked on here is to end.
+    /// Waits until any share is to be drained.
     pub async fn wait_for_any_drain(&self) {
         let is_draining = |state: &Arc<ShareState>| state.activity.borrow().phase == Phase::Draining;
         // The sender lives as long as this.
@@ -179,7 +179,7 @@ impl ShareState {
         self.activity.borrow().phase == Phase::Active
     }
 
-    /// How often it was worked on from anew.
+    /// The number of the current term.
     pub fn term(&self) -> u64 {
         self.term.load(Ordering::SeqCst)
     }
@@ -194,18 +194,18 @@ impl ShareState {
         entered.then(|| ShareGuard(Arc::clone(self)))
     }
 
-    /// It is worked on from now on.
+    /// Begins a new term: work may begin.
     pub(crate) fn start(&self) {
         self.term.fetch_add(1, Ordering::SeqCst);
         self.set_phase(Phase::Active);
     }
 
-    /// Nothing begins any more.
+    /// Lets no more work begin.
     pub(crate) fn begin_drain(&self) {
         self.set_phase(Phase::Draining);
     }
 
-    /// Nothing is at work.
+    /// Whether no guard of the share exists.
     pub(crate) fn is_idle(&self) -> bool {
         self.activity.borrow().guards == 0
     }
@@ -220,7 +220,7 @@ impl ShareState {
     }
 }
 
-/// Something is at work in a share.
+/// Keeps a share from being released while something runs in it.
 #[derive(Debug)]
 pub struct ShareGuard(Arc<ShareState>);
 
@@ -229,17 +229,17 @@ impl ShareGuard {
         self.0.share
     }
 
-    /// How often the share was worked on from anew.
+    /// The number of the current term.
     pub fn term(&self) -> u64 {
         self.0.term()
     }
 
-    /// Leave to write, as [`Fence::permit`] gives it.
+    /// Permission to write, as [`Fence::permit`] gives it.
     pub fn permit(&self) -> Result<(), Error> {
         self.0.fence.permit()
     }
 
-    /// Waits until the share is to be left.
+    /// Waits until the share is to be drained.
     pub async fn wait_for_drain(&self) {
         // The sender lives as long as this.
         drop(self.0.activity.subscribe().wait_for(|activity| activity.phase != Phase::Active).await);

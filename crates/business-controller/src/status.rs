@@ -1,4 +1,4 @@
-//! Writes what is new of a status.
+//! Writes the difference of two statuses.
 
 use crate::context::Context;
 use crate::error::{CallFailure, Error};
@@ -7,8 +7,8 @@ use crate::merge::difference;
 use crate::objects::RegisteredKind;
 use serde_json::Value;
 
-/// Changes the status of an object from one to another, as far as they differ; the object as it is then, and nothing where they
-/// do not.
+/// Patches the status of an object with the difference between `from` and `to`. Returns the written object; `None` if
+/// there is no difference.
 pub async fn write_status<K: RegisteredKind>(
     cx: &Context,
     object: &View<K>,

@@ -1,4 +1,4 @@
-//! Every watch on our own kinds.
+//! The watches of our own kinds.
 //!
 //! | what changes | who looks again |
 //! |---|---|
@@ -20,10 +20,10 @@ use kube::runtime::watcher::{Config, Event};
 use kube::runtime::{WatchStreamExt as _, watcher};
 use std::sync::Arc;
 
-/// Objects a page of a list.
+/// Objects in one page of a list.
 const PAGE: u32 = 500;
 
-/// Follows the objects of one kind for ever.
+/// Watches the objects of one kind for ever.
 pub async fn follow<C: Controller>(cx: Arc<Context>) {
     let cache = C::cache(&cx.objects);
     let config = Config::default().page_size(PAGE);
@@ -61,7 +61,7 @@ fn upsert<C: Controller>(cx: &Context, object: DynamicObject, source: ChangeSour
     }
 }
 
-/// An object that is not what its schema says is passed over: it awaits a change.
+/// An object that does not match its schema is skipped until it changes.
 fn decoded<C: Controller>(object: DynamicObject) -> Option<View<C>> {
     let (namespace, name) = (object.metadata.namespace.clone(), object.metadata.name.clone());
     match View::decode(object) {

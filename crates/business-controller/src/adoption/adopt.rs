@@ -13,12 +13,12 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use tokio::time::timeout;
 
-/// What became of the file.
+/// The result of adopting a file.
 #[derive(Debug)]
 pub enum Adopted {
-    /// So many namespaces are taken, or would be.
+    /// So many namespaces are adopted, or would be in a dry run.
     All(usize),
-    /// None is, and this is why.
+    /// None is, because of these errors.
     None(Vec<MappingError>),
 }
 
@@ -51,7 +51,7 @@ pub async fn run(settings: &Adopt) -> Result<Adopted, Error> {
     create(&client, &entries, settings.dry_run).await
 }
 
-/// What is not there cannot be adopted; it would be made.
+/// Errors for namespaces that do not exist: they would be created, not adopted.
 fn missing(entries: &[MappingEntry], there: &BTreeMap<String, BTreeSet<String>>) -> Vec<MappingError> {
     let is_there = |entry: &&MappingEntry| {
         there.get(&entry.cluster).is_some_and(|names| names.contains(&entry.namespace))
@@ -93,7 +93,7 @@ fn is_about_items(status: &Status) -> bool {
     causes(status).any(|cause| item_field(&cause.field).is_some())
 }
 
-/// `items[3].spec.hard[pods]`: the item, and the field in it.
+/// Parses `items[3].spec.hard[pods]` to the item and the field in it.
 fn item_field(field: &str) -> Option<MappingField<'_>> {
     let (number, rest) = field.strip_prefix("items[")?.split_once(']')?;
     Some(MappingField { item: number.parse().ok()?, field: rest.strip_prefix('.').unwrap_or_default() })
@@ -104,7 +104,7 @@ struct MappingField<'a> {
     field: &'a str,
 }
 
-/// What the server has said of the items, at their lines.
+/// The errors of the server, at the lines of their items.
 fn wrong(entries: &[MappingEntry], status: &Status) -> Vec<MappingError> {
     let mut wrong: Vec<MappingError> = causes(status)
         .filter_map(|cause| {

@@ -1,5 +1,5 @@
-//! What a sighting comes to: looked at once more, now that the objects were listed. Marks say nothing; what counts is
-//! whether an object lives at the place, whether something is held for it, and what is sealed.
+//! Judges a scanned namespace: it is read again, now that our objects were listed. Marks prove nothing; what counts is
+//! whether an object for the place exists, whether something is held for it, and the seals.
 
 use super::lost::LostNamespace;
 use super::scan::{self, ScannedNamespace};
@@ -16,19 +16,20 @@ use business_types::{Orphan, OrphanState, Provenance, Stranger};
 use meta::quantity::ResourceList;
 use std::sync::Arc;
 
-/// Resources that are told of a stranger, which is charged to nobody: a quota has as many as whoever rules its cluster likes.
+/// Resources that are reported of a stranger, which is charged to nobody: whoever controls the cluster chooses how many
+/// its quota has.
 const STRANGER_RESOURCES_MAX: usize = 32;
 
-/// What a sighting comes to.
+/// The judgement of a scanned namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Judgement {
-    /// Nothing is to be told of it.
+    /// There is nothing to report.
     Nothing,
-    /// It may take what nobody is charged for, and this project answers for it.
+    /// It may use what no object is charged for, and this project answers for it.
     Orphan { project: String, orphan: Orphan },
-    /// The same, and the project that answers for it does not exist.
+    /// The same, but the project that answers for it does not exist.
     OrphanWithoutProject(Orphan),
-    /// It carries our marks, and nothing proves them.
+    /// It carries our marks without a valid seal.
     Stranger(Stranger),
 }
 
@@ -43,7 +44,7 @@ impl Judgement {
     }
 }
 
-/// A judgement, and the namespace if roles are to be taken away there.
+/// A judgement, and the namespace if roles are to be withdrawn there.
 #[derive(Debug)]
 pub struct Judged {
     pub judgement: Judgement,
@@ -56,16 +57,16 @@ impl From<Judgement> for Judged {
     }
 }
 
-/// What the judgement is made from.
+/// What a judgement is made from.
 #[derive(Clone, Copy, Debug)]
 pub struct Evidence<'a> {
     pub survey: &'a ProjectSurvey,
     pub keyring: &'a Keyring,
-    /// All objects, listed before the clusters were looked at.
+    /// All our namespaces, listed before the clusters were scanned.
     pub snapshot: &'a GenerationSnapshot,
 }
 
-/// What is there now.
+/// The state of the namespace now.
 struct LiveState {
     namespace: ClusterNamespace,
     quota: Option<ClusterQuota>,
@@ -73,8 +74,8 @@ struct LiveState {
 }
 
 impl Evidence<'_> {
-    /// The generation of the object that something was sealed for, if it lives: on the roll, or made since. Its uid says
-    /// which it is: it may lie in another project than the sealed one by now.
+    /// The generation of the object that a seal was made for, if it exists: it is in the snapshot, or newer. The uid
+    /// decides, since it may be in another project than the sealed one by now.
     fn living(&self, cx: &Context, scanned: &ScannedNamespace, sealed: &Sealed) -> Option<i64> {
         self.snapshot.generations.get(&sealed.object).copied().or_else(|| {
             let there = sealed_for(cx, scanned, sealed).filter(|view| self.is_newer(view));
@@ -86,8 +87,8 @@ impl Evidence<'_> {
         revision(&view.resource_version) > self.snapshot.revision
     }
 
-    /// Whether all is well without another look: an object lives at the place, nothing there is sealed for another one
-    /// that does not live any more, and nothing sealed is newer than its object.
+    /// Whether the namespace needs no judgement: an object exists for it, no seal is for an object that does not exist,
+    /// and no seal is newer than its object.
     pub fn is_cleared(&self, cx: &Context, scanned: &ScannedNamespace) -> bool {
         let is_old = |sealed: &Sealed| {
             self.living(cx, scanned, sealed).is_some_and(|generation| sealed.generation <= generation)
@@ -110,21 +111,21 @@ impl Evidence<'_> {
             (None, Some(sealed), _) => {
                 match sealed_for(cx, scanned, sealed) {
                     Some(object) => self.ahead(cx, scanned, &live, &object.key).await.map(Judged::from),
-                    // Our own view of it is behind: the next audit looks again.
+                    // Our cache is behind: the next audit judges again.
                     None => Ok(Judgement::Nothing.into()),
                 }
             }
             (None, None, Some(owner)) => self.ahead(cx, scanned, &live, &owner).await.map(Judged::from),
             (lost, ..) => {
                 let judgement = self.unowned(cx, scanned, &live, lost).await?;
-                // Without a seal that holds nothing says that it is ours.
+                // Without a valid seal nothing proves that it is ours.
                 let is_lost = lost.is_some() && judgement.is_lost();
                 Ok(Judged { judgement, lost: is_lost.then(|| LostNamespace::of(scanned)) })
             }
         }
     }
 
-    /// No object lives that this was made for.
+    /// The judgement if the object that it was made for does not exist.
     async fn unowned(
         &self,
         cx: &Context,
@@ -134,18 +135,18 @@ impl Evidence<'_> {
     ) -> Result<Judgement, Error> {
         let cluster = &scanned.member.name;
         let is_released = |sealed: &Sealed| sealed.origin == Origin::Released;
-        // Our quota stays until what is held is written off. Without it nobody could tell whether it was we who took it away,
-        // or its owner.
+        // Our quota stays until the hold is written off. Otherwise nobody could tell whether we have removed it, or the
+        // owner of the namespace.
         let released = if live.is_unused() { OrphanState::Unused } else { OrphanState::Released };
         match (self.survey.holder(cluster, &scanned.name), lost) {
             (Some(holder), lost) if lost.is_none_or(|sealed| answers_for(holder, sealed)) => {
-                // What is held may be of an object before the one that this was sealed for.
+                // The hold may be for an object before the one that this was sealed for.
                 let is_its = |sealed: &Sealed| sealed.object == holder.uid || is_released(sealed);
                 let stays = holder.is_released && lost.is_none_or(is_its);
                 let orphan = live.orphan(scanned, if stays { released } else { OrphanState::Lost });
                 Ok(Judgement::Orphan { project: holder.project.to_owned(), orphan })
             }
-            // It was granted out of another project than the one that holds something for the place.
+            // It was granted by another project than the one with the hold for the place.
             (holder, Some(lost)) if is_released(lost) => {
                 let is_written_off =
                     holder.is_none() && self.survey.is_written_off(&lost.project, &live.namespace.uid);
@@ -170,8 +171,8 @@ impl Evidence<'_> {
         Ok(Some(LiveState { namespace, quota, sealed }))
     }
 
-    /// The living object that the place belongs to, and what stands there as well: it was provided with something
-    /// there, or nothing says that this is another one's.
+    /// The existing object that the place belongs to, if the namespace is its: it has something there on record, or the
+    /// marks name no other object.
     fn owner(&self, cx: &Context, scanned: &ScannedNamespace, mark: Option<&str>) -> Option<ProjectKey> {
         let at_place = cx.objects.namespaces.at_place(&scanned.member.name, &scanned.name);
         let lives = |object: &NamespaceView| {
@@ -185,7 +186,7 @@ impl Evidence<'_> {
         at_place.filter(|object| lives(object) && is_its(object)).map(|object| object.key.clone())
     }
 
-    /// What is let in beyond what the living object is charged, because a raise was lost.
+    /// The judgement of an object that exists: what its quota admits beyond its charge, because a raise was lost.
     async fn ahead(
         &self,
         cx: &Context,
@@ -198,7 +199,7 @@ impl Evidence<'_> {
         let newer = |sealed: &&Sealed| sealed.object == object.uid && sealed.generation > object.generation;
         let sealed: Vec<&ResourceList> =
             live.sealed.iter().filter(newer).map(|sealed| &sealed.hard).collect();
-        // It is about to be taken over, whatever its quota lets in.
+        // It is about to be taken over, whatever its quota admits.
         let is_taken = object.status.is_imported() && validate::bears_labels(&object, &live.namespace.marks);
         if sealed.is_empty() && !is_taken && !self.survey.is_ahead(&live.namespace.uid) {
             return Ok(Judgement::Nothing);
@@ -220,27 +221,27 @@ impl Evidence<'_> {
     }
 }
 
-/// Whether what is held for a place is held against the project that something there was granted out of. The object that it was
-/// sealed for may have moved since.
+/// Whether the hold for a place is against the project that granted what is there. The object that it was sealed for
+/// may have moved since.
 fn answers_for(holder: HoldingProject<'_>, sealed: &Sealed) -> bool {
     sealed.project == holder.project || sealed.object == holder.uid
 }
 
-/// Whether an object was imported for the place, and what stands there was not taken over yet.
+/// Whether an object was imported for the place, and the namespace was not taken over yet.
 fn is_imported(cx: &Context, scanned: &ScannedNamespace) -> bool {
     let object = cx.objects.namespaces.at_place(&scanned.member.name, &scanned.name);
     object.is_some_and(|object| object.status.is_imported())
 }
 
 impl LiveState {
-    /// Whether the quota, which is ours, counts nothing.
+    /// Whether our quota counts no usage.
     fn is_unused(&self) -> bool {
         self.quota.as_ref().is_some_and(|quota| {
             quota.status_hard == quota.spec_hard && quota.status_used.values().all(|used| used.is_zero())
         })
     }
 
-    /// The most that was granted, is granted or is in use.
+    /// The maximum of what was granted, what is granted, and what is in use.
     fn may_take(&self) -> ResourceList {
         let quota = self.quota.as_ref().map(confirm::may_take);
         confirm::most(self.sealed.iter().map(|sealed| &sealed.hard).chain(&quota))
@@ -275,20 +276,20 @@ impl LiveState {
     }
 }
 
-/// The object that something at a place was sealed for, where it lies now.
+/// The object that a seal at a place was made for, wherever it is now.
 fn sealed_for(cx: &Context, scanned: &ScannedNamespace, sealed: &Sealed) -> Option<Arc<NamespaceView>> {
     let at_place = cx.objects.namespaces.at_place(&scanned.member.name, &scanned.name);
     at_place.filter(|object| object.uid == sealed.object)
 }
 
-/// Our quota and our marks leave a released namespace for which nothing is held any more. `false` when they are still there, and
-/// the next audit looks again.
+/// Removes our quota and our marks from a released namespace for which nothing is held any more. `false` if they could
+/// not be removed; the next audit tries again.
 async fn remove_marks_and_quota(
     cx: &Context,
     scanned: &ScannedNamespace,
     live: &LiveState,
 ) -> Result<bool, Error> {
-    // An object that has the place by now writes its own marks over ours.
+    // An object that has the place by now overwrites our marks.
     if cx.objects.namespaces.at_place(&scanned.member.name, &scanned.name).is_some() {
         return Ok(true);
     }

@@ -1,4 +1,4 @@
-//! Namespaces whose objects are lost. Nobody looks after who may use one: whoever had a role would keep it for ever.
+//! Namespaces whose objects are lost. Nobody maintains who may use them, so all roles would stay for ever.
 
 use super::bounds::{CLUSTER_MAX, NO_ANSWER, PARALLEL};
 use super::scan::ScannedNamespace;
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::time::timeout;
 
-/// A namespace that was granted by us, as its seal says, and belongs to no object any more.
+/// A namespace that we have granted, as its seal proves, and whose object does not exist.
 #[derive(Clone, Debug)]
 pub struct LostNamespace {
     member: Arc<Member>,
@@ -28,7 +28,7 @@ impl LostNamespace {
     }
 }
 
-/// Takes the roles away from all of them. What stays, and what a cluster does not answer in time, is taken by a later audit.
+/// Withdraws the roles in all of them. What fails or takes too long is left to a later audit.
 pub async fn withdraw_roles(cx: &Context, lost: Vec<LostNamespace>) {
     let mut clusters: BTreeMap<String, Vec<LostNamespace>> = BTreeMap::new();
     for one in lost {
@@ -42,7 +42,8 @@ pub async fn withdraw_roles(cx: &Context, lost: Vec<LostNamespace>) {
     stream::iter(of_each).buffer_unordered(PARALLEL).collect::<()>().await;
 }
 
-/// Those of a cluster by name, behind the last that was begun with: those that hang keep no other in for ever.
+/// Sorts the namespaces of a cluster by name, beginning after the last one: so those that hang do not prevent the
+/// others for ever.
 fn rotate_after_last(lost: &mut [LostNamespace]) {
     let last = lost.first().map(|one| one.member.last_cleared_lost()).unwrap_or_default();
     lost.sort_by_cached_key(|one| (one.namespace <= last, one.namespace.clone()));
@@ -58,7 +59,7 @@ async fn withdraw_roles_in_cluster(cx: &Context, cluster: &str, lost: &[LostName
 
 async fn withdraw(cx: &Context, LostNamespace { member, namespace }: &LostNamespace) {
     member.set_last_cleared_lost(namespace);
-    // An object that has the place by now keeps its own people there.
+    // An object that has the place by now maintains the roles itself.
     let is_taken = cx.objects.namespaces.at_place(&member.name, namespace).is_some();
     if is_taken || cx.fence_of(&member.name).permit().is_err() {
         return;

@@ -1,5 +1,5 @@
-//! Brings the status of every project to what was found in the member clusters that were compared. What others have found
-//! in other clusters stays.
+//! Reports the findings of an audit: orphans in the status of their project, the rest in events and in the comparison
+//! of each cluster. What other auditors have reported of other clusters stays.
 
 use super::judge::Judgement;
 use super::survey::ProjectSurvey;
@@ -13,21 +13,21 @@ use business_types::{ClusterComparison, Comparison, Orphan, OrphanState, Strange
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// How often a status is written whose project somebody else changes at the same time.
+/// How often writing a status is tried if somebody else changes the project at the same time.
 const TRIES_MAX: usize = 5;
-/// Orphans that one project's status holds, and their bytes: an object has 2 MiB at most, and what is held for them stands in
-/// the same status.
+/// The most orphans in the status of a project, and their bytes: an object has 2 MiB at most, and the holds for them
+/// are in the same status.
 const ORPHANS_MAX: usize = 500;
 const ORPHAN_BYTES_MAX: usize = 512 * 1024;
-/// Strangers that the comparison of a cluster names.
+/// The most strangers in the comparison of a cluster.
 const STRANGERS_MAX: usize = 50;
-/// Of what was found, what is named in logs and events.
+/// The most findings that are named in logs and events.
 const NAMED_MAX: usize = 20;
 
 const ORPHAN: Topic = Topic::warning("Orphan", "Audit");
 const STRANGER: Topic = Topic::warning("Stranger", "Audit");
 
-/// What was found, sorted by who is told.
+/// The findings, by whom they are reported to.
 #[derive(Debug, Default)]
 pub struct Findings {
     orphans: BTreeMap<String, Vec<Orphan>>,
@@ -45,7 +45,7 @@ impl Findings {
         }
     }
 
-    /// What was found in a cluster that was not compared in the end says nothing.
+    /// Drops findings in clusters that were not compared in the end.
     pub fn keep_compared(&mut self, comparison: &Comparison) {
         let is_compared = |cluster: &str| comparison.clusters.contains_key(cluster);
         for orphans in self.orphans.values_mut() {
@@ -64,7 +64,8 @@ impl Findings {
     }
 }
 
-/// Tells projects and operators. What is left to tell is the comparison of each cluster.
+/// Reports orphans to projects, and the rest to operators. Returns the comparison of each cluster, which is left to
+/// publish.
 pub async fn report(
     cx: &Context,
     guards: &[ShareGuard],
@@ -74,7 +75,7 @@ pub async fn report(
 ) -> Result<BTreeMap<String, ClusterComparison>, Error> {
     let Findings { orphans: mut wanted, mut homeless, mut strangers } = findings;
     let mut comparisons = ClusterComparisons::of(comparison, &cx.now());
-    // Those that are named are the same each time.
+    // Sorted, so that always the same ones are named.
     homeless.sort_unstable();
     strangers.sort_unstable();
     for orphan in homeless.iter().take(NAMED_MAX) {
@@ -88,7 +89,7 @@ pub async fn report(
         let part = comparisons.of_cluster(&orphan.cluster_name);
         part.homeless = part.homeless.saturating_add(1);
     }
-    // What was told of a cluster and is not found there any more.
+    // Projects with reported orphans that were not found again.
     let is_compared = |orphan: &Orphan| comparison.clusters.contains_key(&orphan.cluster_name);
     for (name, _) in survey.projects_with_orphans().filter(|(_, reported)| reported.iter().any(is_compared)) {
         wanted.entry(name.to_owned()).or_default();
@@ -102,7 +103,7 @@ pub async fn report(
         let project_report = ProjectReport { cx, guards, project: &name, is_compared: &is_compared };
         let unreported = match project_report.write(orphans.clone()).await {
             Ok(unreported) => unreported,
-            // One project keeps no other from being told: growth waits for what is not reported.
+            // One project does not prevent the report to others: growth waits for what is not reported.
             Err(Error::Api(failure)) => {
                 guards.iter().try_for_each(ShareGuard::permit)?;
                 tracing::warn!(project = name.as_str(), %failure, "a project could not be told of its orphans");
@@ -152,17 +153,17 @@ impl ClusterComparisons {
     }
 }
 
-/// What one project is told.
+/// The report to one project.
 struct ProjectReport<'a> {
     cx: &'a Context,
     guards: &'a [ShareGuard],
     project: &'a str,
-    /// Whether an orphan lies in a cluster that was compared now.
+    /// Whether an orphan is in a cluster that was compared now.
     is_compared: &'a (dyn Fn(&Orphan) -> bool + Sync),
 }
 
 impl ProjectReport<'_> {
-    /// Writes what was found into the status of the project; what found no place there.
+    /// Writes what was found into the status of the project. Returns what did not fit.
     async fn write(&self, found: Vec<Orphan>) -> Result<Vec<Orphan>, Error> {
         let mut tries = 0;
         let key = RootKey::new(None, self.project);
@@ -216,15 +217,15 @@ impl ProjectReport<'_> {
     }
 }
 
-/// What a project's status is to say, and what finds no place there.
+/// The next orphans in a project's status, and those that do not fit.
 #[derive(Debug, PartialEq, Eq)]
 struct Merged {
     reported: Vec<Orphan>,
     unreported: Vec<Orphan>,
 }
 
-/// Puts what was found in the place of what was told of the clusters that were compared. What was told of others stays, and
-/// is never cut.
+/// Replaces the reported orphans of the clusters that were compared by what was found. Those of other clusters stay,
+/// and are never cut.
 fn merged(reported: &[Orphan], is_compared: impl Fn(&Orphan) -> bool, found: &[Orphan]) -> Merged {
     let mut kept: Vec<Orphan> = reported.iter().filter(|orphan| !is_compared(orphan)).cloned().collect();
     let mut bytes = kept.iter().map(size).fold(0, usize::saturating_add);
@@ -242,7 +243,7 @@ fn merged(reported: &[Orphan], is_compared: impl Fn(&Orphan) -> bool, found: &[O
     Merged { reported: kept, unreported }
 }
 
-/// Its bytes in a status. A quota has as many resources as whoever rules its cluster likes.
+/// Its bytes in a status. Whoever controls the cluster chooses how many resources its quota has.
 fn size(orphan: &Orphan) -> usize {
     json!(orphan).to_string().len()
 }

@@ -1,4 +1,4 @@
-//! What a member cluster has that carries our marks, or lies where something is held.
+//! Scans a member cluster for namespaces and quotas that carry our marks, or are at places for which something is held.
 
 use super::survey::ProjectSurvey;
 use crate::context::Context;
@@ -21,35 +21,35 @@ use tokio::time::timeout;
 
 /// A call that takes longer has failed.
 const DEADLINE: Duration = Duration::from_secs(30);
-/// The part of what may be seen of all clusters that a pass may keep of them beside it.
+/// An audit may keep one part in so many of the memory budget of member clusters, in addition to it.
 pub(super) const SCAN_BUDGET_DIVISOR: usize = 4;
-/// Objects a page of a list.
+/// Objects in one page of a list.
 const PAGE: u32 = 500;
-/// How long what has begun in a cluster is waited for.
+/// How long passes and writes that have begun in a cluster are waited for.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A namespace of a member cluster that the audit has to judge.
+/// A namespace of a member cluster that has to be judged.
 #[derive(Clone, Debug)]
 pub struct ScannedNamespace {
     pub member: Arc<Member>,
     pub name: String,
     pub uid: String,
-    /// The object that its mark names; empty for one that is too long to name any.
+    /// The object in its marks; empty if the uid is too long to name any.
     pub mark: Option<String>,
-    /// What its seals say, if they hold for this very namespace.
+    /// Its seals that are valid for this very namespace.
     pub seals: Vec<VerifiedSeal>,
 }
 
-/// What was seen of a cluster.
+/// The result of scanning a cluster.
 #[derive(Debug, Default)]
 pub struct ClusterScan {
     pub namespaces: Vec<ScannedNamespace>,
-    /// Ids of those of our keys that seals there say they were made with.
+    /// Ids of our keys that seals in the cluster name.
     pub keys: BTreeSet<String>,
 }
 
-/// How much all looks of a pass may keep of what they see, about: whoever rules a cluster chooses how many namespaces bear our
-/// marks.
+/// The memory budget of all scans of one audit, estimated: whoever controls a cluster chooses how many namespaces carry
+/// our marks.
 #[derive(Debug)]
 pub struct ScanBudget {
     most: usize,
@@ -58,23 +58,24 @@ pub struct ScanBudget {
 }
 
 impl ScanBudget {
-    /// So many bytes, for so many clusters. Beyond them each has an even share, or what its look may take of what is seen of it
-    /// anyway, so it is three times as many at the worst. Who has little is always compared, and who has much that is ours.
+    /// So many bytes, for so many clusters. When they are used up, each cluster still has an even share, or as much as
+    /// it may take of its own cache, so the total is at most three times as much. So a cluster with few marks is always
+    /// compared, and one with much that is ours, too.
     pub fn new(most: usize, clusters: usize) -> Self {
         Self { most, clusters, taken: AtomicUsize::new(0) }
     }
 
-    /// For a cluster that has so many bytes of its own.
+    /// A reservation for a cluster whose own share is at least so many bytes.
     fn reserve(&self, own: usize) -> ScanReservation<'_> {
         ScanReservation { budget: self, own: own.max(self.most / self.clusters.max(1)), bytes: 0 }
     }
 }
 
-/// What one look keeps.
+/// What one scan has reserved.
 #[derive(Debug)]
 struct ScanReservation<'a> {
     budget: &'a ScanBudget,
-    /// So many it may keep although others have taken all the room.
+    /// It may keep so many bytes even if the budget is used up.
     own: usize,
     bytes: usize,
 }
@@ -97,7 +98,7 @@ impl ScanReservation<'_> {
         self.budget.taken.fetch_sub(given, Ordering::Relaxed);
     }
 
-    /// What it has now is kept beyond the look.
+    /// Keeps what is reserved after the scan.
     fn keep(mut self) {
         self.bytes = 0;
     }
@@ -109,13 +110,13 @@ impl Drop for ScanReservation<'_> {
     }
 }
 
-/// Whether a cluster can be looked at, so that nothing appears in it afterwards that was decided before. The error says
-/// why not.
+/// Waits until a cluster can be scanned, so that nothing appears in it later that was decided before. The error says
+/// why it cannot.
 pub async fn wait_until_ready(cx: &Context, member: &Member) -> Result<(), String> {
     if member.reach() != Reach::Reachable {
         return Err("it does not answer".to_owned());
     }
-    // Passes that began before may decide from an older view of our objects.
+    // Passes that have begun before may use an older state of our objects.
     if timeout(PATIENCE, cx.queue.wait_for_running(&member.name)).await.is_err() {
         return Err("a pass over one of its namespaces does not end".to_owned());
     }
@@ -134,7 +135,7 @@ fn under_way(wait: Duration) -> String {
     format!("a write to it may still be under way: it is compared in {} s", wait.as_secs())
 }
 
-/// Everything of a cluster that may concern us. The error says why it could not be looked at.
+/// Scans a cluster for everything that may concern us. The error says why that was not possible.
 pub async fn scan_cluster(
     cx: &Context,
     member: &Arc<Member>,
@@ -144,7 +145,7 @@ pub async fn scan_cluster(
 ) -> Result<ClusterScan, String> {
     let mut scanned = ClusterScan::default();
     let mut reservation = budget.reserve(member.observed.weight() / SCAN_BUDGET_DIVISOR);
-    // Of those that are marked the seal, by namespace.
+    // The seals of marked quotas, by namespace.
     let mut quotas: HashMap<String, Option<String>> = HashMap::new();
     for_each_metadata::<ResourceQuota>(member, |metadata| {
         let marks = Marks::of(&metadata);
@@ -178,7 +179,7 @@ pub async fn scan_cluster(
         let mark = marks.uid.map(|mark| if mark.len() > UID_MAX { String::new() } else { mark });
         let mut kept = weight::texts([&name, &uid].into_iter().chain(&mark));
         let mut seals = Vec::new();
-        // What does not open takes no room: anybody can write it.
+        // A seal that is not valid is not kept: anybody can write one.
         for text in [marks.seal, quota.flatten()].into_iter().flatten() {
             if let Some(opened) = open(keyring, member, &name, &uid, &text) {
                 kept = kept.saturating_add(weight::texts([&text]));
@@ -198,27 +199,28 @@ pub async fn scan_cluster(
     Ok(scanned)
 }
 
-/// What is kept of a quota until its namespace is looked at.
+/// The estimated bytes that are kept of a quota until its namespace was scanned.
 fn of_quota(namespace: &str, seal: Option<&str>) -> usize {
     weight::texts([namespace].into_iter().chain(seal))
 }
 
-/// Names of a cluster's namespaces that imported objects will take over.
+/// Namespaces of a cluster that imported objects will take over.
 fn imported_in(cx: &Context, cluster: &str) -> HashSet<String> {
     let objects = cx.objects.namespaces.in_cluster(cluster);
     let imported = objects.iter().filter(|object| object.status.is_imported());
     imported.map(|object| object.spec.namespace.clone()).collect()
 }
 
-/// A seal that was made for this very namespace. One that was made before the namespace was proves nothing here: it
-/// could be copied from a former one.
+/// Verifies a seal, if it was made for this very namespace. One without the uid proves nothing here: it could be copied
+/// from a former namespace.
 pub fn open(keyring: &Keyring, member: &Member, name: &str, uid: &str, text: &str) -> Option<VerifiedSeal> {
     let opened = keyring.open(text)?;
     let holds = opened.sealed.namespace_uid.is_some() && opened.sealed.is_of(&member.uid, name, uid);
     holds.then_some(opened)
 }
 
-/// Whether it is a seal of ours for a namespace of this name. Which one of that name is not known while its quota is looked at.
+/// Whether it is a valid seal for a namespace of this name. The uid of that namespace is not known while quotas are
+/// scanned.
 fn may_be_of(keyring: &Keyring, member: &Member, namespace: &str, text: &str) -> bool {
     let opened = keyring.open(text);
     opened.is_some_and(|VerifiedSeal { sealed, .. }| {
@@ -226,12 +228,12 @@ fn may_be_of(keyring: &Keyring, member: &Member, namespace: &str, text: &str) ->
     })
 }
 
-/// Labels alone make nobody ours: a namespace that has only them can be adopted.
+/// Labels do not make a namespace ours: one that has only labels can be adopted.
 fn is_marked(marks: &Marks) -> bool {
     marks.uid.is_some() || marks.seal.is_some()
 }
 
-/// Anybody can write that a seal has another key.
+/// The id of the key in its seal, if it is one of our keys: anybody can write any id.
 fn key_of(marks: &Marks, keyring: &Keyring) -> Option<String> {
     let id = marks.seal.as_deref().and_then(key_id).filter(|id| keyring.has(id));
     id.map(str::to_owned)

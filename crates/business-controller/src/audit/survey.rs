@@ -1,4 +1,4 @@
-//! What the projects say before the member clusters are looked at.
+//! Reads all projects before the member clusters are scanned.
 
 use crate::business::Business;
 use crate::error::CallFailure;
@@ -7,7 +7,7 @@ use crate::project::kind::{BusinessProject, ProjectView};
 use business_types::{HeldAmount, Orphan, OrphanState};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-/// `state` of an amount whose object has gone and whose namespace stays.
+/// `state` of an amount whose object is gone and whose namespace stays.
 const RELEASED: &str = "released";
 
 /// All projects at one revision, as far as the audit needs them.
@@ -15,7 +15,7 @@ const RELEASED: &str = "released";
 pub struct ProjectSurvey {
     pub revision: u64,
     projects: BTreeMap<String, SurveyedProject>,
-    /// The uids of namespaces that were found to take more than their objects are charged.
+    /// The uids of namespaces that were reported as `Ahead`.
     ahead: HashSet<String>,
 }
 
@@ -27,11 +27,11 @@ struct SurveyedProject {
     written_off: Vec<String>,
 }
 
-/// What something at a place is held against.
+/// The project that an amount for a place is held against.
 #[derive(Clone, Copy, Debug)]
 pub struct HoldingProject<'a> {
     pub project: &'a str,
-    /// The object's that is gone, where it was one.
+    /// The uid of the object that is gone; empty if there was none.
     pub uid: &'a str,
     pub is_released: bool,
 }
@@ -56,12 +56,12 @@ impl ProjectSurvey {
         Ok(Self { revision, projects, ahead })
     }
 
-    /// Whether there is this very project.
+    /// Whether this very project exists.
     pub fn has(&self, project: &str, uid: &str) -> bool {
         self.projects.get(project).is_some_and(|surveyed| surveyed.uid == uid)
     }
 
-    /// The member clusters that something is held for.
+    /// The member clusters with holds or reported orphans.
     pub fn clusters(&self) -> BTreeSet<String> {
         let held = self.projects.values().flat_map(|surveyed| &surveyed.held).map(|held| &held.cluster_name);
         let told =
@@ -69,7 +69,7 @@ impl ProjectSurvey {
         held.chain(told).filter(|name| !name.is_empty()).cloned().collect()
     }
 
-    /// Namespaces of a member cluster that something is held for, or was told of.
+    /// Namespaces of a member cluster with holds or reported orphans.
     pub fn places_in(&self, cluster: &str) -> HashSet<&str> {
         let all = self.projects.values();
         let held =
@@ -78,7 +78,7 @@ impl ProjectSurvey {
         held.map(|held| held.namespace.as_str()).chain(told.map(|orphan| orphan.namespace.as_str())).collect()
     }
 
-    /// The project that something at a place is held against, whatever stands there.
+    /// The project with a hold for a place, whatever is there.
     pub fn holder(&self, cluster: &str, namespace: &str) -> Option<HoldingProject<'_>> {
         let at = |held: &&HeldAmount| held.cluster_name == cluster && held.namespace == namespace;
         self.projects.iter().find_map(|(project, surveyed)| {
@@ -87,23 +87,23 @@ impl ProjectSurvey {
         })
     }
 
-    /// Whether nothing is held any more for a released namespace of this uid.
+    /// Whether the hold for a released namespace of this uid was written off.
     pub fn is_written_off(&self, project: &str, uid: &str) -> bool {
         self.projects.get(project).is_some_and(|surveyed| surveyed.written_off.iter().any(|gone| gone == uid))
     }
 
-    /// Whether a namespace of this uid was found to take more than its object is charged.
+    /// Whether a namespace of this uid was reported as `Ahead`.
     pub fn is_ahead(&self, uid: &str) -> bool {
         self.ahead.contains(uid)
     }
 
-    /// Projects whose status names orphans.
+    /// Projects with reported orphans.
     pub fn projects_with_orphans(&self) -> impl Iterator<Item = (&str, &[Orphan])> {
         let projects_with_orphans = self.projects.iter().filter(|(_, surveyed)| !surveyed.orphans.is_empty());
         projects_with_orphans.map(|(name, surveyed)| (name.as_str(), surveyed.orphans.as_slice()))
     }
 
-    /// The orphans that a project's status names.
+    /// The reported orphans of a project.
     pub fn reported_orphans(&self, project: &str) -> &[Orphan] {
         self.projects.get(project).map(|surveyed| surveyed.orphans.as_slice()).unwrap_or_default()
     }

@@ -1,5 +1,5 @@
-//! How much a member cluster may answer at a time. Its owner may have anything answered in its place, and what is answered is
-//! read as a whole before it is looked at: without a bound one cluster could take the memory that all of them need.
+//! Limits how much a member cluster may answer at a time. Its owner controls the answers, and each is read as a whole
+//! before it is used: without a limit, one cluster could take the memory that all need.
 
 use crate::error::TooLarge;
 use futures_util::future::BoxFuture;
@@ -13,41 +13,42 @@ use std::task::{Context, Poll, ready};
 use tower::{BoxError, Layer, Service};
 
 const MIB: usize = 1 << 20;
-/// An answer about one object, or an event of a watch, which is one, too. The storage of a cluster takes none of more than 1.5 MiB,
-/// and keeps protobuf: a binding of so much has 58,000 subjects, which weigh 71 MiB as JSON.
+/// An answer with one object, or an event of a watch. The storage of a cluster takes no object of more than 1.5 MiB, as
+/// protobuf: a RoleBinding of that size has 58,000 subjects, which weigh 71 MiB as JSON.
 const OBJECT_MAX: usize = 72 * MIB;
-/// What has a share of its own. Nothing but the largest objects weighs more.
+/// What each object may weigh without counting with others. Only the largest objects weigh more.
 const COMMON_MAX: usize = 4 * MIB;
-/// What all that one cluster answers at a time weighs beyond that: one of the largest objects, and another that is large.
+/// What all answers of one cluster may weigh together beyond that: one of the largest objects, and another large one.
 const LARGE_MAX: usize = OBJECT_MAX;
-/// The pages of lists of one cluster that are being read at a time. Beyond it each has its own share, as objects have.
+/// What all pages of one cluster that are being read may weigh together. Beyond it, each page still has the same common
+/// part as an object.
 const PAGES_MAX: usize = 96 * MIB;
-/// A byte of text: it is collected, joined and copied before it is read, and texts are kept.
+/// The weight of a byte of text: it is buffered, joined and copied before it is parsed, and strings are kept.
 const TEXT_WEIGHT: usize = 4;
-/// What an object within an answer weighs beside its text, where it is not known to be empty: a leaf of a tree, as the allocator
-/// gives it. An object that is read into fields of its own takes less.
+/// The weight of a JSON object beside its text, if it may be non-empty: a B-tree leaf as it is allocated. An object
+/// that is parsed into a struct takes less.
 const OBJECT_WEIGHT: usize = 640;
-/// The same of a list, which has room for four.
+/// The same of a JSON array, which has room for four items.
 const LIST_WEIGHT: usize = 128;
-/// The same of one more item or member: twice its place in a list, or its share of a leaf.
+/// The same of one more item or member: twice its slot in an array, or its part of a leaf.
 const NEXT_WEIGHT: usize = 128;
-/// Lists of which sums are kept, and no objects (`member_cluster/nodes.rs`): they weigh what their text does. Nodes and pods have
-/// hundreds of objects within them that nobody reads. A cluster may lie below a path.
+/// Lists of which only sums are kept (`member_cluster/nodes.rs`) weigh as much as their text: nodes and pods contain
+/// hundreds of objects that are not parsed. The API of a cluster may be below a path.
 const SUMMED_LISTS: [&str; 2] = ["/api/v1/nodes", "/api/v1/pods"];
 
-/// Puts the bounds on whatever a client of one cluster is answered.
+/// Limits everything that a client of one cluster is answered.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ResponseLimits {
-    /// What the pages weigh that are being read.
+    /// The weight of all pages that are being read.
     pages: Arc<AtomicUsize>,
-    /// What the objects weigh beyond their common part that are being read.
+    /// The weight of all objects that are being read, beyond their common part.
     large: Arc<AtomicUsize>,
 }
 
 impl ResponseLimits {
     fn of(&self, uri: &Uri, status: StatusCode) -> Meter {
         let has = |name: &str| uri.query().unwrap_or_default().split('&').any(|pair| pair.starts_with(name));
-        // An error is read as a whole, whatever was asked for.
+        // An error is read as a whole, even in place of a watch.
         let is_error = status.is_client_error() || status.is_server_error();
         if has("watch=") && !is_error {
             return Meter::Watch(self.object());
@@ -73,7 +74,7 @@ impl<S> Layer<S> for ResponseLimits {
     }
 }
 
-/// A service within the bounds.
+/// A service with limited responses.
 #[derive(Clone, Debug)]
 pub(crate) struct LimitedService<S> {
     inner: S,
@@ -106,7 +107,7 @@ where
     }
 }
 
-/// A body that fails where it has become too large.
+/// A body that fails when it has become too large.
 #[derive(Debug)]
 pub(crate) struct LimitedBody<B> {
     inner: B,
@@ -139,7 +140,7 @@ where
     }
 }
 
-/// What was read of one answer.
+/// Measures one answer.
 #[derive(Debug)]
 enum Meter {
     Answer(ObjectMeter),
@@ -147,11 +148,11 @@ enum Meter {
     Watch(ObjectMeter),
 }
 
-/// What was read of one object.
+/// Measures one object.
 #[derive(Debug)]
 struct ObjectMeter {
     read: usize,
-    /// What of it is beyond the common part, and counts with that of others.
+    /// The weight beyond the common part, which counts with that of others.
     large: usize,
     all: Arc<AtomicUsize>,
     weigher: JsonWeigher,
@@ -198,7 +199,7 @@ impl Meter {
                 let more = weigher.weigh(data);
                 *read = read.saturating_add(more);
                 let all = all.fetch_add(more, Ordering::Relaxed).saturating_add(more);
-                // One page that is large keeps no room from those that are not.
+                // A large page does not take the room of small ones.
                 if all > PAGES_MAX && *read > COMMON_MAX {
                     return Err(TooLarge { what: "the pages of lists", mib: PAGES_MAX / MIB });
                 }
@@ -207,7 +208,7 @@ impl Meter {
             Self::Watch(event) => {
                 let mut rest = data.rsplit(|byte| *byte == b'\n');
                 let last = rest.next().unwrap_or_default();
-                // Whatever was begun before has ended where there is an end in it.
+                // A newline ends the event that was begun before.
                 let before = if rest.next().is_some() {
                     event.weigher = JsonWeigher::default();
                     0
@@ -229,30 +230,30 @@ impl Drop for Meter {
     }
 }
 
-/// Where the next byte stands.
+/// The position of the next byte.
 #[derive(Clone, Copy, Debug, Default)]
 enum JsonPosition {
     #[default]
     Structure,
     Text,
-    /// In a text, behind a backslash.
+    /// In a string, after a backslash.
     Escape,
 }
 
-/// Weighs JSON as it comes, by what it may become in memory. What stands in its strings is no object, whatever somebody writes there.
+/// Weighs JSON as it is received, by what it may become in memory. Braces within strings do not count.
 #[derive(Clone, Copy, Debug, Default)]
 struct JsonWeigher {
     position: JsonPosition,
-    /// The last byte that is neither of a string nor a blank.
+    /// The last byte outside of strings that is not whitespace.
     last: u8,
-    /// It has begun an object that is a member of another one: if that is empty, it takes nothing.
+    /// An object has begun that is the value of a member: it takes nothing if it is empty.
     opened: bool,
-    /// What is within it needs nothing.
+    /// Only the text is weighed.
     text_alone: bool,
 }
 
 impl JsonWeigher {
-    /// The text, and what its objects and lists need beside it.
+    /// The weight of the text, its objects and its arrays.
     fn weigh(&mut self, data: &[u8]) -> usize {
         let text = data.len().saturating_mul(TEXT_WEIGHT);
         if self.text_alone {

@@ -1,4 +1,4 @@
-//! Which credential a kubeconfig holds, and when it ends.
+//! The credential in a kubeconfig, and when it expires.
 
 use crate::digest;
 use crate::member_cluster::kind::{CredentialInfo, CredentialValidity};
@@ -8,10 +8,10 @@ use serde::Deserialize;
 use serde_json::Value;
 use x509_parser::pem::parse_x509_pem;
 
-/// A credential is to be renewed when a quarter of its life is left, or this much of it.
+/// A credential is to be renewed when a quarter of its lifetime is left, or this much of it.
 const RENEWAL_SECONDS_MAX: i64 = 30 * 86_400;
 
-/// A token of a service account, or a certificate. It tells nothing that could be used.
+/// A service account token or a client certificate: a digest and its lifetime, nothing secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Credential {
     fingerprint: String,
@@ -20,7 +20,7 @@ pub struct Credential {
     ends: Option<i64>,
 }
 
-/// What a JSON Web Token says of its time.
+/// The times in a JSON Web Token.
 #[derive(Debug, Deserialize)]
 struct Claims {
     iat: Option<i64>,
@@ -28,8 +28,8 @@ struct Claims {
 }
 
 impl Credential {
-    /// That of a kubeconfig. None where it may change by itself, as with a program or a file, and none of a word that
-    /// somebody could guess.
+    /// The credential of a kubeconfig. `None` if it may change by itself (a program or a file), or is a plain word
+    /// whose digest could be guessed.
     pub fn of(config: &kube::Config) -> Option<Self> {
         let user = serde_json::to_value(&config.auth_info).ok()?;
         let field = |name: &str| user.get(name).and_then(Value::as_str);
@@ -54,14 +54,14 @@ impl Credential {
         Some(Self { fingerprint: fingerprint(&pem.contents), begins: Some(begins), ends: Some(ends) })
     }
 
-    /// The same, if it is good no longer than until then.
+    /// The same, but valid no longer than `ends`.
     #[must_use]
     pub fn at_most(mut self, ends: Option<i64>) -> Self {
         self.ends = self.ends.into_iter().chain(ends).min();
         self
     }
 
-    /// As it is at this time.
+    /// Its description at this time.
     pub fn info(&self, now: i64) -> CredentialInfo {
         let renewal = self.ends.map(|ends| {
             let quarter = self.begins.map_or(i64::MAX, |begins| ends.saturating_sub(begins) / 4);

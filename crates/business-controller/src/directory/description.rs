@@ -1,4 +1,4 @@
-//! What the directory says of a cluster, and what becomes of it in the cluster's object.
+//! The description of a cluster by the directory, and how it is merged into the cluster's object.
 
 use crate::kinds::View;
 use crate::member_cluster::kind::BusinessMemberCluster;
@@ -6,11 +6,11 @@ use business_types::{ClusterCredentials, MemberClusterSpec, names};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-/// What a source says of a cluster.
+/// The description of a cluster by a source.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClusterDescription {
-    /// Its name for people.
+    /// Its display name.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub display_name: String,
     /// Its type, such as `Imported`.
@@ -25,7 +25,7 @@ pub struct ClusterDescription {
 }
 
 impl ClusterDescription {
-    /// A cluster of which nothing is said: it is for everybody.
+    /// The description of a cluster that the source does not describe: all tenants may use it.
     pub fn imported() -> Self {
         Self { type_: "Imported".to_owned(), tenants: vec!["*".to_owned()], ..Self::default() }
     }
@@ -45,7 +45,8 @@ impl ClusterDescription {
     }
 }
 
-/// The merge patch that brings an object to what is said now. What somebody has changed since it was last said stays.
+/// A three-way merge: the patch that brings an object from the last description to this one. Fields that somebody has
+/// changed since then stay.
 pub fn description_patch(object: &View<BusinessMemberCluster>, said: &ClusterDescription) -> Option<Value> {
     let last = object.annotations.get(names::DIRECTORY_ANNOTATION);
     let last: ClusterDescription = last.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();

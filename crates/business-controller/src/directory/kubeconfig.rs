@@ -10,9 +10,9 @@ use std::hash::{Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How often the file is looked at.
+/// How often the file is read.
 const PERIOD: Duration = Duration::from_secs(2);
-/// The ending of a file in a directory of kubeconfigs.
+/// The extension of the files in a directory.
 const EXTENSION: &str = "kubeconfig";
 
 /// Clusters in a kubeconfig.
@@ -22,7 +22,7 @@ pub struct KubeconfigSource {
 }
 
 impl KubeconfigSource {
-    /// From this file or directory.
+    /// Reads this file or directory.
     pub fn new(path: PathBuf) -> Self {
         Self { path }
     }
@@ -75,8 +75,8 @@ fn kubeconfigs_in(directory: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(paths)
 }
 
-/// A cluster whose kubeconfig is not a file of the operator's own on this machine: it must neither run programs here
-/// nor read files.
+/// A cluster with a kubeconfig that does not come from the command line: it may neither run programs in this process
+/// nor read its files.
 pub async fn from_untrusted_kubeconfig(
     name: &str,
     file: Kubeconfig,
@@ -92,7 +92,7 @@ pub async fn from_untrusted_kubeconfig(
     }
 }
 
-/// The first field that runs a program or reads a file where it is used.
+/// The first field that would run a program or read a file in this process.
 fn local_access_field(file: &Kubeconfig) -> Option<String> {
     for (index, named) in file.auth_infos.iter().enumerate() {
         let Some(user) = &named.auth_info else { continue };
@@ -112,7 +112,7 @@ fn local_access_field(file: &Kubeconfig) -> Option<String> {
     Some(format!("clusters[{index}].cluster.certificate-authority"))
 }
 
-/// A cluster of this name, reached by a context of a kubeconfig (the current one, when none is named).
+/// A cluster of this name, with a context of a kubeconfig; the current context if none is given.
 pub async fn from_kubeconfig(
     name: &str,
     file: Kubeconfig,
@@ -121,7 +121,7 @@ pub async fn from_kubeconfig(
 ) -> Result<ListedCluster, Error> {
     let fingerprint = fingerprint(&file, context.as_deref());
     let mut config = kubeconfig::config(&file, context.as_deref()).await?;
-    // What is new in the file is tried beside what is in use, as all of its credentials are.
+    // A new CA file is tried beside the one in use, as all new credentials are.
     config.root_cert_file = None;
     if entry.display_name.is_empty() {
         name.clone_into(&mut entry.display_name);
@@ -130,7 +130,7 @@ pub async fn from_kubeconfig(
     Ok(ListedCluster { name, config, fingerprint, version: String::new(), entry, agents_end: None })
 }
 
-/// Changes when the context, its cluster, its user, or a certificate or key in a file of theirs does.
+/// A hash that changes with the context's cluster, its user, or a certificate or key in a file that they name.
 fn fingerprint(file: &Kubeconfig, context: Option<&str>) -> String {
     let name = context.or(file.current_context.as_deref()).unwrap_or_default();
     let context = file.contexts.iter().find(|c| c.name == name).and_then(|named| named.context.as_ref());

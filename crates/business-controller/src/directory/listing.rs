@@ -14,16 +14,16 @@ use std::fmt::Debug;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Where the member clusters are listed.
+/// A source of member clusters.
 pub trait DirectorySource: Debug + Send + Sync {
-    /// All of them as they are listed now.
+    /// Lists all clusters now.
     fn load(&self) -> BoxFuture<'_, Result<Listing, Error>>;
-    /// How often to look.
+    /// How often the source is to be read.
     fn period(&self) -> Duration;
 }
 
-/// The source that the command line names: a kubeconfig or a directory of them, TKE's platform API, or else Secrets in a
-/// namespace of the host cluster, which `client` leads to.
+/// The source that the command line names: a kubeconfig or a directory of them, TKE's platform API, or else Secrets in
+/// `members_namespace` of the host cluster, which `client` leads to.
 pub async fn open_source(
     members_kubeconfig: Option<&PathBuf>,
     platform_kubeconfig: Option<&PathBuf>,
@@ -37,16 +37,16 @@ pub async fn open_source(
     })
 }
 
-/// What a source lists.
+/// What a source lists: usable clusters, and names without a usable kubeconfig.
 #[derive(Debug, Default)]
 pub struct Listing {
     pub clusters: Vec<ListedCluster>,
-    /// Names of which there is no usable kubeconfig, and why.
+    /// Names without a usable kubeconfig, and why.
     pub unusable: BTreeMap<String, String>,
 }
 
 impl Listing {
-    /// One that cannot be used takes no other down.
+    /// Adds a cluster. One that cannot be used does not prevent the others.
     pub(super) fn add(&mut self, name: &str, listed: Result<ListedCluster, Error>) {
         match listed {
             Ok(listed) => self.clusters.push(listed),
@@ -62,18 +62,19 @@ pub struct ListedCluster {
     pub name: String,
     /// How to reach it.
     pub config: kube::Config,
-    /// Changes when the way to reach it does.
+    /// Changes when the kubeconfig or a file that it names changes.
     pub fingerprint: String,
     /// Its Kubernetes version, where the source says it.
     pub version: String,
-    /// What is said of it.
+    /// Its description: display name, type and tenants.
     pub entry: ClusterDescription,
-    /// When the token of the agents ends through which it is reached. Seconds since 1970.
+    /// When the token of the tunnel's agents expires, in seconds since 1970; `None` if the cluster is reached without
+    /// them.
     pub agents_end: Option<i64>,
 }
 
 impl ListedCluster {
-    /// Which credential it holds, as far as it can be told. It is good for no longer than the agents are.
+    /// The credential in its kubeconfig, if it can be recognized. It is valid no longer than the agents' token.
     pub(super) fn credential(&self) -> Option<Credential> {
         Credential::of(&self.config).map(|credential| credential.at_most(self.agents_end))
     }

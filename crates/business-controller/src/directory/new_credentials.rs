@@ -1,10 +1,10 @@
-//! What is listed in the place of credentials in use, and what became of trying it.
+//! New credentials that are listed in place of those in use, and the result of trying them.
 
 use super::listing::ListedCluster;
 use kube::Client;
 use tokio::time::Instant;
 
-/// What is listed in the place of credentials in use.
+/// New credentials that are listed in place of those in use.
 #[derive(Debug)]
 pub struct NewCredentials {
     pub(super) listed: ListedCluster,
@@ -15,11 +15,11 @@ pub struct NewCredentials {
 pub(super) enum TrialState {
     Due,
     UnderWay,
-    /// The last one did not end well.
+    /// The last trial failed.
     Ended(Instant),
 }
 
-/// What became of trying new credentials.
+/// The result of trying new credentials.
 pub struct CredentialTrial {
     pub(super) name: String,
     pub(super) fingerprint: String,

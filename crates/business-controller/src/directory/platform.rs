@@ -96,7 +96,7 @@ struct Credential {
 }
 
 impl PlatformSource {
-    /// Through this client.
+    /// Reads through this client.
     pub fn new(client: kube::Client) -> Self {
         Self { client }
     }
@@ -141,7 +141,7 @@ impl DirectorySource for PlatformSource {
     }
 }
 
-/// A cluster without tenant belongs to nobody, so only callers across tenants may use it.
+/// A cluster without a tenant may be used only by callers that act across tenants.
 fn entry(cluster: &Cluster) -> ClusterDescription {
     let tenant = &cluster.spec.tenant_id;
     ClusterDescription {

@@ -1,5 +1,5 @@
-//! New credentials of a cluster that is followed. They are tried beside those in use, which go on until the new ones
-//! have shown that they lead to the same cluster and allow what the old ones allow. New ones that do not are told.
+//! Rotation of credentials of a followed cluster. New credentials are tried while those in use stay in use, until the
+//! new ones have shown that they lead to the same cluster and allow as much. If they do not, that is reported.
 
 use super::listing::ListedCluster;
 use super::new_credentials::{CredentialTrial, NewCredentials, TrialState};
@@ -22,15 +22,16 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Asking for rights must not take longer.
+/// Deadline of checking the rights.
 const DEADLINE: Duration = Duration::from_secs(5);
 const RBAC: &str = "rbac.authorization.k8s.io";
-/// What the work in a member cluster takes: a namespace with its quota, people's roles, and what templates put into it.
+/// The rights that the controller needs in a member cluster: for namespaces with their quota, roles of people, and
+/// objects of templates.
 const REQUIRED_RIGHTS: [RequiredRight; 8] = [
     RequiredRight::any("", "namespaces", &["get", "list", "watch", "create", "patch", "delete"]),
     RequiredRight::any("", "resourcequotas", &["get", "list", "watch", "create", "patch", "delete"]),
     RequiredRight::any(RBAC, "rolebindings", &["list", "create", "patch", "delete"]),
-    // Of three roles that are given in the same rule.
+    // One of three roles that the same rule allows to bind.
     RequiredRight { name: AccessRole::View.name(), ..RequiredRight::any(RBAC, "clusterroles", &["bind"]) },
     RequiredRight::any("", "limitranges", &["list", "patch"]),
     RequiredRight::any("networking.k8s.io", "networkpolicies", &["list", "patch"]),
@@ -45,7 +46,7 @@ const REQUIRED_RIGHTS: [RequiredRight; 8] = [
 struct RequiredRight {
     group: &'static str,
     plural: &'static str,
-    /// Of this object alone; of all where it is empty.
+    /// Only for the object of this name; for all if it is empty.
     name: &'static str,
     verbs: &'static [&'static str],
 }
@@ -60,7 +61,7 @@ const REFUSED: Topic = Topic::warning("CredentialsRefused", "Rotate");
 const ROTATED: Topic = Topic::normal("CredentialsRotated", "Rotate");
 
 impl Directory {
-    /// What is listed for a name that is followed has changed.
+    /// Takes a changed kubeconfig of a followed cluster as new credentials to try.
     pub(super) fn offer_new_credentials(&mut self, one: ListedCluster) {
         let Some(held) = self.listed.get_mut(&one.name) else { return };
         held.entry = one.entry.clone();
@@ -71,7 +72,7 @@ impl Directory {
         }
     }
 
-    /// Tries those of which it is time.
+    /// Tries all new credentials that are due. After a failed probe, all are.
     pub(super) fn try_new_credentials(&mut self, probe_failed: bool) {
         let mut unusable = Vec::new();
         for (name, held) in &mut self.listed {
@@ -105,11 +106,11 @@ impl Directory {
         }
     }
 
-    /// Credentials that are as good as those in use take their place.
+    /// Applies the result of a trial: new credentials that are good replace those in use.
     pub(super) fn apply_trial(&mut self, tried: CredentialTrial) {
         let CredentialTrial { name, fingerprint, client, verdict } = tried;
         let new_credentials = self.listed.get_mut(&name).and_then(|held| held.new_credentials.as_mut());
-        // Meanwhile something else may be listed.
+        // The name may be listed with another kubeconfig by now.
         let Some(new_credentials) =
             new_credentials.filter(|new_credentials| new_credentials.listed.fingerprint == fingerprint)
         else {
@@ -139,7 +140,7 @@ impl Directory {
         self.cx.events.report_cluster(name, ROTATED, "the new credentials are in use".to_owned());
     }
 
-    /// What is listed is not used, and what is in use goes on.
+    /// Records that new credentials are not used; those in use stay.
     pub(super) fn refuse_new_credentials(&mut self, name: &str, why: String) {
         let followed = self.listed.get_mut(name).filter(|held| held.followed.is_some());
         let Some(held) = followed else { return };
@@ -153,7 +154,7 @@ impl Directory {
 
     pub(super) fn update_credential_metrics(&self) {
         let now = self.cx.clock.unix_seconds();
-        // Each is counted by the replica that uses it.
+        // Each credential is counted by the replica that uses it.
         let followed = || self.listed.values().filter(|held| held.followed.is_some());
         let validity = |validity: CredentialValidity| {
             let ages = followed().filter_map(|held| Some(held.credential.as_ref()?.info(now).validity));
@@ -173,8 +174,8 @@ impl Directory {
     }
 }
 
-/// Whether a client leads to the member's cluster and may do there what the one in use may. Where that one is refused, or does not
-/// lead there any more, it may be less.
+/// Checks that a client leads to the member's cluster and has all rights there that the client in use has. If that one
+/// is refused, or does not reach the cluster any more, it may have fewer.
 async fn trial(member: &Member, new: &MemberApi) -> Result<(), String> {
     match new.cluster_uid().await {
         Ok(uid) if uid == member.uid => {}
@@ -199,13 +200,13 @@ async fn trial(member: &Member, new: &MemberApi) -> Result<(), String> {
     if lost.is_empty() { Ok(()) } else { Err(format!("they may not do there: {}", lost.join(", "))) }
 }
 
-/// Whether it is not reached by the credentials in use. One that is left alone since too much is seen may answer all the same.
+/// Whether the cluster is not reached with the credentials in use. An evicted cluster may answer all the same.
 async fn is_unreachable_with_current(member: &Member) -> bool {
     let is_unreachable = matches!(member.reach(), Reach::Unreachable { .. });
     is_unreachable && !(member.is_evicted() && member.verify_identity().await.is_ok())
 }
 
-/// What is needed and not allowed.
+/// The required rights that are not allowed.
 async fn missing_rights(client: &Client) -> Result<BTreeSet<String>, CallFailure> {
     let each = REQUIRED_RIGHTS.iter().flat_map(|right| right.verbs.iter().map(move |verb| (right, *verb)));
     let asked = each.map(|(right, verb)| async move {
@@ -232,7 +233,8 @@ async fn allowed(client: &Client, right: &RequiredRight, verb: &str) -> Result<b
     let review = SelfSubjectAccessReview { spec, ..SelfSubjectAccessReview::default() };
     match Api::all(client.clone()).create(&PostParams::default(), &review).await {
         Ok(review) => Ok(review.status.is_some_and(|status| status.allowed)),
-        // A server without reviews says by its refusals what is allowed. Of a path that it does not have it says so in plain text.
+        // A server without access reviews only refuses calls that are not allowed. For an unknown path it answers in
+        // plain text.
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(true),
         Err(error) => Err(error.into()),
     }

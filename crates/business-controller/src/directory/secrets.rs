@@ -1,4 +1,4 @@
-//! Kubeconfigs in Secrets of a namespace of their own that carry the cluster's name in a label.
+//! Kubeconfigs in Secrets of a namespace of their own, with the name of the cluster in a label.
 
 use super::description::ClusterDescription;
 use super::kubeconfig::from_untrusted_kubeconfig;
@@ -28,7 +28,7 @@ pub struct SecretSource {
 }
 
 impl SecretSource {
-    /// In this namespace.
+    /// Reads Secrets of this namespace.
     pub fn new(client: kube::Client, namespace: &str) -> Self {
         Self { api: Api::namespaced(client, namespace) }
     }
@@ -68,7 +68,7 @@ impl DirectorySource for SecretSource {
     }
 }
 
-/// Why none of these Secrets is a cluster's. Which of them is meant nobody knows.
+/// An error if several Secrets name the same cluster: nobody knows which of them is meant.
 pub fn ambiguous(cluster: &str, secrets: &[Secret]) -> Option<String> {
     let names: Vec<&str> = secrets.iter().filter_map(|one| one.metadata.name.as_deref()).collect();
     let has_several = secrets.len() > 1 && !cluster.is_empty();

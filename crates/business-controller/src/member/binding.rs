@@ -1,4 +1,4 @@
-//! Bindings of a member cluster, trimmed to what is decided from, and whom they name.
+//! RoleBindings of a member cluster, trimmed to the fields that the controller uses.
 
 use super::marks::Marks;
 use super::watch_store::Versioned;
@@ -15,21 +15,21 @@ pub const RBAC: &str = "rbac.authorization.k8s.io";
 /// A `RoleBinding` in a member cluster that is named like one of ours.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterBinding {
-    /// What its name says.
+    /// The role that its name stands for.
     pub role: AccessRole,
     /// `metadata.uid`
     pub uid: String,
     /// `metadata.resourceVersion`
     pub resource_version: String,
     pub marks: Marks,
-    /// Whether its `roleRef`, which never changes, is the role that its name says.
+    /// Whether its `roleRef`, which is immutable, is that role.
     pub binds_its_role: bool,
     pub named: GranteeDigest,
     /// It is being deleted.
     pub deleting: bool,
 }
 
-/// Whom a binding names, as far as it is kept: there may be thousands, in each namespace of a project.
+/// The subjects of a binding as a digest: there may be thousands in each namespace of a project.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GranteeDigest {
     count: usize,
@@ -41,7 +41,7 @@ impl GranteeDigest {
         Self { count: grantees.len(), digest: digest::of(grantees) }
     }
 
-    /// Whether it is exactly these.
+    /// Whether these are exactly the subjects.
     pub fn matches(&self, grantees: &BTreeSet<Grantee>) -> bool {
         self.count == grantees.len() && *self == Self::of(grantees)
     }
@@ -51,7 +51,7 @@ impl GranteeDigest {
     }
 }
 
-/// Somebody whom a binding names.
+/// A subject of a binding.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub enum Grantee {
     User(String),
@@ -60,7 +60,7 @@ pub enum Grantee {
         namespace: String,
         name: String,
     },
-    /// What we never write.
+    /// A subject of a form that we never write.
     Other,
 }
 
@@ -76,13 +76,13 @@ impl From<Subject> for Grantee {
     }
 }
 
-/// Whom a binding names.
+/// The subjects of a binding.
 pub fn grantees(subjects: Option<Vec<Subject>>) -> BTreeSet<Grantee> {
     subjects.unwrap_or_default().into_iter().map(Grantee::from).collect()
 }
 
 impl ClusterBinding {
-    /// `None` for one that is not named like ours.
+    /// `None` for a binding that is not named like ours.
     pub fn of(binding: RoleBinding) -> Option<Self> {
         let RoleBinding { metadata, role_ref, subjects } = binding;
         let role = AccessRole::of_name(metadata.name.as_deref()?)?;

@@ -1,4 +1,5 @@
-//! A member cluster is weighed for as long as it is followed, and is left alone for a while when it has to go.
+//! Measures the cache of a member cluster while it is followed, and evicts the cluster for a while if the memory budget
+//! is exceeded.
 
 use super::memory_budget::ClusterWeight;
 use super::{Member, Reach, notify};
@@ -7,16 +8,16 @@ use crate::outcome::ClusterLabels;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How often it is looked at what a cluster takes.
+/// How often the cache is measured.
 const WEIGH_PERIOD: Duration = Duration::from_millis(250);
-/// Until a cluster that had to go is listed again.
+/// How long an evicted cluster is left alone before it is listed again.
 const EVICTED_PAUSE: Duration = Duration::from_mins(1);
-/// A cluster that had to go is let in after this time although some lists fail, when there has been room for the others.
+/// An evicted cluster is readmitted after this time even if some lists fail.
 const PROBATION_MAX: Duration = Duration::from_mins(5);
-/// What the reason of a cluster begins with that had to go.
+/// How the reason of an evicted cluster begins.
 const REASON_PREFIX: &str = "what it has of ours, its bindings and service accounts take ";
 
-/// A cluster that is weighed, and shown, for as long as this is there.
+/// Takes the cluster out of the budget and its metric away when it is dropped.
 #[derive(Debug)]
 pub(super) struct BudgetGuard<'a> {
     cx: &'a Context,
@@ -36,15 +37,15 @@ impl Drop for BudgetGuard<'_> {
     }
 }
 
-/// Ends when this cluster has to go.
+/// Returns when this cluster must be evicted.
 pub(super) async fn wait_over_budget(cx: &Context, member: &Member) {
     while !is_over_budget(cx, member) {
         tokio::time::sleep(WEIGH_PERIOD).await;
     }
 }
 
-/// The same while it is listed and watched: one that had to go before is let in when there is room for all of it. `since` is when
-/// its namespaces and quotas were listed.
+/// The same while the cluster is listed and watched. An evicted cluster is readmitted when all of it fits. `since` is
+/// when its namespaces and quotas were listed.
 pub(super) async fn wait_over_budget_while_watching(
     cx: &Context,
     member: &Member,
@@ -71,7 +72,8 @@ fn set_metric(cx: &Context, member: &Member, bytes: usize) {
     cx.metrics.seen.get_or_create(&labels).set(i64::try_from(bytes).unwrap_or(i64::MAX));
 }
 
-/// Whether all its lists have ended, as none of them may be the one, or a list that fails was waited for.
+/// Whether an evicted cluster can be readmitted: all its lists have ended, since any of them may be the large one, or
+/// those that fail were waited for long enough.
 fn may_readmit(cx: &Context, member: &Member, since: &mut Option<Instant>) -> bool {
     if !member.observed.is_synced() {
         *since = None;
@@ -81,10 +83,10 @@ fn may_readmit(cx: &Context, member: &Member, since: &mut Option<Instant>) -> bo
     since.elapsed() >= PROBATION_MAX || member.observed.is_fully_listed(cx.registry.pull_host.is_some())
 }
 
-/// Forgets what is seen of a cluster that has to go, and leaves it alone for a while.
+/// Clears the cache of a cluster that exceeds the budget, and leaves the cluster alone for a while.
 pub(super) async fn evict(cx: &Context, member: &Member) {
     member.set_evicted(true);
-    // How far a later try comes says less of it.
+    // A later try may be interrupted earlier, so its size says less.
     let is_told =
         matches!(member.reach(), Reach::Unreachable { reason, .. } if reason.starts_with(REASON_PREFIX));
     if !is_told {

@@ -1,18 +1,18 @@
-//! How the first list of something gets on that nothing has waited for.
+//! The state of the first list of optional objects: nothing waits for it without end.
 
 use crate::error::ListFailure;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// One that has run for so long without an end is not waited for.
+/// A first list that takes longer than this is no longer waited for.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Why it is not there yet.
+/// The state of the first list.
 #[derive(Debug, Default)]
 pub(super) struct InitialList {
     begun: Option<Instant>,
     error: Option<ListFailure>,
-    /// It has run for too long, and was said to.
+    /// It was already reported as overdue.
     told: bool,
 }
 
@@ -21,7 +21,7 @@ impl InitialList {
         self.begun.get_or_insert_with(Instant::now);
     }
 
-    /// Whether that is news.
+    /// Records a failure. Returns whether it is new.
     pub(super) fn fail(&mut self, error: &ListFailure) -> bool {
         self.error.replace(error.clone()).as_ref() != Some(error)
     }
@@ -34,13 +34,13 @@ impl InitialList {
         self.error.as_ref().is_some_and(|error| error.is_forbidden)
     }
 
-    /// Why it is not to be waited for.
+    /// Why it is not to be waited for: it failed, or it is overdue.
     pub(super) fn failure(&self) -> Option<ListFailure> {
         let late = || ListFailure { text: "the list has no end yet".to_owned(), is_forbidden: false };
         self.error.clone().or_else(|| self.is_overdue().then(late))
     }
 
-    /// Whether it is not to be waited for from now on, by the time alone: nothing else says so. It is said once.
+    /// Whether it has become overdue without a failure since the last call. Returns `true` once.
     pub(super) fn became_overdue(&mut self) -> bool {
         let is_news = self.is_overdue() && self.error.is_none() && !self.told;
         self.told |= is_news;

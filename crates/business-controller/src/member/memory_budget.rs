@@ -1,10 +1,10 @@
-//! How much is kept of all member clusters together: whoever rules one could take the memory that all are worked on with.
+//! The memory budget of all member clusters: whoever controls one cluster could fill the memory that all need.
 
 use super::weight;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// How much is kept of the clusters that are followed.
+/// How much memory the caches of the followed clusters take, and may take.
 #[derive(Debug)]
 pub struct MemoryBudget {
     max_bytes: usize,
@@ -12,27 +12,27 @@ pub struct MemoryBudget {
     weights: Mutex<BTreeMap<String, ClusterWeight>>,
 }
 
-/// How much is kept of one.
+/// How much memory the cache of one cluster takes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ClusterWeight {
     pub(super) bytes: usize,
-    /// It had to go before, and is being listed again.
+    /// It was evicted before, and is being listed again.
     pub(super) on_probation: bool,
 }
 
 impl MemoryBudget {
-    /// So many bytes may be kept.
+    /// A budget of so many bytes.
     pub fn new(max_bytes: usize) -> Self {
         Self { max_bytes, weights: Mutex::default() }
     }
 
-    /// Bytes that may be kept of all of them.
+    /// The bytes that all caches together may take.
     pub fn max_bytes(&self) -> usize {
         self.max_bytes
     }
 
-    /// So much is kept of a cluster now. Whether it is the one that has to go, as all take more than they may: one that is being
-    /// listed again, else the heaviest.
+    /// Records the weight of a cluster. Returns whether this one must be evicted because all together exceed the
+    /// budget: a cluster that is being listed again goes first, then the heaviest.
     pub(super) fn must_evict(&self, cluster: &str, weight: ClusterWeight) -> bool {
         let mut weights = self.lock();
         weights.insert(cluster.to_owned(), weight);
@@ -42,7 +42,7 @@ impl MemoryBudget {
         let worst = weights.iter().max_by_key(|(_, one)| (one.on_probation && one.bytes > 0, one.bytes));
         let goes = worst.is_some_and(|(name, _)| name == cluster);
         if goes {
-            // At once, so that no other one goes with it.
+            // Its weight is cleared at once, so that no other cluster is evicted, too.
             weights.insert(cluster.to_owned(), ClusterWeight::default());
         }
         goes

@@ -1,4 +1,4 @@
-//! Namespaces of a member cluster, trimmed to what is decided from.
+//! Namespaces of a member cluster, trimmed to the fields that the controller uses.
 
 use super::marks::{Marks, annotation};
 use super::template_metadata::TemplateMetadata;
@@ -8,8 +8,8 @@ use business_types::names;
 use k8s_openapi::api::core::v1::Namespace;
 use meta::field::shortened;
 
-/// What is kept of a namespace that is going: so many messages of its conditions, and so many bytes of each. They name what tenants
-/// have put there.
+/// How many condition messages of a terminating namespace are kept, and how many bytes of each. They contain names that
+/// tenants choose.
 const REMAINING_MAX: usize = 8;
 const REMAINING_TEXT_MAX: usize = 256;
 
@@ -25,13 +25,13 @@ pub struct ClusterNamespace {
     /// `metadata.creationTimestamp`, in seconds since 1970.
     pub created: i64,
     pub marks: Marks,
-    /// What of it a template has set.
+    /// Labels and annotations that a template has set.
     pub template_metadata: TemplateMetadata,
-    /// Consent to its adoption: `<project>/<name>`.
+    /// Annotation: consent to its adoption, as `<project>/<name>`.
     pub adopt: Option<String>,
     /// It is being deleted.
     pub deleting: bool,
-    /// What holds its deletion up, as its own conditions say.
+    /// What blocks its deletion, as its conditions say.
     pub remaining: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! What is new of a member cluster: whether it answers is noted, and whoever is concerned looks again.
+//! Notes changes of a member cluster, and wakes the objects that depend on it.
 
 use super::watch_store::ListEnd;
 use super::{Member, Reach};
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 pub(super) fn mark_unreachable(cx: &Context, member: &Member, reason: &str) {
     let since = match member.reach() {
-        // It may be for another reason than at first that it stays so, but only what lasts is worth a word.
+        // The cluster stays unreachable. Only an evicted cluster gets a new reason.
         Reach::Unreachable { reason: before, .. } if before == reason || !member.is_evicted() => return,
         Reach::Unreachable { since, .. } => since,
         Reach::Connecting | Reach::Reachable => meta::time::rfc3339(cx.clock.unix_seconds()),
@@ -20,7 +20,8 @@ pub(super) fn mark_unreachable(cx: &Context, member: &Member, reason: &str) {
     dispatch::cluster_changed(cx, &member.name);
 }
 
-/// Everything was listed: what is seen of the cluster can be acted on.
+/// Marks the cluster reachable if its namespaces and quotas were listed, it is not evicted, and the snapshot of the
+/// share's acquisition is there.
 pub(super) fn mark_reachable_if_synced(cx: &Context, member: &Member) {
     let may_be = member.observed.is_synced() && member.has_acquisition_snapshot() && !member.is_evicted();
     if may_be && member.set_reach(Reach::Reachable) {
@@ -29,7 +30,8 @@ pub(super) fn mark_reachable_if_synced(cx: &Context, member: &Member) {
     }
 }
 
-/// A list has ended of what nothing has waited for: the first one says what is there, and of later ones what is gone is news.
+/// A list of optional objects has ended: the first one wakes all objects of the cluster, later ones those whose objects
+/// were removed.
 pub(super) fn list_ended(cx: &Context, member: &Member, end: ListEnd) {
     if end.is_first {
         dispatch::cluster_changed(cx, &member.name);

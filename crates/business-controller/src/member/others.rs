@@ -1,4 +1,4 @@
-//! Role bindings of a member cluster that are not ours and name somebody: nothing is done about them but to tell.
+//! RoleBindings of a member cluster that are not ours and have subjects. They are only reported.
 
 use super::marks::{Marks, UID_MAX};
 use super::weight;
@@ -10,21 +10,21 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-/// Bindings of a namespace that are told by their names.
+/// Bindings of a namespace that a message names.
 const BINDINGS_NAMED_MAX: usize = 3;
-/// Subjects of a binding that are told by their names.
+/// Subjects of a binding that a message names.
 const SUBJECTS_NAMED_MAX: usize = 2;
-/// Bytes that are kept of what is told of one. Whoever may make bindings chooses how long their names are.
+/// Bytes that are kept of the description of a binding. Whoever may create bindings chooses how long their names are.
 const TEXT_MAX: usize = 256;
-/// Bytes of a name that it is kept by. Of a longer one there is the hash as well.
+/// Bytes of a binding's name that are used as its key. A longer name is cut, and its hash appended.
 const NAME_MAX: usize = 253;
 
-/// A binding that is not ours and names somebody.
+/// A binding that is not named like ours and has subjects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OtherBinding {
-    /// Annotation: uid of the business namespace, where we have made it for a template.
+    /// Annotation: uid of the business namespace, if we have made it for a template.
     uid: Option<String>,
-    /// Which role it gives to whom.
+    /// Its role and subjects, for a message.
     text: Box<str>,
 }
 
@@ -32,12 +32,12 @@ pub struct OtherBinding {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OtherAccess {
     pub count: usize,
-    /// A few of them.
+    /// Descriptions of some of them.
     pub told: Vec<String>,
 }
 
 impl OtherBinding {
-    /// `None` for one of ours, and for one that names nobody.
+    /// `None` for a binding that is named like ours, or has no subjects.
     pub fn of(binding: &RoleBinding) -> Option<Self> {
         let name = binding.metadata.name.as_deref().filter(|name| AccessRole::of_name(name).is_none())?;
         let subjects = binding.subjects.as_deref().filter(|subjects| !subjects.is_empty())?;
@@ -56,7 +56,7 @@ impl OtherBinding {
     }
 }
 
-/// What a binding is kept by: two long names stay two.
+/// The key of a binding: two different long names have different keys.
 fn kept_name(name: &str) -> Cow<'_, str> {
     if name.len() <= NAME_MAX {
         return Cow::Borrowed(name);
@@ -72,7 +72,7 @@ fn subject(subject: &Subject) -> String {
     }
 }
 
-/// What the watch sees of them, by namespace and name.
+/// Bindings that are not ours, by namespace and name, as the watch delivers them.
 #[derive(Debug, Default)]
 pub struct OtherBindings {
     seen: BindingsByNamespace,
@@ -88,7 +88,7 @@ struct BindingsByNamespace {
 }
 
 impl BindingsByNamespace {
-    /// What was there before.
+    /// Stores a binding. Returns the one that it replaces.
     fn put(&mut self, namespace: &str, name: &str, binding: Arc<OtherBinding>) -> Option<Arc<OtherBinding>> {
         self.weight = self.weight.saturating_add(binding.weight(namespace, name));
         let place = self.by_namespace.entry(namespace.to_owned()).or_default();
@@ -110,9 +110,9 @@ impl BindingsByNamespace {
 }
 
 impl OtherBindings {
-    /// About how many bytes they take.
+    /// The estimated bytes they take.
     pub(super) fn weight(&self) -> usize {
-        // What is listed is among what is seen.
+        // The listed ones are among the seen ones.
         self.seen.weight
     }
 
@@ -120,14 +120,14 @@ impl OtherBindings {
         self.listed = Some(BindingsByNamespace::default());
     }
 
-    /// What was not in the list is gone.
+    /// Ends a list: bindings that it did not contain are removed.
     pub fn end_list(&mut self) {
         if let Some(listed) = self.listed.take() {
             self.seen = listed;
         }
     }
 
-    /// A binding as it is; `None` when it is gone or none of these any more. Whether that is news.
+    /// Stores a binding; removes it if `None`. Returns whether that is a change.
     pub fn upsert(&mut self, namespace: &str, name: &str, binding: Option<OtherBinding>) -> bool {
         let (name, binding) = (kept_name(name), binding.map(Arc::new));
         if let (Some(listed), Some(binding)) = (&mut self.listed, &binding) {
@@ -139,7 +139,7 @@ impl OtherBindings {
         }
     }
 
-    /// Those of a namespace that were not made for this object.
+    /// The bindings of a namespace that were not made for this object.
     pub fn at(&self, namespace: &str, uid: &str) -> OtherAccess {
         let all = self.seen.by_namespace.get(namespace).into_iter().flat_map(BTreeMap::values);
         let mut others = OtherAccess::default();
@@ -154,7 +154,7 @@ impl OtherBindings {
 }
 
 impl OtherAccess {
-    /// For a person.
+    /// The message for people.
     pub fn message(&self) -> String {
         let more = match self.count.saturating_sub(self.told.len()) {
             0 => String::new(),

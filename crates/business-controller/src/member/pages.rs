@@ -1,5 +1,5 @@
-//! Lists and watches of a member cluster. Whoever may write into one namespace chooses how large his objects are there: what is too
-//! large together is read in smaller pages, so that nobody keeps all others' objects from being seen.
+//! Lists and watches of a member cluster. Whoever may write into one namespace chooses how large the objects there are.
+//! A page that is too large is read in smaller pages, so that nobody can prevent the objects of others from being seen.
 
 use crate::error::{CallFailure, chain, is_too_large};
 use futures_util::stream::{self, BoxStream};
@@ -12,17 +12,18 @@ use serde::de::DeserializeOwned;
 use std::fmt::Debug;
 use std::time::Duration;
 
-/// Between an event that was too large and the list that tells of it: somebody may cause one event after the other.
+/// The pause before a new list after an event that was too large: somebody may cause one such event after the other.
 const EVENT_PAUSE: Duration = Duration::from_secs(10);
 
-/// Before smaller pages are asked for: what was too much together with pages of others has ended by then.
+/// The pause before smaller pages are requested. Until then, pages of others that exceeded the limit together have
+/// ended.
 const HALVED_PAUSE: Duration = Duration::from_secs(1);
 
-/// After a page that was too large so many are read before as many objects are asked for again: each try takes as long as a page,
-/// and that pause.
+/// How many pages are read before the size that was too large is tried again: each try takes as long as a page, and
+/// that pause.
 const PAGES_BEFORE_RETRY: u32 = 16;
 
-/// How many objects a page is asked for with.
+/// How many objects a page is requested with.
 #[derive(Clone, Copy, Debug)]
 struct PageSize {
     most: u32,
@@ -34,7 +35,7 @@ impl PageSize {
         Self { most, now: most }
     }
 
-    /// Whether what has failed is asked for again with half as many.
+    /// Halves the size if the error is that the page was too large. Returns whether the page is to be requested again.
     fn halve(&mut self, error: &(dyn std::error::Error + 'static)) -> bool {
         let helps = self.now > 1 && is_too_large(error);
         if helps {
@@ -43,7 +44,7 @@ impl PageSize {
         helps
     }
 
-    /// Whether more can be asked for: what was large is read, or may have gone.
+    /// Doubles the size up to its maximum: large objects were read, or may be gone. Returns whether it has grown.
     fn double(&mut self) -> bool {
         let before = self.now;
         self.now = before.saturating_mul(2).min(self.most);
@@ -51,32 +52,33 @@ impl PageSize {
     }
 }
 
-/// A list that is read once, page after page. After one that is too large smaller ones are asked for, and after some that are read
-/// larger ones again: a few large objects do not slow down all that comes behind them, and where all are large few tries fail.
+/// A list that is read once, page by page. After a page that is too large, smaller ones are requested, and after some
+/// of these larger ones again: so a few large objects do not slow down the rest, and where all are large few tries
+/// fail.
 #[derive(Debug)]
 pub(crate) struct PagedList {
     size: PageSize,
-    /// Where the next one begins.
+    /// The continue token of the next page.
     next: Option<String>,
     objects: usize,
-    /// The half of the size that was too large last.
+    /// Half of the size that was too large last.
     too_large_half: Option<u32>,
-    /// Pages that were read since then.
+    /// How many pages were read since then.
     read: u32,
 }
 
 impl PagedList {
-    /// At first of so many objects.
+    /// A list in pages of so many objects at first.
     pub(crate) fn of(size: u32) -> Self {
         Self { size: PageSize::of(size), next: None, objects: 0, too_large_half: None, read: 0 }
     }
 
-    /// How many objects were read.
+    /// How many objects were read so far.
     pub(crate) fn objects(&self) -> usize {
         self.objects
     }
 
-    /// What the next one is asked for with.
+    /// The parameters of the next page.
     pub(crate) fn params(&self) -> ListParams {
         let params = ListParams::default().limit(self.size.now);
         match &self.next {
@@ -85,14 +87,14 @@ impl PagedList {
         }
     }
 
-    /// The same in an address.
+    /// The same as a query.
     pub(crate) fn query(&self) -> String {
         let next = self.next.as_ref().map(|token| format!("&continue={token}")).unwrap_or_default();
         format!("limit={}{next}", self.size.now)
     }
 
-    /// What the call for the next one is answered with; `None` where that is too large, and is asked for again. An object that is
-    /// too large by itself ends the list: nothing says what comes behind it.
+    /// Waits for the call of the next page. `None` if the page is too large and is to be requested again. A single
+    /// object that is too large ends the list with an error: no continue token leads behind it.
     pub(crate) async fn read<P>(
         &mut self,
         deadline: Duration,
@@ -114,7 +116,7 @@ impl PagedList {
         }
     }
 
-    /// So many objects were read, and this leads to the next page. Whether there is one.
+    /// Goes on to the next page after one of so many objects. Returns whether there is one.
     pub(crate) fn advance(&mut self, objects: usize, token: Option<String>) -> bool {
         self.objects = self.objects.saturating_add(objects);
         self.next = token.filter(|token| !token.is_empty());
@@ -127,9 +129,9 @@ impl PagedList {
     }
 }
 
-/// Follows the objects of a kind in a cluster for ever, at first by pages of so many. A page that is too large is not told as
-/// a failure unless it holds one object, and after a list that was read larger ones are asked for by the next. After an event that is
-/// too large everything is listed anew: the watch would come to the same event again and again.
+/// Watches the objects of a kind in a cluster for ever, at first in pages of so many. A page that is too large is not
+/// an error unless it has a single object; the list is repeated with smaller pages, and the next one uses larger pages
+/// again. After an event that is too large everything is listed again: a new watch would only deliver the same event.
 pub(super) fn watch<K>(
     cluster: &str,
     api: Api<K>,
@@ -160,7 +162,7 @@ where
                         events = begin(size);
                         continue;
                     }
-                    // Nothing was asked for yet.
+                    // No page was requested yet.
                     Ok(Event::Init) if is_listed && size.double() => {
                         is_listed = false;
                         events = begin(size);

@@ -1,4 +1,4 @@
-//! Pull secrets in a member cluster, without what is in them, and the service accounts whose pods may use them.
+//! Pull secrets in a member cluster, without their content, and the service accounts whose pods may use them.
 
 use super::shared_store::SharedStore;
 use super::watch_store::Versioned;
@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta};
 use std::collections::BTreeMap;
 
-/// The Secret of our name in a namespace of a member cluster. Who watches it is never told what is in it.
+/// The Secret with our name in a namespace of a member cluster. Its watch requests metadata only.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PullSecret {
     /// `metadata.uid`
@@ -26,7 +26,7 @@ pub struct PullSecret {
     pub password: String,
     /// Annotation: the registry.
     pub registry: String,
-    /// What is in it is what we have put there: nobody else has written it since.
+    /// Its content is ours: nobody else has written it since.
     pub held: bool,
     /// It is being deleted.
     pub deleting: bool,
@@ -38,19 +38,19 @@ pub struct PullAccount {
     pub name: String,
     /// `metadata.resourceVersion`
     pub resource_version: String,
-    /// Its pods pull by our Secret. Of the others nothing is kept: there may be many.
+    /// Its `imagePullSecrets` contain our Secret. The others are not kept: there may be many.
     pub has_ours: bool,
-    /// Who has written the list of them last.
+    /// Who wrote `imagePullSecrets` last.
     pub written_by: LastWriter,
     /// It is being deleted.
     pub deleting: bool,
 }
 
-/// Who has written a field last, as far as that is recorded.
+/// Who wrote a field last, as far as that is recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LastWriter {
-    /// Kubernetes records no writers of an object that was made without any fields, such as the account `default`, until
-    /// somebody applies it.
+    /// Not recorded: Kubernetes records no managers for an object that was created without fields, such as the account
+    /// `default`, until somebody applies it.
     #[default]
     Unrecorded,
     Us,
@@ -80,7 +80,7 @@ impl Versioned for PullAccount {
 }
 
 impl PullSecret {
-    /// `None` for one that is not named like ours.
+    /// `None` for a Secret that is not named like ours.
     pub fn of(metadata: ObjectMeta) -> Option<Self> {
         metadata.name.as_deref().filter(|name| *name == PULL_SECRET)?;
         let text = |map: &Option<BTreeMap<String, String>>, key: &str| {
@@ -103,14 +103,14 @@ impl PullSecret {
     }
 }
 
-/// How somebody has written.
+/// A field manager and its operation.
 #[derive(Clone, Copy, Debug)]
 enum FieldOwner {
     Apply(&'static str),
     Update(&'static str),
 }
 
-/// Whether a field is still his. Whoever changes a field takes it from whoever had it.
+/// Whether a manager still owns a field. Whoever changes a field takes it from its former owners.
 fn owns_field(managers: &[ManagedFieldsEntry], owner: FieldOwner, field: &str) -> bool {
     let (manager, operation) = match owner {
         FieldOwner::Apply(manager) => (manager, "Apply"),
@@ -157,7 +157,7 @@ impl From<ServiceAccount> for PullAccount {
     }
 }
 
-/// What is seen in a member cluster for pull secrets.
+/// Pull secrets and service accounts of a member cluster.
 #[derive(Debug, Default)]
 pub struct PullObjects {
     pub secrets: SharedStore<PullSecret>,
@@ -165,17 +165,17 @@ pub struct PullObjects {
 }
 
 impl PullObjects {
-    /// Whether both were listed, as far as they may be.
+    /// Whether both were listed, or are forbidden.
     pub(super) fn are_listed(&self) -> bool {
         self.secrets.is_listed() && self.accounts.is_listed()
     }
 
-    /// About how many bytes they take.
+    /// The estimated bytes they take.
     pub(super) fn weight(&self) -> usize {
         weight::sum([self.secrets.weight(), self.accounts.weight()])
     }
 
-    /// Forgets everything.
+    /// Removes everything.
     pub fn reset(&self) {
         self.secrets.reset();
         self.accounts.reset();

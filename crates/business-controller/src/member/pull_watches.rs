@@ -1,5 +1,5 @@
-//! Watches of pull secrets and service accounts in a member cluster. The right to see Secrets is one to those of our name, so
-//! the watch names it; and it asks for their metadata alone: passwords stay in the cluster.
+//! Watches of pull secrets and service accounts in a member cluster. Our right to Secrets is limited to those of our
+//! name, so the watch selects by that name; and it requests metadata only, so passwords stay in the cluster.
 
 use super::pull_objects::{PullAccount, PullSecret};
 use super::shared_store::SharedStore;
@@ -19,10 +19,10 @@ use kube::core::PartialObjectMeta;
 use kube::runtime::watcher::{self, Config, Event};
 use std::time::Duration;
 
-/// Objects a page of a list.
+/// Objects in one page of a list.
 const PAGE: u32 = 500;
 
-/// Follows both for ever, where there is a registry.
+/// Watches both for ever, if there is a registry.
 pub(super) async fn follow(cx: &Context, member: &Member, health: &WatchHealth) {
     if cx.registry.pull_host.is_none() {
         return std::future::pending().await;
@@ -40,7 +40,7 @@ pub(super) async fn follow(cx: &Context, member: &Member, health: &WatchHealth) 
     );
 }
 
-/// An object, and where it lies.
+/// An object with its namespace and name.
 struct NamespacedObject<V> {
     namespace: String,
     name: String,
@@ -57,7 +57,7 @@ fn read_account(account: ServiceAccount) -> Option<NamespacedObject<PullAccount>
     Some(NamespacedObject { namespace, name, object: account.into() })
 }
 
-/// One watch, and what is seen by it.
+/// One watch, and the store that it fills.
 struct Watch<'a, K, V> {
     cx: &'a Context,
     member: &'a Member,

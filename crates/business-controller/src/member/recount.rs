@@ -1,9 +1,9 @@
-//! How far the use that a quota shows is to be believed, by what its watch has told.
+//! Whether the usage that a quota shows was recounted since its limits changed, as far as its watch shows that.
 //!
-//! Admission counts in the quota itself, so a version lacks nothing that was let in since the last count. The cluster's quota
-//! controller *replaces* the use by what its informers show, which may lack what was let in a moment before; its write names
-//! the version of the quota that it has read, and not how old its view of pods was. It counts when limits are changed, when
-//! something goes, and everything anew from time to time.
+//! Admission counts in the quota itself, so a version lacks nothing that was admitted since the last recount. The
+//! cluster's quota controller *replaces* the usage by what its informers show, which may lack what was admitted a
+//! moment before; its write is conditional on the version of the quota that it has read, but does not say how old its
+//! view of pods was. It recounts when limits change, when something is deleted, and everything from time to time.
 
 use super::quota::ClusterQuota;
 use super::weight;
@@ -14,47 +14,48 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// By then a cluster has counted again what was let in before, unless configured otherwise: the default of its
+/// Within this time a cluster has recounted a quota, unless configured otherwise: the default of its
 /// `--resource-quota-sync-period`, 5 minutes, and time to work through all quotas.
 pub const RECOUNT: Duration = Duration::from_mins(6);
 
-/// How far the use that a quota shows is to be believed.
+/// Whether the usage that a quota shows is complete.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UsageRecount {
-    /// Whatever was let in under other limits has been counted since.
+    /// Everything that was admitted under other limits was counted since.
     Complete,
-    /// It may lack some of that.
+    /// The usage may lack something that was admitted before.
     Pending {
-        /// No more was in use when the limits changed; of what is not named here that is not known.
+        /// The most that was in use when the limits changed. A resource that is missing here is unknown.
         most: ResourceList,
-        /// Until it has been counted anew.
+        /// The time until the recount is complete.
         left: Duration,
     },
 }
 
-/// What is known of how the use of a quota was counted.
+/// What is known of one quota's earlier versions.
 #[derive(Clone, Debug)]
 struct QuotaHistory {
-    /// What the watch has told last. It tells every version, in order, and an answer to an own write may be ahead of it.
+    /// The version that the watch has delivered last. It delivers every version in order; the answer to our own write
+    /// may be ahead of it.
     last: Arc<ClusterQuota>,
-    /// Since when every version was seen; `None`: since there is something to count.
+    /// Since when every version was seen; `None` if that is so since admission has used the quota.
     seen_since: Option<Instant>,
-    /// Since when admission counts with these limits.
+    /// Since when admission uses these limits.
     since: Instant,
-    /// No more was in use then; of what is not named here that is not known.
+    /// The most that was in use at that time. A resource that is missing here is unknown.
     before: ResourceList,
-    /// By how much use has risen since it was quiet for the last time.
+    /// By how much usage has risen since the last quiet time.
     risen: ResourceList,
-    /// It was counted since then, so that some of that may be missing.
+    /// The quota was recounted since then, so some of that rise may be missing.
     recounted: bool,
-    /// When use or limits have changed last.
+    /// When usage or limits changed last.
     busy: Instant,
-    /// A later version of ours is written, and more stays charged until the watch has told of it.
+    /// We have written a later version, and somebody charges more until the watch has delivered it.
     is_awaited: bool,
 }
 
 impl QuotaHistory {
-    /// Nothing is known of what was before. Where admission does not count with the quota yet, there is nothing to know.
+    /// Nothing is known of earlier versions. If admission does not use the quota yet, there is nothing to know.
     fn new(quota: Arc<ClusterQuota>, now: Instant) -> Self {
         Self {
             seen_since: (!quota.status_hard.is_empty()).then_some(now),
@@ -68,7 +69,7 @@ impl QuotaHistory {
         }
     }
 
-    /// After this version, which comes next.
+    /// The history with the next version that the watch has delivered.
     fn next(mut self, quota: Arc<ClusterQuota>, now: Instant, recount: Duration) -> Self {
         if now.saturating_duration_since(self.busy) >= recount {
             self.risen.clear();
@@ -82,11 +83,11 @@ impl QuotaHistory {
         if is_limited_anew || self.last.status_used != quota.status_used {
             self.busy = now;
         }
-        // What was not limited before is counted for the first time, whoever had let it in.
+        // A resource that was not limited before is counted for the first time, whoever was admitted before.
         self.recounted |= is_limited_anew && !self.last.status_hard.is_empty();
         for (resource, before) in &self.last.status_used {
             let used = quota.status_used.get(resource).copied().unwrap_or(Quantity::ZERO);
-            // Admission takes nothing away.
+            // Admission never lowers the usage.
             self.recounted |= used < *before;
             if used > *before {
                 let sum = self.risen.get(resource).copied().unwrap_or(Quantity::ZERO);
@@ -98,7 +99,8 @@ impl QuotaHistory {
         self
     }
 
-    /// After a list, before which versions may have been missed. With the same seal it is the same write of ours.
+    /// The history with a listed version: versions before it may have been missed. With the same seal it is still the
+    /// same write of ours.
     fn relisted(self, quota: Arc<ClusterQuota>, now: Instant) -> Self {
         if *self.last == *quota {
             return self;
@@ -108,7 +110,7 @@ impl QuotaHistory {
         if is_as_written { Self { since: self.since, before: self.before, ..first } } else { first }
     }
 
-    /// What may be in use at the most. What was let in before a count may be missing in it.
+    /// The most that may be in use. What was admitted before a recount may be missing in the usage.
     fn max_in_use(&self, now: Instant, recount: Duration) -> ResourceList {
         if self.seen_since.is_some_and(|since| now.saturating_duration_since(since) < recount) {
             return ResourceList::new();
@@ -128,14 +130,14 @@ impl QuotaHistory {
     }
 }
 
-/// What is known of the quotas of a cluster, by namespace. `recount` is within which time it counts everything anew.
+/// The histories of the quotas of a cluster, by namespace. `recount` is the time within which it recounts everything.
 #[derive(Debug, Default)]
 pub(super) struct QuotaHistories {
     all: BTreeMap<String, QuotaHistory>,
     weight: usize,
 }
 
-/// Whether two versions come from the same write of ours, and admission counts with the same limits.
+/// Whether two versions come from the same write of ours, and admission uses the same limits.
 fn is_same_write(one: &ClusterQuota, other: &ClusterQuota) -> bool {
     one.uid == other.uid && one.marks.seal == other.marks.seal && one.status_hard == other.status_hard
 }
@@ -145,8 +147,8 @@ fn weight_of(namespace: &str, history: &QuotaHistory) -> usize {
 }
 
 impl QuotaHistories {
-    /// Takes in what the watch reports of a quota, in a list or by an event. Returns whether somebody waits for what
-    /// [`QuotaHistories::recount_of`] answers now: of most writes nobody does, and a roll-out makes thousands.
+    /// Records a version that the watch has delivered, in a list or as an event. Returns whether somebody waits for
+    /// what [`QuotaHistories::recount_of`] returns now: for most writes nobody does, and a roll-out makes thousands.
     pub(super) fn observe(
         &mut self,
         namespace: &str,
@@ -176,7 +178,7 @@ impl QuotaHistories {
         is_awaited && is_another
     }
 
-    /// The quota is gone.
+    /// Removes the history of a quota that is gone.
     pub(super) fn forget(&mut self, namespace: &str) {
         drop(self.take(namespace));
     }
@@ -187,18 +189,19 @@ impl QuotaHistories {
         Some(history)
     }
 
-    /// Keeps those of these namespaces.
+    /// Keeps the histories of these namespaces only.
     pub(super) fn retain(&mut self, is_kept: impl Fn(&str) -> bool) {
         self.all.retain(|namespace, _| is_kept(namespace));
         self.weight = weight::sum(self.all.iter().map(|(namespace, history)| weight_of(namespace, history)));
     }
 
-    /// About how many bytes it takes, without the quotas.
+    /// The estimated bytes, without the quotas.
     pub(super) fn weight(&self) -> usize {
         self.weight
     }
 
-    /// The same as [`QuotaHistories::recount_of`], for whom it matters: what the watch has not told of this version yet is news then.
+    /// The same as [`QuotaHistories::recount_of`], for a caller that charges more until then: the watch's delivery of
+    /// this version counts as a change.
     pub(super) fn recount_awaited(
         &mut self,
         namespace: &str,
@@ -211,7 +214,8 @@ impl QuotaHistories {
         self.recount_of(namespace, quota, recount)
     }
 
-    /// Of this version of a quota. While the watch has not told what was written there last, nothing is known of it.
+    /// Whether the usage in this version of a quota is complete. While the watch has not delivered our last write,
+    /// nothing is known.
     pub(super) fn recount_of(
         &self,
         namespace: &str,

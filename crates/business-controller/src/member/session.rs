@@ -1,4 +1,4 @@
-//! Whether a member cluster answers, and its watches: for namespaces, quotas and bindings.
+//! Probes a member cluster, and watches its namespaces, quotas and RoleBindings.
 
 use super::notify::{
     list_ended, mark_reachable_if_synced, mark_unreachable, wake_namespace, wake_namespaces_of_deleted,
@@ -27,44 +27,45 @@ use runtime::Backoff;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often a cluster that answers is asked.
+/// How often a cluster that answers is probed.
 const PROBE_PERIOD: Duration = Duration::from_secs(5);
 /// First wait after a failed probe.
 const RETRY_FLOOR: Duration = Duration::from_millis(500);
-/// Longest wait after a failed probe: what a cluster that is back may have to wait.
+/// Longest wait after a failed probe, and so the longest that a cluster waits that answers again.
 const RETRY_CEILING: Duration = Duration::from_secs(5);
 /// Probes that must fail in a row until a cluster counts as unreachable.
 const FAILURES: u32 = 3;
-/// A cluster that answers, but of whose lists nothing more is heard for this long, counts as unreachable, and its watches begin
-/// anew.
+/// A cluster that answers counts as unreachable, and its watches are restarted, if its first lists make no progress for
+/// this long.
 const LIST_PATIENCE: Duration = Duration::from_secs(15);
-/// The same, after it could not be listed again and again: a long page needs its time.
+/// The same after the lists have failed several times: a large page takes long.
 const LIST_PATIENCE_MAX: Duration = Duration::from_mins(4);
 /// Usage figures are copied at most this often.
 const FIGURES_PERIOD: Duration = Duration::from_secs(1);
-/// Objects a page of a list.
+/// Objects in one page of a list.
 const PAGE: u32 = 500;
-/// Bindings of a project with many people are large.
+/// The same for RoleBindings, which are large in a project with many people.
 const BINDINGS_PAGE: u32 = 50;
 
 const UNWATCHED: Topic = Topic::warning("WatchFails", "Watch");
 
-/// Why a cluster is listed anew.
+/// Why the watches of a cluster are restarted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RestartReason {
-    /// It was not seen to answer: what was seen of it before counts no more.
+    /// The cluster did not answer, or does not make progress. The cache is cleared.
     Lost,
-    /// It is reached by other credentials. What is seen of it holds until it was listed, as it does below.
+    /// The client was replaced. The cache stays valid until the cluster was listed.
     CredentialsChanged,
-    /// Its revisions went back: it was restored, and its watches wait for what comes after a past that is no more.
+    /// Its revisions went back: it was restored, and its watches wait for revisions of a lost history. The cache stays
+    /// until the cluster was listed.
     HistoryWentBack,
-    /// It cannot be watched.
+    /// It can be listed but not watched. The cache stays.
     CannotWatch,
-    /// More is seen of all clusters than is kept, and this one has to go.
+    /// The memory budget is exceeded, and this cluster is evicted.
     OverBudget,
 }
 
-/// Follows one member cluster for as long as it is in the directory and in one of our shares.
+/// Follows one member cluster while it is in the directory and in a share of this replica.
 pub async fn run(cx: Arc<Context>, member: Arc<Member>) {
     let _guard = eviction::BudgetGuard::new(&cx, &member);
     tokio::select! {
@@ -73,7 +74,7 @@ pub async fn run(cx: Arc<Context>, member: Arc<Member>) {
     }
 }
 
-/// Reads which namespaces it has now: what we see of them may be older than the beginning of our tenure.
+/// Lists our namespaces in the cluster: the watch cache may be older than the acquisition of the share.
 pub(crate) async fn load_acquisition_snapshot(cx: &Context, member: &Member) {
     cx.objects.synced().await;
     let selector = format!("spec.clusterName={}", member.name);
@@ -85,7 +86,7 @@ pub(crate) async fn load_acquisition_snapshot(cx: &Context, member: &Member) {
                     snapshot,
                     cx.objects.namespaces.progress(),
                 ));
-                // One that has stopped answering meanwhile is listed anew first.
+                // A cluster that has become unreachable meanwhile is listed again first.
                 if member.reach() == Reach::Connecting {
                     mark_reachable_if_synced(cx, member);
                 }
@@ -107,11 +108,11 @@ async fn follow(cx: &Context, member: &Member) {
             eviction::evict(cx, member).await;
         }
         match reason {
-            // Another cluster may answer by now in the place of one that was left alone.
+            // After an eviction, too, another cluster may answer by now.
             RestartReason::Lost | RestartReason::OverBudget => {
                 tokio::select! {
                     () = connect(cx, member) => {}
-                    // What was seen of it is kept for as long as it does not answer.
+                    // The cache stays while the cluster does not answer, so it still counts.
                     () = eviction::wait_over_budget(cx, member) => {
                         reason = RestartReason::OverBudget;
                         continue;
@@ -122,7 +123,7 @@ async fn follow(cx: &Context, member: &Member) {
                 listed_since = None;
             }
             RestartReason::HistoryWentBack => member.api.begin_connection_epoch(),
-            // The one has begun an era, and the other has the history that it had.
+            // `set_client` has begun an epoch already, and where a watch fails history is the same.
             RestartReason::CredentialsChanged | RestartReason::CannotWatch => {}
         }
         let health = WatchHealth::new();
@@ -142,7 +143,7 @@ async fn follow(cx: &Context, member: &Member) {
     }
 }
 
-/// Asks until the cluster answers.
+/// Probes until the cluster answers.
 async fn connect(cx: &Context, member: &Member) {
     let mut backoff = Backoff::new(RETRY_FLOOR, RETRY_CEILING);
     let mut failures = 0_u32;
@@ -158,8 +159,8 @@ async fn connect(cx: &Context, member: &Member) {
     }
 }
 
-/// Asks again and again; returns when the cluster has not answered a few times, when its history went back, or when its lists or
-/// watches have not got on for so long.
+/// Probes for ever. Returns when the cluster has not answered several times, when its history went back, or when its
+/// lists or watches have made no progress for so long.
 async fn keep_probing(
     cx: &Context,
     member: &Member,
@@ -172,7 +173,7 @@ async fn keep_probing(
             () = member.probe_request.notified() => {}
             () = tokio::time::sleep(if failures == 0 { PROBE_PERIOD } else { RETRY_FLOOR }) => {}
         }
-        // In one history no answer is older than what was known before the question was sent.
+        // In one history, the answer is not older than any revision that was known before the probe was sent.
         let known = member.observed.highest_namespace_revision().max(told);
         match member.probe().await {
             Ok(revision) if revision > 0 && revision < known => {
@@ -186,9 +187,9 @@ async fn keep_probing(
             }
             Ok(revision) => {
                 (failures, told) = (0, told.max(revision));
-                // It may have been listed before its share was taken over.
+                // The lists may have ended before the snapshot of the share's acquisition was there.
                 mark_reachable_if_synced(cx, member);
-                // Who has left meanwhile stays in until somebody looks.
+                // Until the objects are reconciled, people who have left keep their roles.
                 if member.observed.binding_list_became_overdue() {
                     dispatch::cluster_changed(cx, &member.name);
                 }
@@ -208,7 +209,7 @@ async fn keep_probing(
     }
 }
 
-/// Whether its lists or watches have not got on for so long, although it answers.
+/// Whether its lists or watches have made no progress for so long, although it answers.
 fn check_health(
     cx: &Context,
     member: &Member,
@@ -229,7 +230,7 @@ fn check_health(
             mark_unreachable(cx, member, &format!("it cannot be listed: {reason}"));
             Some(RestartReason::Lost)
         }
-        // What is listed again and again is seen late, which is more than not at all.
+        // A cluster that is only listed is seen late, which is better than not at all.
         WatchFailure::CannotWatch(reason) => {
             tracing::warn!(
                 cluster = member.name,
@@ -311,10 +312,11 @@ async fn watch_quotas(cx: &Context, member: &Member, health: &WatchHealth) {
     }
 }
 
-/// Whether they can be listed says nothing of the cluster: the right to see them came later than the others.
+/// That they cannot be listed does not make the cluster unreachable: the right to list them was added in a later
+/// release.
 async fn watch_bindings(cx: &Context, member: &Member, health: &WatchHealth) {
     let api: Api<RoleBinding> = Api::all(member.api.client());
-    // With those that have no mark of ours: somebody may have a role by them.
+    // All of them, also without our marks: people may have roles by them.
     let mut stream = pages::watch(&member.name, api, watcher::Config::default(), BINDINGS_PAGE);
     while let Some(event) = stream.next().await {
         health.observe("all rolebindings", &event);
@@ -364,7 +366,7 @@ fn observe_other_binding(
     }
 }
 
-/// The namespace of a quota of ours: one that is named like it.
+/// The namespace of a quota that is ours: one with the same name.
 fn quota_namespace(quota: &ResourceQuota) -> Option<String> {
     let metadata = &quota.metadata;
     metadata.namespace.clone().filter(|namespace| metadata.name.as_ref() == Some(namespace))

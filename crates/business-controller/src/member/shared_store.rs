@@ -1,26 +1,26 @@
-//! Objects of a kind in the namespaces of a member cluster, as far as they are known.
+//! A store of the objects of one kind in a member cluster, behind a lock, with the reason why it could not be listed.
 
 use super::watch_store::{ListEnd, Versioned, WatchStore};
 use crate::error::ListFailure;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// Objects of a kind.
+/// A shared store.
 #[derive(Debug)]
 pub struct SharedStore<V>(RwLock<SharedStoreState<V>>);
 
 #[derive(Debug)]
 struct SharedStoreState<V> {
     store: WatchStore<V>,
-    /// Why they cannot be listed.
+    /// Why the last list failed.
     error: Option<ListFailure>,
 }
 
-/// They were not listed yet; if that has failed, why.
+/// The objects were not listed yet. If the list has failed, why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotListed(pub Option<ListFailure>);
 
 impl NotListed {
-    /// We may not see them. So we have never put any there, or may not take it away.
+    /// We have no right to list them. So we have never created any, or may not delete them.
     pub fn is_forbidden(&self) -> bool {
         self.0.as_ref().is_some_and(|failure| failure.is_forbidden)
     }
@@ -33,7 +33,7 @@ impl<V> Default for SharedStore<V> {
 }
 
 impl<V: Versioned> SharedStore<V> {
-    /// What is in a namespace.
+    /// The objects of a namespace.
     pub fn in_namespace(&self, namespace: &str) -> Result<Vec<Arc<V>>, NotListed> {
         let seen = self.read();
         if seen.store.is_synced() {
@@ -43,46 +43,46 @@ impl<V: Versioned> SharedStore<V> {
         }
     }
 
-    /// A list begins.
+    /// Begins a list.
     pub fn begin_list(&self) {
         self.write().store.begin_list();
     }
 
-    /// A list has ended.
+    /// Ends a list.
     pub fn end_list(&self) -> ListEnd {
         let mut seen = self.write();
         seen.error = None;
         seen.store.end_list()
     }
 
-    /// They cannot be listed; whether that is news.
+    /// Records that a list has failed. Returns whether that is new.
     pub fn list_failed(&self, error: &ListFailure) -> bool {
         let mut seen = self.write();
         !seen.store.is_synced() && seen.error.replace(error.clone()).as_ref() != Some(error)
     }
 
-    /// An object as it is; whether that is news.
+    /// Stores an object. Returns whether it is new or changed.
     pub fn upsert(&self, namespace: &str, name: &str, object: V, by_watch: bool) -> bool {
         self.write().store.upsert(&format!("{namespace}/{name}"), object, by_watch)
     }
 
-    /// An object is gone.
+    /// Removes an object.
     pub fn remove(&self, namespace: &str, name: &str, object: &V) {
         self.write().store.remove(&format!("{namespace}/{name}"), object);
     }
 
-    /// Whether they were listed, or may not be.
+    /// Whether the objects were listed, or we have no right to list them.
     pub fn is_listed(&self) -> bool {
         let seen = self.read();
         seen.store.is_synced() || seen.error.as_ref().is_some_and(|error| error.is_forbidden)
     }
 
-    /// About how many bytes they take.
+    /// The estimated bytes of all objects.
     pub fn weight(&self) -> usize {
         self.read().store.weight()
     }
 
-    /// Forgets everything.
+    /// Removes everything.
     pub fn reset(&self) {
         *self.write() = SharedStoreState { store: WatchStore::default(), error: None };
     }

@@ -1,4 +1,4 @@
-//! Labels and annotations of a cluster's namespace that its template has set.
+//! Labels and annotations that a template has set on a namespace of a member cluster.
 
 use super::weight;
 use business_types::names::TEMPLATE_KEYS_ANNOTATION;
@@ -17,7 +17,7 @@ pub struct TemplateMetadata {
 }
 
 impl TemplateMetadata {
-    /// What is there of all that was set, as the namespace's annotation says.
+    /// Those that the namespace still has, of all that its annotation lists.
     pub fn of(metadata: &ObjectMeta) -> Self {
         let told = metadata.annotations.as_ref().and_then(|all| all.get(TEMPLATE_KEYS_ANNOTATION));
         let told: Vec<&str> = told.map(|told| told.split(',').collect()).unwrap_or_default();
@@ -31,13 +31,13 @@ impl TemplateMetadata {
         }
     }
 
-    /// About how many bytes it takes.
+    /// The estimated bytes it takes.
     pub(super) fn weight(&self) -> usize {
         let pairs = [&self.labels, &self.annotations].into_iter().flatten();
         weight::texts(pairs.flat_map(|(key, value)| [key, value]))
     }
 
-    /// What the annotation says; `None` where nothing is set.
+    /// The value of the annotation that lists the keys; `None` if nothing is set.
     pub fn keys_annotation(&self) -> Option<String> {
         let labels = self.labels.keys().map(|key| format!("{LABEL}{key}"));
         let annotations = self.annotations.keys().map(|key| format!("{ANNOTATION}{key}"));

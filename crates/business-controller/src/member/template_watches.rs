@@ -1,5 +1,5 @@
-//! Watches of what templates have put into a member cluster. Whether it can be listed says nothing of the cluster: the
-//! rights to see it came later than the others.
+//! Watches of objects that templates have created in a member cluster. That they cannot be listed does not make the
+//! cluster unreachable: the rights to list them were added in later releases.
 
 use super::template_objects::{TemplateObject, TemplateObjectKind};
 use super::watch_health::WatchHealth;
@@ -17,10 +17,10 @@ use kube::api::DynamicObject;
 use kube::runtime::watcher::{Config, Event};
 use std::time::Duration;
 
-/// Objects a page of a list.
+/// Objects in one page of a list.
 const PAGE: u32 = 500;
 
-/// Follows all kinds for ever.
+/// Watches all kinds for ever.
 pub(super) async fn follow(cx: &Context, member: &Member, health: &WatchHealth) {
     join_all(TemplateObjectKind::ALL.map(|kind| watch(cx, member, health, kind))).await;
 }

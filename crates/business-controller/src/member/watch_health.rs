@@ -1,4 +1,4 @@
-//! How the lists and watches of a member cluster get on.
+//! The health of the lists and watches of a member cluster.
 
 use crate::error::watch_error_text;
 use kube::runtime::watcher::{self, Event};
@@ -7,28 +7,28 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Failures of a watch that come further apart are none of one cause. A start of a watch that is never answered fails after five
-/// minutes, and up to one is waited after it.
+/// Failures of a watch that are further apart have separate causes. A watch request that is never answered fails after
+/// five minutes, and the client waits up to one minute before the next.
 const FAILURE_GAP_MAX: Duration = Duration::from_mins(7);
 
-/// A list that is longer than so many objects, a thousand pages, does not get on: it may have no end.
+/// A list of more objects (a thousand pages) counts as stuck: it may have no end.
 pub(super) const LIST_MAX: usize = 500_000;
 
-/// Without them nothing is known of a cluster.
+/// Without these lists, nothing is known of a cluster.
 pub(super) const REQUIRED: [&str; 2] = ["namespaces", "resourcequotas"];
 
-/// How its watches get on.
+/// The health of the watches of one cluster.
 #[derive(Debug)]
 pub(super) struct WatchHealth {
-    /// The last error of a watch.
+    /// The last error of any watch.
     error: Mutex<Option<String>>,
-    /// When more of a list was heard than ever before.
+    /// When a list last came further than ever before.
     grown: Mutex<Instant>,
-    /// What cannot be followed, by what it is of.
+    /// The kinds that cannot be listed or watched at present.
     failing: Mutex<BTreeMap<&'static str, Failing>>,
 }
 
-/// A list or a watch that fails again and again.
+/// A list or watch that fails again and again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Failing {
     since: Instant,
@@ -36,12 +36,12 @@ struct Failing {
     by: WatchFailure,
 }
 
-/// Why something cannot be followed, the worse before the better.
+/// Why a kind cannot be followed, the worse before the better.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum WatchFailure {
     /// It cannot be listed.
     CannotList(String),
-    /// It can be listed, and not watched: the client lists it no more, and what is seen of it grows old.
+    /// It can be listed but not watched: the client does not list it again, so the cache becomes stale.
     CannotWatch(String),
 }
 
@@ -50,7 +50,8 @@ impl WatchHealth {
         Self { error: Mutex::default(), grown: Mutex::new(Instant::now()), failing: Mutex::default() }
     }
 
-    /// What a watch says. That it could be begun it does not say: what has failed counts until something is heard of it.
+    /// Records an event of a watch. A failure stands until the watch has delivered something: that a watch request was
+    /// sent again does not end it.
     pub(super) fn observe<K>(&self, what: &'static str, event: &watcher::Result<Event<K>>) {
         let by = match event {
             Ok(Event::InitDone | Event::Apply(_) | Event::Delete(_)) => {
@@ -63,7 +64,7 @@ impl WatchHealth {
             Err(failure @ watcher::Error::InitialListFailed(_)) if REQUIRED.contains(&what) => {
                 WatchFailure::CannotList(watch_error_text(failure))
             }
-            // One that breaks off is begun again, by a list where its event is too large.
+            // A watch that breaks off is restarted by the client, with a list if its event was too large.
             Ok(Event::Init | Event::InitApply(_)) | Err(_) => return,
         };
         let mut failing = self.failing.lock().unwrap_or_else(PoisonError::into_inner);
@@ -73,7 +74,7 @@ impl WatchHealth {
         failing.insert(what, Failing { since, last: now, by });
     }
 
-    /// What has kept something from being followed for longer than that.
+    /// The worst failure that has lasted longer than `patience`.
     pub(super) fn lasting_failure(&self, patience: Duration) -> Option<WatchFailure> {
         let failing = self.failing.lock().unwrap_or_else(PoisonError::into_inner);
         let lasting = failing.values().filter(|one| one.last.duration_since(one.since) > patience);
@@ -97,7 +98,7 @@ impl WatchHealth {
     }
 }
 
-/// How far one list has come. One that breaks off at the same place again and again does not get on.
+/// The progress of one list. A list that breaks off at the same place again and again makes none.
 #[derive(Debug)]
 pub(super) struct ListHealth<'a> {
     of: &'a WatchHealth,

@@ -1,4 +1,4 @@
-//! What a member cluster is to the controller.
+//! The kind of member clusters, and what is remembered of each.
 
 use crate::kinds::{Kind, RootKey, View};
 use crate::throttle::StatusThrottle;
@@ -22,7 +22,7 @@ impl Kind for BusinessMemberCluster {
     type Memory = ClusterMemory;
 }
 
-/// What directory and audit have found out, to be shown.
+/// What the directory, the audit and the reading of nodes have found, to be written to the status.
 #[derive(Debug, Default)]
 pub struct ClusterMemory {
     pub figures: StatusThrottle,
@@ -31,66 +31,66 @@ pub struct ClusterMemory {
 
 #[derive(Debug, Default)]
 struct ClusterFindings {
-    /// `None` while the directory was not read.
+    /// `None` before the directory was read.
     entries: Option<BTreeMap<String, DirectoryEntry>>,
-    /// By cluster; none where it was looked for and is not to be compared.
+    /// By cluster; `None` if the audit found that there is nothing to compare.
     comparisons: BTreeMap<String, Option<ClusterComparison>>,
     nodes: BTreeMap<String, AllocatableResult>,
 }
 
-/// What nodes have for pods, or why that cannot be said.
+/// The allocatable resources of the nodes, or why they could not be read.
 pub type AllocatableResult = Result<ResourceList, String>;
 
-/// What the directory knows of a name.
+/// The directory's entry of a name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DirectoryEntry {
     pub listed: ListingState,
-    /// Its Kubernetes version, as far as it was asked.
+    /// Its Kubernetes version; empty if not known.
     pub version: String,
-    /// Which credential is used there, as far as that can be told.
+    /// The credential in use, if it can be recognized.
     pub credential: Option<CredentialInfo>,
-    /// Why newer credentials are not used.
+    /// Why new credentials are not used.
     pub refused: Option<String>,
 }
 
 /// A credential in use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CredentialInfo {
-    /// Digest that tells it from others.
+    /// Its digest.
     pub fingerprint: String,
     /// RFC 3339.
     pub expires: Option<String>,
     pub validity: CredentialValidity,
 }
 
-/// How near a credential is to its end.
+/// How long a credential is still valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CredentialValidity {
     Valid,
-    /// It has to be renewed.
+    /// It is to be renewed.
     Expiring,
     Expired,
 }
 
-/// Whether a name is listed, and good.
+/// Whether the source lists a name, and whether it can be used.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ListingState {
     #[default]
     NotListed,
     Listed,
-    /// Its kubeconfig cannot be used, and why.
+    /// Its kubeconfig cannot be used: why.
     Unusable(String),
-    /// It would be a second name for the cluster that this one stands for.
+    /// It is a second name for the cluster that this name stands for.
     DuplicateName(String),
 }
 
 impl ClusterMemory {
-    /// What the directory says of a name.
+    /// The directory's entry of a name; `None` before the directory was read.
     pub fn directory_entry(&self, name: &str) -> Option<DirectoryEntry> {
         self.lock().entries.as_ref().map(|entries| entries.get(name).cloned().unwrap_or_default())
     }
 
-    /// The directory was read: the names of which something else is said than before.
+    /// Sets the directory's entries. Returns the names whose entry has changed.
     pub fn set_directory_entries(&self, entries: BTreeMap<String, DirectoryEntry>) -> Vec<String> {
         let mut findings = self.lock();
         let before = findings.entries.take().unwrap_or_default();
@@ -100,7 +100,7 @@ impl ClusterMemory {
         changed
     }
 
-    /// How far a cluster was compared; `None` while nothing was compared here.
+    /// The comparison of a cluster; the outer `None` if this replica has not audited it.
     pub fn comparison(&self, name: &str) -> Option<Option<ClusterComparison>> {
         self.lock().comparisons.get(name).cloned()
     }
@@ -109,19 +109,19 @@ impl ClusterMemory {
         self.lock().comparisons = comparisons;
     }
 
-    /// Somebody else looks after a cluster from now on.
+    /// Forgets a cluster that another replica works on from now on.
     pub fn forget(&self, name: &str) {
         let mut findings = self.lock();
         findings.comparisons.remove(name);
         findings.nodes.remove(name);
     }
 
-    /// What the nodes of a cluster were last seen to have; `None` where nobody has looked.
+    /// The last reading of a cluster's nodes; `None` if there was none.
     pub fn nodes(&self, name: &str) -> Option<AllocatableResult> {
         self.lock().nodes.get(name).cloned()
     }
 
-    /// Whether that is another thing than before.
+    /// Sets the last reading. Returns whether it has changed.
     pub fn set_nodes(&self, name: &str, seen: Option<&AllocatableResult>) -> bool {
         let mut findings = self.lock();
         let before = match seen {

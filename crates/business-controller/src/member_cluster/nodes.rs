@@ -1,4 +1,4 @@
-//! What the nodes of a member cluster have, and what of it is taken by pods that are not in our namespaces.
+//! Sums the allocatable resources of a member cluster's nodes, and the requests of pods that are not in our namespaces.
 
 use crate::error::CallFailure;
 use crate::member::MemberApi;
@@ -10,35 +10,35 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::marker::PhantomData;
 
-/// Objects of one page.
+/// Objects in one page of a list.
 const PAGE: u32 = 500;
-/// Objects of one answer: some servers give more than they were asked for.
+/// Most objects in one answer: some servers send more than they were asked for.
 const ANSWERED_MAX: usize = 20_000;
-/// Amounts that these have.
+/// Most amounts in these objects.
 const AMOUNTS_MAX: usize = 200_000;
-/// Objects of one list.
+/// Most objects in one list.
 const OBJECTS_MAX: usize = 500_000;
-/// What Kubernetes has at the most, in bytes: a node's name, and a resource's with its domain.
+/// The longest names in Kubernetes, in bytes: of a node, and of a resource with its domain.
 const NODE_NAME_MAX: usize = 253;
 const RESOURCE_NAME_MAX: usize = 317;
-/// Nodes and resources of one cluster. Whoever rules it could have any number of them told.
+/// Most nodes and resources of one cluster. Whoever controls it could report any number of them.
 const NODES_MAX: usize = 20_000;
 const RESOURCES_MAX: usize = 1_000;
-/// Each pod takes one of what nodes have under this name.
+/// The resource of which each pod takes one.
 const PODS: &str = "pods";
 
-/// What the nodes of a cluster have.
+/// The resources of a cluster's nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeResources {
-    /// What nodes that are ready and take pods have for them.
+    /// The allocatable resources of nodes that are ready and schedulable.
     pub allocatable: ResourceList,
-    /// The same without what pods outside our namespaces request there.
+    /// The same without the requests of pods outside our namespaces.
     pub available: ResourceList,
 }
 
-/// A page of a list; what is not named is passed over unread. Pages of nodes and pods are bounded by their text alone
-/// (`dial/answers.rs`), and an object of two bytes would become a hundred times as much: of lists within it only sums are kept,
-/// and no more amounts than a cluster has.
+/// A page of a list; other fields are skipped. Pages of nodes and pods are limited by their text only
+/// (`dial/response_limits.rs`), and an object of two bytes would take a hundred times as much in memory. So only sums
+/// are kept of the lists in an object, and no more amounts than a cluster can have.
 #[derive(Debug, Deserialize)]
 #[serde(bound(deserialize = "T: Listed"))]
 struct Page<T> {
@@ -47,14 +47,14 @@ struct Page<T> {
     items: Summed<PageItems<T>>,
 }
 
-/// What is made of a list while it is read.
+/// Something that is summed up while a list is read.
 trait Sum: Default {
     type Part: DeserializeOwned;
 
     fn take(&mut self, part: Self::Part);
 }
 
-/// A list of which only that is kept.
+/// A list of which only the sum is kept.
 #[derive(Debug, Default)]
 struct Summed<S>(S);
 
@@ -86,13 +86,13 @@ impl<'de, S: Sum> Visitor<'de> for SumVisitor<S> {
 #[derive(Clone, Debug, Default)]
 struct Amounts {
     all: ResourceList,
-    /// There are more than any cluster has, or under longer names. Those are left out. It is no failure by itself: a tenant may
-    /// have such a pod, which no node takes.
+    /// There are more amounts than any cluster has, or longer names; these are left out. That is no error by itself: a
+    /// tenant may have such a pod, which no node accepts.
     has_more: bool,
 }
 
 impl Amounts {
-    /// What stands under this name, which is nothing at first; `None` where there is no room for it.
+    /// The amount of a resource, at first zero; `None` if there is no room for it.
     fn at(&mut self, name: &str) -> Option<&mut Quantity> {
         let has_room = self.all.len() < RESOURCES_MAX || self.all.contains_key(name);
         if name.len() > RESOURCE_NAME_MAX || !has_room {
@@ -102,7 +102,7 @@ impl Amounts {
         Some(self.all.entry(name.to_owned()).or_insert(Quantity::ZERO))
     }
 
-    /// Joins each of those to what stands under its name.
+    /// Combines each of the other amounts with the one of the same resource.
     fn join(&mut self, others: &Self, join: impl Fn(Quantity, Quantity) -> Quantity) {
         for (name, amount) in &others.all {
             if let Some(held) = self.at(name) {
@@ -153,13 +153,13 @@ impl<'de> Visitor<'de> for AmountsVisitor {
     }
 }
 
-/// An object of a list.
+/// An item of a list.
 trait ListItem: DeserializeOwned + Default {
-    /// Lets go what does not count. How many amounts are left.
+    /// Drops what does not count. Returns how many amounts are left.
     fn trim(&mut self) -> usize;
 }
 
-/// Objects of an answer, as many as may be.
+/// The items of one answer, up to the limits.
 #[derive(Debug, Default)]
 struct PageItems<T> {
     objects: Vec<T>,
@@ -249,7 +249,7 @@ struct Pod {
 }
 
 impl ListItem for Pod {
-    /// One that is on no node takes nothing, whatever it requests.
+    /// A pod without a node takes nothing, whatever it requests.
     fn trim(&mut self) -> usize {
         if self.spec.node_name.is_empty() {
             self.spec = PodSpec::default();
@@ -286,7 +286,7 @@ struct Requests {
     requests: Amounts,
 }
 
-/// What the containers of a pod request.
+/// The sum of the requests of a pod's containers.
 #[derive(Debug, Default)]
 struct ContainerRequests {
     requests: Amounts,
@@ -300,12 +300,13 @@ impl Sum for ContainerRequests {
     }
 }
 
-/// What those that come before them request: each starts when the last has ended, or runs on beside it.
+/// The requests of a pod's init containers: each starts when the last one has ended, or keeps running beside it (a
+/// sidecar).
 #[derive(Debug, Default)]
 struct InitContainerRequests {
-    /// Of those that run on.
+    /// The sum of the sidecars.
     beside: Amounts,
-    /// The most at any time.
+    /// The highest sum at any time of the start.
     most: Amounts,
 }
 
@@ -325,7 +326,7 @@ impl Sum for InitContainerRequests {
     }
 }
 
-/// Reads nodes and pods, page after page; only sums are kept. `ours` are the names of our namespaces in the cluster.
+/// Reads nodes and pods, page by page; only sums are kept. `ours` are our namespaces in the cluster.
 pub async fn read(api: &MemberApi, ours: &BTreeSet<String>) -> Result<NodeResources, CallFailure> {
     let mut sums = NodeSums::default();
     for_each(api, "/api/v1/nodes", "", |node: Node| sums.add_node(&node)).await?;
@@ -381,7 +382,7 @@ impl NodeSums {
         self.allocatable.check_complete()
     }
 
-    /// A pod takes something of the node it is on.
+    /// Adds a pod, if its node counts.
     fn add_pod(&mut self, pod: &Pod) -> Result<(), CallFailure> {
         if !self.nodes.contains(&pod.spec.node_name) {
             return Ok(());
@@ -405,8 +406,8 @@ impl NodeSums {
 }
 
 impl PodSpec {
-    /// What the scheduler counts for it: its containers and those that run beside them, or what its start needs if that
-    /// is more; what is requested for the pod as a whole goes before; and what running it costs.
+    /// What the scheduler counts for the pod: the containers and sidecars, or the highest sum of its start if that is
+    /// more; requests of the pod as a whole take precedence; and the overhead is added.
     fn effective_requests(&self) -> Amounts {
         let (containers_sum, init_sum) = (&self.containers.0, &self.init_containers.0);
         let mut effective_requests = containers_sum.requests.clone();

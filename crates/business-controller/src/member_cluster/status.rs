@@ -9,35 +9,35 @@ use business_types::condition::{
 use business_types::{ClusterComparison, Condition, CredentialInUse, MemberClusterStatus};
 use meta::quantity::ResourceList;
 
-/// What a message names at most.
+/// How many tenants a message names.
 const TOLD_MAX: usize = 5;
 
-/// What is seen of a cluster.
+/// What is known of a cluster.
 #[derive(Debug)]
 pub struct ClusterObservation {
-    /// `None` while it is not followed.
+    /// `None` while it is not followed here.
     pub reach: Option<Reach>,
-    /// `None` while the directory was not read.
+    /// `None` before the directory was read.
     pub directory: Option<DirectoryEntry>,
-    /// The outer is `None` while nothing was compared here.
+    /// The outer `None`: this replica has not audited it.
     pub comparison: Option<Option<ClusterComparison>>,
     pub usage: ClusterUsage,
-    /// The share that it is in.
+    /// Its share.
     pub share: Share,
-    /// `None` where nobody has looked.
+    /// `None` if the nodes were not read.
     pub nodes: Option<AllocatableResult>,
 }
 
-/// The status after what was seen. `now` is RFC 3339.
+/// The status that follows from what is known. `now` is RFC 3339.
 pub fn next(object: &MemberClusterView, observation: &ClusterObservation, now: &str) -> MemberClusterStatus {
     let (old, usage) = (&object.status, &observation.usage);
     let version = observation.directory.as_ref().map(|directory| directory.version.clone());
     let mut status = MemberClusterStatus {
         uid: old.uid.clone(),
         version: version.filter(|version| !version.is_empty()).unwrap_or_else(|| old.version.clone()),
-        // Pods are not counted, nor nodes, where nothing is derived from them.
+        // Empty where nothing is derived from nodes.
         allocatable: allocatable(object, observation),
-        // Not ours to write here.
+        // Written by its own subresource only.
         capacity: old.capacity.clone(),
         granted: usage.granted.clone(),
         consumed: usage.consumed.clone(),
@@ -102,7 +102,7 @@ fn reachable(observation: &ClusterObservation) -> Condition {
     }
 }
 
-/// What is used; what was used stays while the directory was not read.
+/// The credential in use; unchanged before the directory was read.
 fn credential(
     old: Option<&CredentialInUse>,
     observation: &ClusterObservation,
@@ -118,7 +118,7 @@ fn credential(
     })
 }
 
-/// `None` where nothing can be said.
+/// `None` if nothing is known of the credential.
 fn credentials_valid(directory: &DirectoryEntry) -> Option<Condition> {
     let no = |reason: &str, message: String| Condition::new(CREDENTIALS_VALID, FALSE, reason, message);
     if let Some(why) = &directory.refused {
@@ -164,7 +164,7 @@ fn bounded(usage: &ClusterUsage) -> Condition {
     Condition::new(BOUNDED, FALSE, reason::UNBOUNDED, message)
 }
 
-/// Whether two statuses differ in figures only, which may wait.
+/// Whether two statuses differ only in usage figures, which may wait.
 pub fn differ_in_figures_only(old: &MemberClusterStatus, new: &MemberClusterStatus) -> bool {
     let MemberClusterStatus { granted, consumed, namespaces, allocatable, .. } = old.clone();
     *old == MemberClusterStatus { granted, consumed, namespaces, allocatable, ..new.clone() }

@@ -1,15 +1,15 @@
-//! The keys of a group that wait: by lane, and within a lane by owner, one of each in turn. Nobody keeps others waiting by having
-//! much to do.
+//! The waiting keys of a group: by lane, and within a lane by owner in turn. So nobody delays others by having much to
+//! do.
 
 use super::lane::Lane;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// Keys of a lane that go in a row while one of a later lane waits.
+/// Keys of a lane that are taken in a row while a later lane waits.
 const LANE_BURST: u8 = 3;
 
-/// The keys of a group that wait.
+/// The waiting keys of a group.
 #[derive(Debug)]
 pub(super) struct FairQueue<K> {
     access: LaneQueue<K>,
@@ -23,12 +23,12 @@ impl<K> Default for FairQueue<K> {
     }
 }
 
-/// Where a key waits.
+/// The position of a waiting key.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Position<'a> {
     pub lane: Lane,
     pub owner: &'a Arc<str>,
-    /// The order in which keys came.
+    /// The number of the key in the order of adding.
     pub number: u64,
 }
 
@@ -46,7 +46,7 @@ impl<K> FairQueue<K> {
         self.lane_queue(at.lane).remove(at.owner, at.number)
     }
 
-    /// The next key, and the lane that it waited in.
+    /// Takes the next key, and the lane that it waited in.
     pub(super) fn take(&mut self) -> Option<(Lane, K)> {
         let Self { access, urgent, later } = self;
         let (lane, lane_queue) = if access.takes_turn(!urgent.is_empty() || !later.is_empty()) {
@@ -68,14 +68,14 @@ impl<K> FairQueue<K> {
     }
 }
 
-/// The keys of a lane.
+/// The waiting keys of a lane.
 #[derive(Debug)]
 struct LaneQueue<K> {
-    /// By owner, in the order in which they came. No owner is without keys.
+    /// By owner, in the order of adding. No owner is without keys.
     owners: BTreeMap<Arc<str>, BTreeMap<u64, K>>,
-    /// The owner that was served last: the next one goes first.
+    /// The owner that was served last; the next one goes first.
     served: Option<Arc<str>>,
-    /// How many went in a row while one of a later lane waited.
+    /// How many keys were taken in a row while a later lane waited.
     in_row: u8,
 }
 
@@ -90,7 +90,7 @@ impl<K> LaneQueue<K> {
         self.owners.is_empty()
     }
 
-    /// Whether it goes before the later lanes now.
+    /// Whether this lane goes before the later ones now. Counts the keys taken in a row.
     fn takes_turn(&mut self, later_wait: bool) -> bool {
         if self.is_empty() {
             return false;

@@ -1,9 +1,9 @@
-//! The keys of seals, in a Secret of the controller's namespace.
+//! Keeps the keys of seals in a Secret in the controller's namespace.
 //!
-//! Whoever has the share of the fleet makes the Secret when there is none; everybody reads it. An operator has a key replaced
-//! by the annotation `business.tkestack.io/rotate-key`: a new key becomes the active one, whatever bears the old one is
-//! sealed anew in quiet passes, and the old key goes when the comparison of every registered cluster, by somebody who has
-//! sealed with the new one since before it, has found no seal of it.
+//! The holder of the fleet's share creates the Secret; every replica reads it. An operator requests a rotation by the
+//! annotation `business.tkestack.io/rotate-key`: a new key becomes the active one, seals with the old key are renewed
+//! in passes that have nothing else to do, and the old key is removed when every registered cluster was compared by a
+//! replica that already sealed with the new key, and no seal with the old one was found.
 
 use super::Keyring;
 use crate::context::Context;
@@ -23,15 +23,15 @@ use tokio::time::Instant;
 
 /// Name of the Secret.
 pub const SECRET: &str = "business-controller-seal";
-/// Annotation of it: the id of the key that new seals are made with.
+/// Annotation of the Secret: the id of the active key, which new seals are made with.
 const ACTIVE_ANNOTATION: &str = "business.tkestack.io/active-key";
-/// Annotation of it, set by an operator: another key shall be made the active one.
+/// Annotation of the Secret, set by an operator: requests a rotation.
 const ROTATE_ANNOTATION: &str = "business.tkestack.io/rotate-key";
-/// How often the Secret is looked at.
+/// How often the Secret is read.
 const PERIOD: Duration = Duration::from_secs(15);
 /// A call that takes longer has failed.
 const DEADLINE: Duration = Duration::from_secs(10);
-/// How often it is looked at while there is none, as somebody else makes it, or somebody waits for what it says.
+/// How often the Secret is read while it does not exist, or somebody waits for a read.
 const SHORT_PERIOD: Duration = Duration::from_millis(200);
 const KEY_BYTES: usize = 32;
 const ID_BYTES: usize = 6;
@@ -43,7 +43,7 @@ pub struct KeyManager {
     cx: Arc<Context>,
 }
 
-/// What the Secret says.
+/// The content of the Secret.
 #[derive(Debug)]
 struct StoredKeys {
     resource_version: Option<String>,
@@ -57,7 +57,7 @@ impl KeyManager {
         Self { api, cx }
     }
 
-    /// Follows the Secret for ever.
+    /// Reads the Secret for ever.
     pub async fn run(self) {
         loop {
             if let Err(error) = self.look().await {
@@ -72,7 +72,7 @@ impl KeyManager {
         }
     }
 
-    /// Reads the keys, and does what is due.
+    /// Reads the keys, and creates, rotates or retires them if that is due.
     pub(crate) async fn look(&self) -> Result<(), Error> {
         let sent = Instant::now();
         let holds_fleet_share = self.cx.fleet().permit().is_ok();
@@ -111,7 +111,7 @@ impl KeyManager {
         StoredKeys::read(made)
     }
 
-    /// A new key becomes the active one.
+    /// Makes a new key the active one.
     async fn rotate(&self, stored: StoredKeys) -> Result<StoredKeys, Error> {
         let (id, key) = (random_id()?, random(KEY_BYTES)?);
         let body = json!({
@@ -126,7 +126,7 @@ impl KeyManager {
         Ok(rotated)
     }
 
-    /// Forgets former keys that no seal bears any more.
+    /// Removes former keys that no seal bears any more.
     async fn retire(&self, stored: &StoredKeys) -> Result<(), Error> {
         let mut unused: BTreeSet<&String> = stored.keys.keys().filter(|id| **id != stored.active).collect();
         if unused.is_empty() {
@@ -134,7 +134,7 @@ impl KeyManager {
         }
         let keep = |cluster: MemberClusterView| {
             let status = cluster.status;
-            // Nothing of ours was ever written to one that is not on record.
+            // We have never written to a cluster without a recorded uid.
             if status.uid.is_empty() {
                 return;
             }

@@ -1,6 +1,6 @@
-//! A replica that takes and gives shares. It shows by a Lease of its own that it lives, and looks at all Leases again and
-//! again. A share that is free is taken by whom it wants most; one that another replica should have is given to it, once
-//! the replicas have been the same for a while.
+//! A replica that acquires and hands over shares. It keeps a Lease of its own as a heartbeat, and watches all Leases by
+//! listing them. A free share is acquired by the replica that ranks first for it; a share that another replica should
+//! have is handed over when the set of replicas has been stable for a while.
 
 use super::elector::{self, HoldOrder, ShareCallbacks, ShareElector, TermEnd};
 use super::lease::{self, Leases, ObservedLease};
@@ -16,20 +16,20 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-/// Between two looks at the Leases, at most.
+/// Longest time between two lists of the Leases.
 const LOOK_MAX: Duration = Duration::from_millis(500);
-/// The same, at least.
+/// Shortest time between two lists of the Leases.
 const LOOK_MIN: Duration = Duration::from_millis(10);
-/// Looks in a retry period.
+/// Lists of the Leases in one retry period.
 const LOOKS_PER_RETRY_PERIOD: u32 = 4;
-/// How many durations of a lease the replicas have been the same before a share is given to another one: so that a
-/// rolling restart moves no more than it has to.
+/// For how many Lease durations the replicas must have been the same before a share is handed over, so that a rolling
+/// restart moves as little as possible.
 const SETTLED_LEASES: u32 = 2;
-/// How many durations of a lease one of a replica is kept that has run out.
+/// After how many Lease durations the expired Lease of a replica is deleted.
 const DEAD_REPLICA_LEASES: u32 = 4;
-/// How many durations of a lease a replica stands back that could not begin in a share.
+/// For how many Lease durations a replica backs off if it could not prepare a share.
 const BACKOFF_LEASES: u32 = 8;
-/// How often that is doubled at most, where it cannot begin again and again.
+/// How often that is doubled at most, if it fails again and again.
 const BACKOFF_DOUBLINGS_MAX: u32 = 3;
 
 /// One replica.
@@ -45,13 +45,13 @@ pub struct Candidate {
     electors: JoinSet<(Share, TermEnd)>,
     orders: BTreeMap<Share, watch::Sender<HoldOrder>>,
     heartbeat: Option<AbortHandle>,
-    /// How often this replica could not begin in a share since it last did.
+    /// How often preparing a share has failed since it last succeeded.
     failures: u32,
-    /// How often it did by then.
+    /// The sum of all terms at the last failure, which shows later successes.
     begun: u64,
-    /// Until then it is not shown as living, and takes only what nobody else wants.
+    /// Until then this replica does not count as live, and acquires only what nobody else wants.
     backs_off_until: Instant,
-    /// What shows that this replica lives.
+    /// Tasks that write Leases of replicas.
     others: JoinSet<()>,
 }
 
@@ -79,8 +79,8 @@ impl Candidate {
         self.leases.list().await.map(drop)
     }
 
-    /// Takes and gives shares until it is told to end. The error: one was lost, or this installation has another number
-    /// of them.
+    /// Acquires and hands over shares until it is cancelled. Fails if a share was lost, or this installation has
+    /// another number of shares.
     pub async fn run(&mut self, end: &CancellationToken) -> Result<(), Error> {
         let callbacks = Arc::clone(&self.callbacks);
         end.run_until_cancelled(callbacks.ready()).await;
@@ -98,7 +98,7 @@ impl Candidate {
         Ok(())
     }
 
-    /// Gives every share back, by then at the latest, and is not there any more.
+    /// Releases every share within this time, and deletes the replica's own Lease.
     pub async fn retire(&mut self, within: Duration) {
         let end = Instant::now() + within;
         for orders in self.orders.values() {
@@ -107,7 +107,7 @@ impl Candidate {
         if let Some(heartbeat) = self.heartbeat.take() {
             heartbeat.abort();
         }
-        // First, so that nobody counts with this replica when the shares are free.
+        // First, so that no replica counts with this one when the shares are free.
         delete_own_lease(self.leases.clone()).await;
         while let Some(ended) = self.electors.join_next().await {
             if let Err(error) = self.ended(ended) {
@@ -133,9 +133,10 @@ impl Candidate {
         Instant::now() < self.backs_off_until
     }
 
-    /// Others come first for a while. Where it is alone, or nobody else can begin either, it tries again at once.
+    /// Lets other replicas come first for a while. If there is none, or none can prepare a share either, it tries again
+    /// at once.
     fn back_off(&mut self) {
-        // Of shares that were taken together one counts.
+        // Several shares that fail together count once.
         if self.is_backing_off() {
             return;
         }
@@ -152,7 +153,7 @@ impl Candidate {
         }
     }
 
-    /// When to look again: soon, and at once when somebody's lease runs out.
+    /// When to list the Leases again: soon, and at once when the Lease of another replica expires.
     fn next_look(&self) -> Instant {
         let now = Instant::now();
         let period = (self.leases.times.retry_period / LOOKS_PER_RETRY_PERIOD).clamp(LOOK_MIN, LOOK_MAX);
@@ -194,7 +195,7 @@ impl Candidate {
         Ok(())
     }
 
-    /// Remembers what is seen of each Lease, of those of shares also that it is not there.
+    /// Records the observed state of each Lease, including that the Lease of a share does not exist.
     fn observe(&mut self, leases: Vec<Lease>) {
         let before = std::mem::take(&mut self.observed);
         let named = leases.into_iter().filter_map(|lease| Some((lease.metadata.name.clone()?, Some(lease))));
@@ -208,7 +209,7 @@ impl Candidate {
         self.observed = seen.into_iter().map(observed).collect();
     }
 
-    /// Two replicas that divide the clusters in different ways would both write to one.
+    /// Replicas with different numbers of shares would write to the same cluster.
     fn check_shards(&self) -> Result<(), Error> {
         let counts = |lease: &&Lease| {
             let is_alive = self.observed_lease(lease).is_some_and(|observed| !observed.is_free());
@@ -234,14 +235,14 @@ impl Candidate {
         self.observed.get(lease.metadata.name.as_deref()?)
     }
 
-    /// Keeps the Lease that says that this replica lives.
+    /// Starts the heartbeat, unless it runs or this replica backs off.
     fn keep_heartbeat(&mut self) {
         if self.heartbeat.is_none() && !self.is_backing_off() {
             self.heartbeat = Some(self.others.spawn(heartbeat(self.leases.clone())));
         }
     }
 
-    /// The replicas that live. One that has let any lease run out does not.
+    /// The live replicas. One that has let any Lease expire does not count.
     fn live_replicas(&self) -> BTreeSet<String> {
         let of = |label: &'static str| {
             let all = self.observed.values();
@@ -258,8 +259,8 @@ impl Candidate {
         live_replicas
     }
 
-    /// The Lease of a share that this replica should take now. Whoever should rather have it has a lease's duration to
-    /// take it.
+    /// The Lease of a share that this replica should acquire now. Each replica that ranks before it has one Lease
+    /// duration to do so.
     fn lease_to_take(&self, share: Share) -> Option<&ObservedLease> {
         let observed = self.observed.get(&lease::share_lease_name(share))?;
         let is_agreed = self
@@ -283,7 +284,7 @@ impl Candidate {
         (rank == 0 || has_waited()).then_some(observed)
     }
 
-    /// Leaves what another replica should have.
+    /// Hands over shares that another replica should have.
     fn hand_over(&self) {
         let settled = self.leases.times.lease_duration.saturating_mul(SETTLED_LEASES);
         if self.settled.elapsed() < settled {
@@ -292,7 +293,7 @@ impl Candidate {
         for (share, orders) in &self.orders {
             let is_others = rank(*share, &self.leases.identity, self.replicas.iter().map(String::as_str)) > 0;
             let fence = &self.shares.state(*share).fence;
-            // While a former holder's writes may arrive it could not be given back.
+            // While writes of a former holder may arrive, the share could not be released cleanly.
             if is_others && self.shares.holds(*share) && fence.former_holders_writes_ended().is_ok() {
                 let is_new = orders.send_if_modified(|orders| {
                     let stays = *orders == HoldOrder::Hold;
@@ -308,7 +309,7 @@ impl Candidate {
         }
     }
 
-    /// Deletes what replicas that are no more have left.
+    /// Deletes the Leases of replicas that are gone.
     fn delete_dead_replicas_leases(&mut self) {
         while self.others.try_join_next().is_some() {}
         if !self.shares.holds(Share::Fleet) {
@@ -337,7 +338,7 @@ impl Leases {
     }
 }
 
-/// This replica is not shown as living any more.
+/// Deletes the heartbeat Lease of this replica.
 async fn delete_own_lease(leases: Leases) {
     let name = lease::replica_lease_name(&leases.identity);
     if let Ok(Some(own)) = leases.get(&name).await
@@ -347,12 +348,12 @@ async fn delete_own_lease(leases: Leases) {
     }
 }
 
-/// Of exactly this Lease, whatever was renewed of it.
+/// The metadata of this Lease by uid only: it may have been renewed since.
 fn unversioned(lease: &Lease) -> kube::api::ObjectMeta {
     kube::api::ObjectMeta { resource_version: None, ..lease.metadata.clone() }
 }
 
-/// Shows for ever that this replica lives.
+/// Renews the heartbeat Lease of this replica for ever.
 #[expect(clippy::infinite_loop, reason = "the task is aborted when the replica retires")]
 async fn heartbeat(leases: Leases) {
     let name = lease::replica_lease_name(&leases.identity);
@@ -370,7 +371,7 @@ async fn heartbeat(leases: Leases) {
             Ok(shown) => held = shown,
             Err(failure) => tracing::warn!(error = %failure, "cannot show that this replica lives"),
         }
-        // What is found, or has gone, is taken at once.
+        // A Lease that exists already, or is missing, is acquired at once.
         let is_fresh = held.as_ref().is_some_and(|held| leases.is_ours(held));
         sleep(if is_fresh { leases.times.retry_period } else { LOOK_MAX }).await;
     }

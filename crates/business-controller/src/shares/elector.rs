@@ -1,5 +1,5 @@
-//! A share, from the taking of its Lease to its end: it is prepared, worked on, emptied and given back, and renewed all the
-//! while.
+//! Leader election and work for one share: acquire the Lease, prepare, work, drain, release; and renew the Lease all
+//! the time.
 
 use super::lease::{self, Leases};
 use super::{Share, ShareState};
@@ -13,25 +13,25 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
-/// How often to look whether everything has ended.
+/// How often to check whether everything has ended.
 const DRAIN_PERIOD: Duration = Duration::from_millis(20);
-/// Tries to give a Lease back. Then it runs out.
+/// How often releasing a Lease is tried. Then it is left to expire.
 const RELEASES_MAX: u32 = 3;
 
-/// What is done in the shares.
+/// What a replica does in its shares, as client-go's `LeaderCallbacks`.
 pub trait ShareCallbacks: Debug + Send + Sync {
-    /// Waits until this replica can work at all. Before that it is not shown as living, and takes nothing.
+    /// Waits until this replica can work at all. Before that it neither counts as live nor acquires a share.
     fn ready(&self) -> BoxFuture<'_, ()>;
-    /// Finds out what has to be known before a share is worked on. Its Lease is held by now, and given back when this takes
-    /// longer than it lasts.
+    /// Reads what has to be known before work begins. The Lease is held already, and is released if this takes longer
+    /// than its duration.
     fn prepare<'a>(&'a self, state: &'a ShareState) -> BoxFuture<'a, ()>;
-    /// It is worked on from now on.
+    /// Work on the share begins.
     fn started(&self, share: Share);
-    /// It is not worked on any more: nothing that is known of it counts.
+    /// Work on the share has ended: nothing that is known of it counts any more.
     fn stopped(&self, share: Share);
 }
 
-/// Whether a share is to be left.
+/// Whether a share is to be held or released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HoldOrder {
     Hold,
@@ -41,16 +41,16 @@ pub(super) enum HoldOrder {
     ReleaseBy(Instant),
 }
 
-/// How a tenure has ended.
+/// How a term has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TermEnd {
-    /// Somebody was faster, or nobody answered.
+    /// Another replica was faster, or the API did not answer.
     NotAcquired,
-    /// It was given back, or is left to run out.
+    /// The Lease was released, or is left to expire.
     Released,
-    /// The same, and nothing was begun in it: it could not be prepared.
+    /// The same, but the share could not be prepared in time.
     NotPrepared,
-    /// It was lost.
+    /// The Lease was lost.
     Lost,
 }
 
@@ -63,7 +63,7 @@ pub(super) struct ShareElector {
 }
 
 impl ShareElector {
-    /// `found` is the Lease as it was seen free.
+    /// Runs one term. `found` is the free Lease, or `None` if it does not exist.
     pub(super) async fn run(mut self, found: Option<Lease>) -> TermEnd {
         let share = self.state.share;
         let mut held = match self.acquire(found).await {
@@ -104,8 +104,8 @@ impl ShareElector {
         let (held, clean) = match found {
             None => {
                 let made = self.leases.create(&lease::share_lease_name(share), lease::OF_SHARE).await?;
-                // Asked after the lease was made: a holder of a former lease that has recorded anything is seen now, and one that
-                // does so later finds that it has lost its lease before it writes.
+                // This is asked after the Lease was created: if a former holder has recorded anything, it is seen now;
+                // if it does so later, it finds that it has lost its Lease before it writes.
                 let is_new = self.leases.is_new_installation().await;
                 if is_new && share == Share::Fleet {
                     self.create_free_leases().await;
@@ -122,19 +122,20 @@ impl ShareElector {
         Ok(held)
     }
 
-    /// Where nobody has ever worked, no share has had a holder: each is there to be taken as one that was given back. The key of
-    /// seals is made after that, and from then on a Lease that is missing may be one that somebody has deleted.
+    /// In a new installation no share has had a holder, so the Lease of each is created as a released one. The key of
+    /// seals is created after that; from then on, a missing Lease may be one that somebody has deleted.
     async fn create_free_leases(&self) {
         for share in (0..self.leases.shards).map(Share::Clusters) {
             match self.leases.create_free(share).await {
                 Ok(()) | Err(CallFailure::Exists) => {}
-                // Its first holder waits as long as if it had run out.
+                // The first holder of this share then waits as after an expired Lease.
                 Err(failure) => tracing::warn!(%share, error = %failure, "cannot make the lease of a share"),
             }
         }
     }
 
-    /// Works until the share is to be left, and everything in it has ended. `false` when it could not be prepared.
+    /// Works until the share is to be released and everything in it has ended. `false` if it could not be prepared in
+    /// time.
     async fn work_until_release(&mut self) -> bool {
         let is_to_leave = |orders: &HoldOrder| *orders != HoldOrder::Hold;
         let mut orders = self.orders.clone();
@@ -150,7 +151,7 @@ impl ShareElector {
         if prepared {
             self.state.start();
             self.callbacks.started(self.state.share);
-            // Whoever gives the orders lives as long as this.
+            // The sender of the orders lives as long as this.
             drop(self.orders.wait_for(is_to_leave).await);
         }
         self.state.begin_drain();
@@ -165,7 +166,7 @@ impl ShareElector {
         !too_late
     }
 
-    /// Each renewal would only keep the next holder waiting.
+    /// Whether the Lease cannot be released cleanly by then. Then every renewal would only delay the next holder.
     fn cannot_release_by(&self, end: Instant) -> bool {
         let is_clean_too_late = || self.state.fence.clean_at().is_some_and(|at| at > end);
         Instant::now() >= end || (self.state.is_idle() && is_clean_too_late())
@@ -183,7 +184,7 @@ impl ShareElector {
                 Err(failure) => failure,
             };
             tracing::warn!(%share, error = %failure, "cannot give a share back");
-            // A renewal of ours may have been under way.
+            // Our own renewal may have been in flight.
             match self.leases.get(&name).await {
                 Ok(Some(now)) if self.leases.is_ours(&now) => held = now,
                 Ok(_) => return,
@@ -193,7 +194,7 @@ impl ShareElector {
     }
 }
 
-/// Renews a Lease until that has failed for too long or somebody else has it.
+/// Renews a Lease until that has failed for too long, or another replica has it.
 async fn renew_until_lost(leases: &Leases, state: &ShareState, held: &mut Lease) {
     let mut renewed = Instant::now();
     while renewed.elapsed() < leases.times.renew_deadline {
@@ -215,7 +216,7 @@ async fn renew_until_lost(leases: &Leases, state: &ShareState, held: &mut Lease)
     }
 }
 
-/// `false` when somebody else has it.
+/// Renews a Lease once. `false` if another replica has it.
 pub(super) async fn renew(leases: &Leases, held: &mut Lease) -> Result<bool, CallFailure> {
     match leases.take(held.clone()).await {
         Ok(renewed) => {
@@ -226,7 +227,7 @@ pub(super) async fn renew(leases: &Leases, held: &mut Lease) -> Result<bool, Cal
         Err(CallFailure::Conflict(_)) => {}
         Err(failure) => return Err(failure),
     }
-    // Somebody wrote in between: an edit of other fields is no loss of the lease.
+    // Somebody has changed the object. If only other fields were edited, the Lease is still ours.
     let name = held.metadata.name.clone().unwrap_or_default();
     let Some(now) = leases.get(&name).await?.filter(|now| leases.is_ours(now)) else { return Ok(false) };
     *held = leases.take(now).await?;
