@@ -31,7 +31,8 @@ const DEADLINE: Duration = Duration::from_secs(30);
 
 /// The source of member clusters.
 async fn source(members: &MembersConfig, client: &Client) -> Result<Box<dyn DirectorySource>, Error> {
-    let (kubeconfig, platform) = (members.members_kubeconfig.as_ref(), members.platform_kubeconfig.as_ref());
+    let (kubeconfig, platform) =
+        (members.members_kubeconfig.as_deref(), members.platform_kubeconfig.as_deref());
     open_source(kubeconfig, platform, &members.members_namespace, client).await
 }
 

@@ -58,13 +58,13 @@ impl Context {
         uid.map_or(Share::Fleet, |uid| self.shares.of_uid(&uid))
     }
 
-    /// The uid of the cluster that a name stands for, as its cached MemberCluster says.
+    /// The uid of the cluster that a name stands for, as its cached `MemberCluster` says.
     fn recorded(&self, cluster: &str) -> Option<String> {
         let object = self.objects.member_clusters.get(&RootKey::new(None, cluster))?;
         Some(object.status.uid.clone()).filter(|uid| !uid.is_empty())
     }
 
-    /// How users are named in a cluster, as its MemberCluster says.
+    /// How users are named in a cluster, as its `MemberCluster` says.
     pub fn identity_of(&self, cluster: &str) -> ClusterIdentity {
         let object = self.objects.member_clusters.get(&RootKey::new(None, cluster));
         object.map(|object| object.spec.identity).unwrap_or_default()

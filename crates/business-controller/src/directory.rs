@@ -1,7 +1,7 @@
 //! The directory of member clusters: which exist, and which cluster each name stands for. Listed clusters are
 //! registered automatically.
 //!
-//! A name stands for one cluster as long as its MemberCluster exists: the uid of the cluster's `kube-system` is
+//! A name stands for one cluster as long as its `MemberCluster` exists: the uid of the cluster's `kube-system` is
 //! recorded in its status at the first contact. Another cluster that answers under the name counts as no answer, and a
 //! second name for a cluster is refused, so that no budget is granted twice.
 
@@ -346,7 +346,7 @@ impl Directory {
         }
     }
 
-    /// Updates the descriptions in the MemberClusters of our shares.
+    /// Updates the descriptions in the `MemberCluster` objects of our shares.
     async fn update_descriptions(&self) {
         for (name, held) in &self.listed {
             let Some(object) = self.cx.objects.member_clusters.get(&RootKey::new(None, name)) else {
@@ -425,7 +425,7 @@ impl Directory {
         self.listed.get(name).is_some_and(|held| held.followed.is_some())
     }
 
-    /// The directory's entry of each name, for its MemberCluster.
+    /// The directory's entry of each name, for its `MemberCluster`.
     fn entries(&self) -> BTreeMap<String, DirectoryEntry> {
         let now = self.cx.clock.unix_seconds();
         let listed = self.listed.iter().map(|(name, held)| {

@@ -6,7 +6,7 @@ pub mod observed;
 pub mod namespace;
 /// Its quotas, trimmed.
 pub mod quota;
-/// Its RoleBindings, trimmed, and their subjects.
+/// Its role bindings, trimmed, and their subjects.
 pub mod binding;
 /// Our labels and annotations on these objects.
 pub mod marks;
@@ -14,7 +14,7 @@ pub mod marks;
 pub mod watch_store;
 /// Whether a quota's usage was recounted since its limits changed.
 pub mod recount;
-/// RoleBindings that are not ours.
+/// Role bindings that are not ours.
 pub mod others;
 /// An estimate of memory use.
 pub(crate) mod weight;

@@ -45,7 +45,7 @@ const PACE: Pace = Pace {
 const RECHECK: Duration = Duration::from_secs(30);
 /// How soon to check again while the API and the cache differ.
 const SOON: Duration = Duration::from_secs(1);
-/// The group of MemberClusters in the queue: no member cluster has an empty name.
+/// The group of `MemberCluster` objects in the queue: no member cluster has an empty name.
 const GROUP: &str = "";
 
 const DELETED: Topic = Topic::normal("Deleted", "Delete");

@@ -164,7 +164,7 @@ impl Replica<'_> {
     async fn start(self, identity: &str, tasks: &Tasks, ready: &Health) -> Result<Arc<Context>, Error> {
         let Self { config, client, metrics, times } = self;
         let (kubeconfig, platform) =
-            (config.members_kubeconfig.as_ref(), config.platform_kubeconfig.as_ref());
+            (config.members_kubeconfig.as_deref(), config.platform_kubeconfig.as_deref());
         let source = open_source(kubeconfig, platform, &config.members_namespace, &client).await?;
         let shares = Arc::new(Shares::new(config.shards, times));
         let registry = registry(&config.registry, &shares.state(Share::Fleet).fence).await?;

@@ -14,7 +14,7 @@ use tower::{BoxError, Layer, Service};
 
 const MIB: usize = 1 << 20;
 /// An answer with one object, or an event of a watch. The storage of a cluster takes no object of more than 1.5 MiB, as
-/// protobuf: a RoleBinding of that size has 58,000 subjects, which weigh 71 MiB as JSON.
+/// protobuf: a role binding of that size has 58,000 subjects, which weigh 71 MiB as JSON.
 const OBJECT_MAX: usize = 72 * MIB;
 /// What each object may weigh without counting with others. Only the largest objects weigh more.
 const COMMON_MAX: usize = 4 * MIB;

@@ -11,7 +11,7 @@ use futures_util::future::BoxFuture;
 use kube::Client;
 use std::collections::BTreeMap;
 use std::fmt::Debug;
-use std::path::PathBuf;
+use std::path::Path;
 use std::time::Duration;
 
 /// A source of member clusters.
@@ -25,13 +25,13 @@ pub trait DirectorySource: Debug + Send + Sync {
 /// The source that the command line names: a kubeconfig or a directory of them, TKE's platform API, or else Secrets in
 /// `members_namespace` of the host cluster, which `client` leads to.
 pub async fn open_source(
-    members_kubeconfig: Option<&PathBuf>,
-    platform_kubeconfig: Option<&PathBuf>,
+    members_kubeconfig: Option<&Path>,
+    platform_kubeconfig: Option<&Path>,
     members_namespace: &str,
     client: &Client,
 ) -> Result<Box<dyn DirectorySource>, Error> {
     Ok(match (members_kubeconfig, platform_kubeconfig) {
-        (Some(path), _) => Box::new(KubeconfigSource::new(path.clone())),
+        (Some(path), _) => Box::new(KubeconfigSource::new(path.to_path_buf())),
         (None, Some(path)) => Box::new(PlatformSource::new(config::client(Some(path)).await?)),
         (None, None) => Box::new(SecretSource::new(client.clone(), members_namespace)),
     })

@@ -1,4 +1,4 @@
-//! RoleBindings of a member cluster, trimmed to the fields that the controller uses.
+//! Role bindings of a member cluster, trimmed to the fields that the controller uses.
 
 use super::marks::Marks;
 use super::watch_store::Versioned;

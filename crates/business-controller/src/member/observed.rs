@@ -39,7 +39,7 @@ struct ObservedInner {
     bindings_list: InitialList,
 }
 
-/// The RoleBindings of a namespace that are named like ours.
+/// The role bindings of a namespace that are named like ours.
 #[derive(Clone, Debug)]
 pub enum NamespaceBindings {
     /// They were not listed yet. If the list has failed, why.
@@ -73,7 +73,7 @@ impl Observed {
         }
     }
 
-    /// Whether namespaces and quotas were listed since the cluster was connected to. RoleBindings are optional: we may
+    /// Whether namespaces and quotas were listed since the cluster was connected to. Role bindings are optional: we may
     /// have no right to list them.
     pub fn is_synced(&self) -> bool {
         let inner = self.read();
@@ -202,7 +202,7 @@ impl Observed {
         inner.histories.forget(namespace);
     }
 
-    /// The RoleBindings of a namespace that are named like ours.
+    /// The role bindings of a namespace that are named like ours.
     pub fn bindings_at(&self, namespace: &str) -> NamespaceBindings {
         let inner = self.read();
         if !inner.bindings.is_synced() {
@@ -214,7 +214,7 @@ impl Observed {
         )
     }
 
-    /// Begins a list of RoleBindings.
+    /// Begins a list of role bindings.
     pub fn begin_binding_list(&self) {
         let mut inner = self.write();
         inner.bindings_list.begin();
@@ -222,7 +222,7 @@ impl Observed {
         inner.others.begin_list();
     }
 
-    /// Ends a list of RoleBindings.
+    /// Ends a list of role bindings.
     pub fn end_binding_list(&self) -> ListEnd {
         let mut inner = self.write();
         inner.others.end_list();
@@ -230,37 +230,37 @@ impl Observed {
         inner.bindings.end_list()
     }
 
-    /// Whether the first list of RoleBindings has become overdue without a failure. Returns `true` once.
+    /// Whether the first list of role bindings has become overdue without a failure. Returns `true` once.
     pub fn binding_list_became_overdue(&self) -> bool {
         let mut inner = self.write();
         !inner.bindings.is_synced() && inner.bindings_list.became_overdue()
     }
 
-    /// Records that RoleBindings cannot be listed. Returns whether that is new.
+    /// Records that role bindings cannot be listed. Returns whether that is new.
     pub fn binding_list_failed(&self, error: &ListFailure) -> bool {
         let mut inner = self.write();
         !inner.bindings.is_synced() && inner.bindings_list.fail(error)
     }
 
-    /// Stores a RoleBinding that is named like ours. Returns whether it is new or changed.
+    /// Stores a role binding that is named like ours. Returns whether it is new or changed.
     pub fn upsert_binding(&self, namespace: &str, object: ClusterBinding, by_watch: bool) -> bool {
         let key = binding_key(namespace, object.role);
         self.write().bindings.upsert(&key, object, by_watch)
     }
 
-    /// Stores a RoleBinding that is not named like ours; removes it if `binding` is `None`. Returns whether that is a
+    /// Stores a role binding that is not named like ours; removes it if `binding` is `None`. Returns whether that is a
     /// change.
     pub fn upsert_other_binding(&self, namespace: &str, name: &str, binding: Option<OtherBinding>) -> bool {
         self.write().others.upsert(namespace, name, binding)
     }
 
-    /// The RoleBindings of a namespace that were not made for the object of this uid; `None` before they were listed.
+    /// The role bindings of a namespace that were not made for the object of this uid; `None` before they were listed.
     pub fn other_access_at(&self, namespace: &str, uid: &str) -> Option<OtherAccess> {
         let inner = self.read();
         inner.bindings.is_synced().then(|| inner.others.at(namespace, uid))
     }
 
-    /// Removes a RoleBinding.
+    /// Removes a role binding.
     pub fn remove_binding(&self, namespace: &str, object: &ClusterBinding) {
         self.write().bindings.remove(&binding_key(namespace, object.role), object);
     }

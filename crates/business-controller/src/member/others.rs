@@ -1,4 +1,4 @@
-//! RoleBindings of a member cluster that are not ours and have subjects. They are only reported.
+//! Role bindings of a member cluster that are not ours and have subjects. They are only reported.
 
 use super::marks::{Marks, UID_MAX};
 use super::weight;

@@ -1,4 +1,4 @@
-//! ResourceQuotas of a member cluster, trimmed to the fields that the controller uses.
+//! Resource quotas of a member cluster, trimmed to the fields that the controller uses.
 
 use super::marks::Marks;
 use super::watch_store::Versioned;

@@ -1,4 +1,4 @@
-//! Probes a member cluster, and watches its namespaces, quotas and RoleBindings.
+//! Probes a member cluster, and watches its namespaces, quotas and role bindings.
 
 use super::notify::{
     list_ended, mark_reachable_if_synced, mark_unreachable, wake_namespace, wake_namespaces_of_deleted,
@@ -44,7 +44,7 @@ const LIST_PATIENCE_MAX: Duration = Duration::from_mins(4);
 const FIGURES_PERIOD: Duration = Duration::from_secs(1);
 /// Objects in one page of a list.
 const PAGE: u32 = 500;
-/// The same for RoleBindings, which are large in a project with many people.
+/// The same for role bindings, which are large in a project with many people.
 const BINDINGS_PAGE: u32 = 50;
 
 const UNWATCHED: Topic = Topic::warning("WatchFails", "Watch");

@@ -115,7 +115,7 @@ pub struct TemplateObject {
     /// Top-level fields, and fields of its spec, that are still as we have applied them: nobody else has written them
     /// since.
     pub held: BTreeSet<String>,
-    /// The role of a RoleBinding, which is immutable.
+    /// The role of a role binding, which is immutable.
     pub role: Option<String>,
     /// It is being deleted.
     pub deleting: bool,
