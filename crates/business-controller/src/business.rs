@@ -133,8 +133,8 @@ impl Business {
             fields.insert("apiVersion".to_owned(), json!(names::API_VERSION));
             fields.insert("kind".to_owned(), json!(K::KIND));
         }
-        let unfit = |error: serde_json::Error| CallFailure::Unavailable(error.to_string());
-        let mut object: DynamicObject = serde_json::from_value(body).map_err(unfit)?;
+        let undecodable = |error: serde_json::Error| CallFailure::Unavailable(error.to_string());
+        let mut object: DynamicObject = serde_json::from_value(body).map_err(undecodable)?;
         object.metadata.name = Some(key.name().to_owned());
         let params = PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() };
         decode(bounded(self.api_of::<K>(key).create(&params, &object)).await?)

@@ -733,7 +733,7 @@ async fn keys_are_read_anew_before_a_share_is_worked_on() {
     let tasks = Tasks::new();
     tasks.spawn("keys", keeper(&other).run());
     tokio::time::sleep(Duration::from_secs(1)).await;
-    other.cx.seals.read_from_now_on().await;
+    other.cx.seals.wait_for_read().await;
     assert_eq!(active(&maker), active(&other));
 }
 

@@ -217,12 +217,12 @@ async fn a_page_of_a_proxy_before_kube_apiserver_says_of_nothing_that_it_is_not_
     let leases = Leases::new(server.client(), "tke-business", "a".to_owned(), times(), 1);
     let read = leases.get("business-controller-fleet").await;
     assert!(matches!(read, Err(CallFailure::Unavailable(_))), "{read:?}");
-    assert!(!leases.is_untouched_ground().await);
+    assert!(!leases.is_new_installation().await);
     let secrets = kube::Api::namespaced(server.client(), "tke-business");
     assert!(KeyManager::new(secrets, Arc::clone(cx)).look().await.is_err());
     assert_eq!(server.find(SECRET), None, "no other key is made");
     server.forget_faults();
-    assert!(leases.is_untouched_ground().await);
+    assert!(leases.is_new_installation().await);
     assert_eq!(leases.get("business-controller-fleet").await, Ok(None));
 }
 

@@ -392,9 +392,9 @@ async fn a_cluster_that_answers_and_was_listed_is_reachable_in_whatever_order_th
     until(&|| matches!(member.reach(), Reach::Unreachable { .. })).await;
     link.is(Passage::Open);
     until(&|| member.observed.is_synced()).await;
-    assert!(!member.is_taken_over() && matches!(member.reach(), Reach::Unreachable { .. }));
+    assert!(!member.has_acquisition_snapshot() && matches!(member.reach(), Reach::Unreachable { .. }));
     world.server.forget_faults();
-    until(&|| member.is_taken_over()).await;
+    until(&|| member.has_acquisition_snapshot()).await;
     until(&|| member.reach() == Reach::Reachable).await;
     following.abort();
 }

@@ -364,7 +364,7 @@ async fn a_cluster_that_shows_no_secrets_has_all_else() {
         .observed
         .pulls
         .secrets
-        .failed(&ListFailure { text: "403 Forbidden".to_owned(), is_forbidden: true });
+        .list_failed(&ListFailure { text: "403 Forbidden".to_owned(), is_forbidden: true });
     world.pass().await.unwrap();
     let (status, message) = told(&world);
     assert_eq!(status, "False");

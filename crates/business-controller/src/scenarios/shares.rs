@@ -244,7 +244,7 @@ async fn who_waits_for_the_keys_waits_for_no_period_after_a_read_that_has_failed
     let (world, link) = (World::new(), Link::default());
     let secrets = kube::Api::namespaced(world.server.client_over(&link), "tke-business");
     let keeper = tokio::spawn(KeyManager::new(secrets, Arc::clone(&world.cx)).run());
-    world.cx.seals.read_from_now_on().await;
+    world.cx.seals.wait_for_read().await;
     // It rests by then.
     sleep(Duration::from_secs(1)).await;
     link.is(Passage::Cut);
@@ -253,7 +253,7 @@ async fn who_waits_for_the_keys_waits_for_no_period_after_a_read_that_has_failed
         sleep(Duration::from_secs(5)).await;
         link.is(Passage::Open);
     };
-    tokio::join!(world.cx.seals.read_from_now_on(), goes_on);
+    tokio::join!(world.cx.seals.wait_for_read(), goes_on);
     // A call that is not answered fails after ten seconds.
     assert!(begun.elapsed() < Duration::from_secs(11), "{:?}", begun.elapsed());
     keeper.abort();

@@ -507,16 +507,16 @@ async fn what_is_not_seen_yet_is_waited_for_before_it_is_released() {
     assert!(matches!(world.pass().await.unwrap(), PassOutcome::WaitingFor(_)));
     let failure = |is_forbidden| ListFailure { text: "why".to_owned(), is_forbidden };
     for kind in TemplateObjectKind::ALL {
-        templates.of(kind).failed(&failure(false));
+        templates.of(kind).list_failed(&failure(false));
     }
     assert!(matches!(world.pass().await.unwrap(), PassOutcome::WaitingFor(_)), "it may be there");
     assert!(world.server.find(BINDING).is_some() && world.server.find(OBJECT).is_some());
     // What we may not see we have never put there, and of the other kinds nothing stays.
     world.watches();
     templates.reset();
-    templates.of(TemplateObjectKind::LimitRange).failed(&failure(true));
-    templates.of(TemplateObjectKind::NetworkPolicy).end();
-    templates.of(TemplateObjectKind::RoleBinding).end();
+    templates.of(TemplateObjectKind::LimitRange).list_failed(&failure(true));
+    templates.of(TemplateObjectKind::NetworkPolicy).end_list();
+    templates.of(TemplateObjectKind::RoleBinding).end_list();
     let binding = TemplateObject::of(
         TemplateObjectKind::RoleBinding,
         serde_json::from_value(world.stored(BINDING)).unwrap(),
