@@ -1,4 +1,4 @@
-//! Records which cluster a name stands for: the uid of the cluster's `kube-system`, in the status of its `MemberCluster`.
+//! Records which cluster a name stands for: the uid of its `kube-system`, in the status of its `MemberCluster`.
 
 use super::description::{ClusterDescription, description_patch};
 use crate::context::Context;
