@@ -20,7 +20,7 @@ use crate::member::marks::Marks;
 use crate::member::{ClusterNamespace, ClusterQuota};
 use crate::namespace::kind::NamespaceView;
 use crate::namespace::site::FoundSite;
-use crate::seal::{Keyring, Opened, Origin, Sealed};
+use crate::seal::{Keyring, Origin, Sealed, VerifiedSeal};
 use business_types::{ClusterNamespaceRecord, NamespacePhase, NamespaceSpec, NamespaceStatus, Provenance};
 use meta::quantity::ResourceList;
 use serde_json::{Value, json};
@@ -150,7 +150,7 @@ impl NamespaceView {
 
     /// Both as we make them, with their seals.
     pub(crate) fn found(&self) -> FoundSite {
-        let opened = Opened { sealed: self.sealed(Origin::Made), is_current: true };
+        let opened = VerifiedSeal { sealed: self.sealed(Origin::Made), is_current: true };
         FoundSite {
             namespace: Some(Arc::new(self.in_cluster())),
             namespace_seal: Some(opened.clone()),

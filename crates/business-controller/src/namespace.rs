@@ -40,10 +40,10 @@ pub mod removal;
 pub mod cleanup;
 
 use crate::context::Context;
-use crate::controller::{Controller, PlaceChange};
+use crate::controller::{Controller, MemberNamespaceChange};
 use crate::error::{CallFailure, Error};
-use crate::kinds::{Heard, ProjectKey, ViewChange, revision};
-use crate::member::counting::Counted;
+use crate::kinds::{ChangeSource, ProjectKey, ViewChange, revision};
+use crate::member::recount::UsageRecount;
 use crate::member::{ClusterNamespace, ClusterQuota};
 use crate::member_cluster::wake_cluster;
 use crate::members::Lookup;
@@ -109,7 +109,7 @@ impl Controller for BusinessNamespace {
         reconcile(cx, key).await
     }
 
-    fn look_at_all(cx: &Context) {
+    fn resync(cx: &Context) {
         for object in cx.objects.namespaces.all() {
             wake_namespace(cx, &object, Lane::Later, Duration::ZERO);
         }
@@ -123,7 +123,7 @@ impl Controller for BusinessNamespace {
         }
     }
 
-    fn place_changed(cx: &Context, place: &PlaceChange<'_>) {
+    fn member_namespace_changed(cx: &Context, place: &MemberNamespaceChange<'_>) {
         if let Some(object) = cx.objects.namespaces.at_place(place.cluster, place.namespace) {
             wake_namespace(cx, &object, place.lane, place.delay);
         }
@@ -146,7 +146,7 @@ fn note(cx: &Context, change: &ViewChange<BusinessNamespace>) {
     }
     let age = |new: &NamespaceView| cx.clock.unix_seconds().saturating_sub(new.created);
     let is_born = |new: &&NamespaceView| {
-        change.heard == Heard::ByEvent
+        change.source == ChangeSource::WatchEvent
             && old.is_none_or(|old| old.uid != new.uid)
             && age(new) < NEWBORN_SECONDS
             && new.status.cluster_namespace.is_none()
@@ -162,9 +162,9 @@ fn note(cx: &Context, change: &ViewChange<BusinessNamespace>) {
 
 /// The tenure in which the object was made, if nobody else can have written for it: its cluster is looked after here.
 fn first_tenure(cx: &Context, new: &NamespaceView) -> Option<(Share, u64)> {
-    let held = cx.tenure_of(&new.spec.cluster_name)?;
+    let held = cx.term_of(&new.spec.cluster_name)?;
     let Lookup::Found(member) = cx.member(&new.spec.cluster_name) else { return None };
-    let is_first = member.tenure == held.1 && member.is_first_for(revision(&new.resource_version));
+    let is_first = member.term == held.1 && member.is_sole_writer_for(revision(&new.resource_version));
     is_first.then_some(held)
 }
 
@@ -189,7 +189,7 @@ async fn reconcile(cx: &Context, key: &ProjectKey) -> Result<PassOutcome, Error>
         Some(site) => converge(cx, &object, &site, access.clone()).await,
     };
     if let Err(Error::Member(CallFailure::Unavailable(_))) = &result {
-        reached.member.suspect.notify_one();
+        reached.member.probe_request.notify_one();
     }
     match result {
         // That is tried again soon, whatever else there is to wait for.
@@ -379,8 +379,9 @@ impl Declined<'_> {
         if there.is_some_and(|there| there.deleting) {
             return AfterRefusal::Again;
         }
-        let is_undressed =
-            |there: &ClusterNamespace| wanted.dressing.is_some_and(|dressing| there.dressing != *dressing);
+        let is_undressed = |there: &ClusterNamespace| {
+            wanted.dressing.is_some_and(|dressing| there.template_metadata != *dressing)
+        };
         let refusal = || NamespaceRefusal {
             record: on_record(wanted.object, found),
             ..NamespaceRefusal::by_cluster(cluster, code, &message)
@@ -506,11 +507,16 @@ async fn furnish(
 }
 
 /// How far the use of the quota is to be believed.
-fn counted(object: &NamespaceView, site: &Site, quota: &ClusterQuota, sealed: Option<&Sealed>) -> Counted {
+fn counted(
+    object: &NamespaceView,
+    site: &Site,
+    quota: &ClusterQuota,
+    sealed: Option<&Sealed>,
+) -> UsageRecount {
     let (observed, namespace) = (&site.member.observed, &object.spec.namespace);
-    let counted = observed.counted(namespace, quota);
+    let counted = observed.usage_recount(namespace, quota);
     match confirm::wait(object, quota, sealed, &counted) {
-        Some(_) => observed.counted_awaited(namespace, quota),
+        Some(_) => observed.usage_recount_awaited(namespace, quota),
         None => counted,
     }
 }
@@ -547,7 +553,7 @@ async fn settle(
     let object = pull.issued_for.as_ref().unwrap_or(object);
     let retry =
         undeleted.is_some() || !is_replaced && (access.is_to_be_retried() || template.is_to_be_retried());
-    let others = site.member.observed.others_at(&object.spec.namespace, &object.uid);
+    let others = site.member.observed.other_access_at(&object.spec.namespace, &object.uid);
     let (marked, revokes_pull) = (wait.is_none(), pull.revokes);
     let enforced = match recount {
         Some(_) => Enforcement::Counting,

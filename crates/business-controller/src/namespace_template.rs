@@ -17,7 +17,6 @@ use crate::context::Context;
 use crate::controller::Controller;
 use crate::error::Error;
 use crate::events::Topic;
-use crate::figures::Pace;
 use crate::kinds::{ObjectKey as _, RootKey, ViewChange};
 use crate::member_cluster;
 use crate::namespace::kind::NamespaceView;
@@ -26,6 +25,7 @@ use crate::outcome::PassOutcome;
 use crate::project::kind::ProjectView;
 use crate::queue::Lane;
 use crate::status::write_status;
+use crate::throttle::Pace;
 use business_types::condition::{self, ROLLED_OUT, reason};
 use business_types::{NamespaceTemplateStatus, names};
 use kind::{CurrentTemplate, NamespaceTemplate, TemplateView};
@@ -84,7 +84,7 @@ impl Controller for NamespaceTemplate {
         Ok(outcome)
     }
 
-    fn look_at_all(cx: &Context) {
+    fn resync(cx: &Context) {
         wake_templates(cx);
     }
 
@@ -139,7 +139,7 @@ fn wake_wave(cx: &Context, old: Option<&TemplateView>, new: Option<&TemplateView
     }
     let is_its_turn = |object: &&Arc<NamespaceView>| uids.contains(object.uid.as_str());
     let admitted: Vec<_> =
-        cx.objects.namespaces.look(|views, _| views.values().filter(is_its_turn).cloned().collect());
+        cx.objects.namespaces.with_index(|views, _| views.values().filter(is_its_turn).cloned().collect());
     for object in admitted {
         wake_namespace(cx, &object, Lane::Later, Duration::ZERO);
     }

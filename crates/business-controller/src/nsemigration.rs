@@ -10,9 +10,9 @@ use crate::context::Context;
 use crate::controller::Controller;
 use crate::error::{CallFailure, Error};
 use crate::events::Topic;
-use crate::kinds::{Heard, ObjectKey as _, ProjectKey, RootKey, ViewChange};
+use crate::kinds::{ChangeSource, ObjectKey as _, ProjectKey, RootKey, ViewChange};
 use crate::namespace::kind::BusinessNamespace;
-use crate::objects::Tabled as _;
+use crate::objects::RegisteredKind as _;
 use crate::outcome::PassOutcome;
 use crate::project::kind::BusinessProject;
 use crate::queue::Lane;
@@ -51,7 +51,7 @@ impl Controller for NsEmigration {
         }
     }
 
-    fn look_at_all(cx: &Context) {
+    fn resync(cx: &Context) {
         for object in cx.objects.nsemigrations.all() {
             wake(cx, &object, Lane::Later);
         }
@@ -59,7 +59,7 @@ impl Controller for NsEmigration {
 }
 
 fn wake(cx: &Context, object: &EmigrationView, lane: Lane) {
-    cx.wake(&NsEmigration::queued(object.key.clone()), GROUP, lane, Duration::ZERO);
+    cx.wake(&NsEmigration::object_ref(object.key.clone()), GROUP, lane, Duration::ZERO);
 }
 
 async fn reconcile(cx: &Context, object: &EmigrationView) -> Result<PassOutcome, Error> {
@@ -117,7 +117,8 @@ async fn transfer(
     let namespace = ProjectKey::new(Some(&object.key.project), &object.spec.namespace);
     cx.fleet().permit()?;
     let project = &object.spec.destination;
-    match cx.business.act::<BusinessNamespace>(&namespace, names::TRANSFER, &to, rehearse).await {
+    match cx.business.call_subresource::<BusinessNamespace>(&namespace, names::TRANSFER, &to, rehearse).await
+    {
         Ok(()) => Ok(Ok(())),
         Err(CallFailure::Refused { message, .. }) => Ok(Err(message)),
         Err(CallFailure::Exists) => {
@@ -163,7 +164,7 @@ async fn fail(
 async fn write(cx: &Context, object: &EmigrationView, status: Value) -> Result<(), Error> {
     cx.fleet().permit()?;
     let written = cx.business.patch_status(object, status).await?;
-    cx.objects.nsemigrations.seen(written, Heard::FromOwnWrite);
+    cx.objects.nsemigrations.upsert(written, ChangeSource::OwnWrite);
     Ok(())
 }
 

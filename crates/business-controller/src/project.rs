@@ -19,14 +19,14 @@ use crate::context::Context;
 use crate::controller::Controller;
 use crate::error::Error;
 use crate::events::Topic;
-use crate::figures::Pace;
-use crate::kinds::{Heard, ObjectKey as _, RootKey, ViewChange};
+use crate::kinds::{ChangeSource, ObjectKey as _, RootKey, ViewChange};
 use crate::member_cluster::wake_cluster;
 use crate::namespace::wake::wake_access_below;
 use crate::namespace_template::project_changed;
 use crate::outcome::PassOutcome;
 use crate::queue::Lane;
 use crate::tenant::wake_tenant;
+use crate::throttle::Pace;
 use business_types::condition::{self, FALSE, QUOTA_CONSISTENT};
 use business_types::{ProjectPhase, ProjectSpec, ProjectStatus};
 use cleanup::Children;
@@ -71,7 +71,7 @@ impl Controller for BusinessProject {
             (tenant_id.clone(), parent_project_name.clone(), members.clone(), access.clone())
         };
         // What is listed for the first time comes before its namespaces, and those below before theirs.
-        let is_new = old.is_none() && change.heard == Heard::InList;
+        let is_new = old.is_none() && change.source == ChangeSource::List;
         if let Some(view) = new.or(old)
             && !is_new
             && old.map(access) != new.map(access)
@@ -84,7 +84,7 @@ impl Controller for BusinessProject {
         reconcile(cx, key).await
     }
 
-    fn look_at_all(cx: &Context) {
+    fn resync(cx: &Context) {
         for project in cx.objects.projects.all() {
             wake_project(cx, project.key.name(), Lane::Later);
         }

@@ -26,10 +26,10 @@ use crate::controller::Controller;
 use crate::error::{CallFailure, Error};
 use crate::events::Topic;
 use crate::kinds::{ObjectKey as _, ProjectKey, View, ViewChange};
-use crate::objects::Tabled as _;
+use crate::objects::RegisteredKind as _;
 use crate::outcome::PassOutcome;
 use crate::project::wake::wake_project;
-use crate::queue::{Lane, Place};
+use crate::queue::{FlowKey, Lane};
 use backend::{Backend, Provided, RegistryPlace, RegistryState, TOO_MUCH, WORK_MAX, in_time};
 use business_types::condition::{self, REGISTRY_REACHABLE, reason};
 use business_types::registry::{RegistryKind, RegistryRecord};
@@ -94,7 +94,7 @@ where
         if object.is_deleting() { cleanup::run(cx, &object).await } else { pass(cx, &object).await }
     }
 
-    fn look_at_all(cx: &Context) {
+    fn resync(cx: &Context) {
         for object in Self::cache(&cx.objects).all() {
             wake::<K>(cx, &object, Lane::Later);
         }
@@ -105,8 +105,8 @@ fn wake<K: RegistryKind>(cx: &Context, object: &RegisteredView<K>, lane: Lane)
 where
     Registered<K>: OfContent,
 {
-    let place = Place { group: GROUP, owner: &object.spec.tenant_id };
-    cx.wake(&Registered::<K>::queued(object.key.clone()), place, lane, Duration::ZERO);
+    let place = FlowKey { group: GROUP, owner: &object.spec.tenant_id };
+    cx.wake(&Registered::<K>::object_ref(object.key.clone()), place, lane, Duration::ZERO);
 }
 
 async fn pass<K: RegistryKind>(cx: &Context, object: &RegisteredView<K>) -> Result<PassOutcome, Error>

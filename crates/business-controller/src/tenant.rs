@@ -8,15 +8,15 @@ pub mod status;
 use crate::context::Context;
 use crate::controller::Controller;
 use crate::error::Error;
-use crate::figures::Pace;
 use crate::kinds::{ObjectKey as _, RootKey, ViewChange};
 use crate::member_cluster::wake_cluster;
 use crate::namespace::wake::wake_access_of_tenant;
 use crate::namespace_template::tenant_changed;
-use crate::objects::Tabled as _;
+use crate::objects::RegisteredKind as _;
 use crate::outcome::PassOutcome;
 use crate::queue::Lane;
 use crate::status::write_status;
+use crate::throttle::Pace;
 use kind::{BusinessTenant, TenantView};
 use std::time::Duration;
 
@@ -80,7 +80,7 @@ impl Controller for BusinessTenant {
         Ok(PassOutcome::Applied)
     }
 
-    fn look_at_all(cx: &Context) {
+    fn resync(cx: &Context) {
         for tenant in cx.objects.tenants.all() {
             wake_tenant(cx, tenant.key.name(), Lane::Later);
         }
@@ -94,5 +94,5 @@ pub fn wake_tenant(cx: &Context, name: &str, lane: Lane) {
         return;
     }
     let wait = if lane == Lane::Later { cx.objects.tenants.memory.wait(&key) } else { None };
-    cx.wake(&BusinessTenant::queued(key), GROUP, lane, wait.unwrap_or_default());
+    cx.wake(&BusinessTenant::object_ref(key), GROUP, lane, wait.unwrap_or_default());
 }

@@ -260,9 +260,11 @@ impl LedgerSurvey {
     /// Adds the scopes above an indeterminate scope: they are indeterminate, too.
     fn include_ancestors(&mut self) {
         let mut below: Vec<Scope> = self.indeterminate.iter().cloned().collect();
-        while let Some(parent) = below.pop().and_then(|scope| self.parents.get(&scope).cloned()) {
-            if self.indeterminate.insert(parent.clone()) {
-                below.push(parent);
+        while let Some(scope) = below.pop() {
+            if let Some(parent) = self.parents.get(&scope)
+                && self.indeterminate.insert(parent.clone())
+            {
+                below.push(parent.clone());
             }
         }
     }

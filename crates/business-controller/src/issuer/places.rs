@@ -4,9 +4,9 @@
 use super::IssueRefusal;
 use crate::business::Business;
 use crate::dial::Dialer;
-use crate::directory::described::Described;
-use crate::directory::kubeconfig::{listed_as, listed_from_elsewhere};
-use crate::directory::secrets::several;
+use crate::directory::description::ClusterDescription;
+use crate::directory::kubeconfig::{from_kubeconfig, from_untrusted_kubeconfig};
+use crate::directory::secrets::ambiguous;
 use crate::error::chain;
 use crate::kinds::{ObjectKey as _, RootKey};
 use crate::member_cluster::kind::{BusinessMemberCluster, MemberClusterView};
@@ -125,7 +125,8 @@ async fn signer_in(file: Kubeconfig, cluster: &str) -> Result<kube::Config, Issu
     if !file.contexts.iter().any(|context| context.name == cluster) {
         return Err(cannot_sign(cluster));
     }
-    let listed = listed_as(cluster, file, Some(cluster.to_owned()), Described::imported()).await;
+    let listed =
+        from_kubeconfig(cluster, file, Some(cluster.to_owned()), ClusterDescription::imported()).await;
     listed.map(|listed| listed.config).map_err(|error| IssueRefusal::Unavailable(error.text()))
 }
 
@@ -159,7 +160,7 @@ async fn from_secret(
 ) -> Result<(kube::Config, ClusterEndpoint), IssueRefusal> {
     let params = ListParams::default().labels(&format!("{CLUSTER_LABEL}={cluster}")).limit(2);
     let mut found = within(api.list(&params)).await?.items;
-    if let Some(why) = several(cluster, &found) {
+    if let Some(why) = ambiguous(cluster, &found) {
         return Err(IssueRefusal::CannotSign(format!("cluster {cluster} issues no certificates: {why}")));
     }
     let secret = found.pop().ok_or_else(|| cannot_sign(cluster))?;
@@ -183,7 +184,7 @@ async fn from_secret(
     };
     let signer = text(CLUSTER_SIGNER_KEY)?.ok_or_else(|| cannot_sign(cluster))?;
     let file = Kubeconfig::from_yaml(signer).map_err(|error| IssueRefusal::Unavailable(chain(&error)))?;
-    let listed = listed_from_elsewhere(cluster, file, Described::imported()).await;
+    let listed = from_untrusted_kubeconfig(cluster, file, ClusterDescription::imported()).await;
     let config = listed.map_err(|error| IssueRefusal::Unavailable(error.text()))?.config;
     Ok((config, endpoint))
 }

@@ -13,7 +13,7 @@ use crate::context::Context;
 use crate::error::{CallFailure, Error};
 use crate::kinds::{ObjectKey as _, RootKey};
 use crate::member::binding::Grantee;
-use crate::member::observed::SeenBindings;
+use crate::member::observed::NamespaceBindings;
 use crate::member::{ClusterBinding, ClusterQuota, Member};
 use crate::namespace::validate::is_marked;
 use crate::namespace::wake::wake_namespace;
@@ -94,12 +94,14 @@ pub fn step(
         return if grantees.is_some() { BindingStep::Create } else { BindingStep::Keep };
     };
     match grantees.filter(|_| there.binds_its_role) {
-        Some(grantees) if is_marked(object, &there.marks) && there.named.is(grantees) => BindingStep::Keep,
+        Some(grantees) if is_marked(object, &there.marks) && there.named.matches(grantees) => {
+            BindingStep::Keep
+        }
         Some(_) => BindingStep::Update(Arc::clone(there)),
         None if !there.deleting => {
             BindingStep::Delete { uid: there.uid.clone(), then_create: grantees.is_some() }
         }
-        None if there.named.is_nobody() => BindingStep::Keep,
+        None if there.named.is_empty() => BindingStep::Keep,
         None => BindingStep::Empty(Arc::clone(there)),
     }
 }
@@ -151,14 +153,14 @@ pub async fn provide(at: AccessPlace<'_>, takes_new: bool) -> Result<Access, Err
     let was_right = takes_new && bound.was(&object.uid, &binding);
     let cluster = &reached.member.name;
     let mut seen = match reached.member.observed.bindings_at(&object.spec.namespace) {
-        SeenBindings::Listed(seen) => seen,
-        SeenBindings::Unlisted(None) => return Ok(Access::Unknown),
-        SeenBindings::Unlisted(Some(failure)) if failure.is_forbidden => {
+        NamespaceBindings::Listed(seen) => seen,
+        NamespaceBindings::NotListed(None) => return Ok(Access::Unknown),
+        NamespaceBindings::NotListed(Some(failure)) if failure.is_forbidden => {
             let message = format!("the RoleBindings of cluster {cluster} cannot be listed: {}", failure.text);
             return Ok(Access::Failed(Denied { reason: reason::REFUSED, message, retry: false }));
         }
         // What anybody puts into another namespace, which makes the list too large, keeps nobody in here.
-        SeenBindings::Unlisted(Some(_)) => match live(&reached.member, &object.spec.namespace).await {
+        NamespaceBindings::NotListed(Some(_)) => match live(&reached.member, &object.spec.namespace).await {
             Ok(now) => now,
             Err(failure) => return Ok(Access::failed(reason::REFUSED, failure.to_string())),
         },
@@ -277,7 +279,7 @@ async fn carry_out(at: AccessPlace<'_>, wanted: WantedBinding<'_>, step: Binding
         }
     };
     if let Some(written) = written {
-        reached.member.observed.binding(namespace, written, false);
+        reached.member.observed.upsert_binding(namespace, written, false);
     }
     Ok(())
 }
@@ -300,7 +302,7 @@ async fn take_away(
     match api.patch_binding(namespace, wanted.role, &build::binding(object, from, &left)).await {
         Ok(written) => {
             if let Some(written) = written {
-                reached.member.observed.binding(namespace, written, false);
+                reached.member.observed.upsert_binding(namespace, written, false);
             }
             Ok(())
         }
@@ -343,8 +345,8 @@ pub async fn withdraw(member: &Member, namespace: &str, of: Option<&str>) -> Res
     for (role, binding) in found {
         if of.is_none_or(|uid| binding.marks.uid.as_deref() == Some(uid)) {
             // One that stays keeps no other.
-            withdrawn =
-                withdrawn.and(member.api.withdraw_binding(namespace, role.name(), &binding.uid).await);
+            withdrawn = withdrawn
+                .and(member.api.empty_and_delete_binding(namespace, role.name(), &binding.uid).await);
         }
     }
     withdrawn

@@ -6,7 +6,7 @@ use super::site::{Site, is_there};
 use super::verdict::{NamespaceStep, Plan, QuotaStep};
 use crate::context::Context;
 use crate::error::{CallFailure, Error};
-use crate::member::dressing::Dressing;
+use crate::member::template_metadata::TemplateMetadata;
 use crate::member::{ClusterNamespace, ClusterQuota};
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ pub async fn apply(
     site: &Site,
     object: &NamespaceView,
     plan: &Plan,
-    dressing: Option<&Dressing>,
+    dressing: Option<&TemplateMetadata>,
 ) -> Result<Written, Error> {
     let namespace_uid = match &plan.namespace {
         NamespaceStep::Keep { uid } => uid.clone(),
@@ -73,7 +73,7 @@ async fn create(
     cx: &Context,
     site: &Site,
     object: &NamespaceView,
-    dressing: Option<&Dressing>,
+    dressing: Option<&TemplateMetadata>,
 ) -> Result<ClusterNamespace, Error> {
     let body = build::new_namespace(site, object, dressing);
     let untried = &cx.objects.namespaces.memory.untried;
@@ -91,7 +91,7 @@ async fn create(
 
 fn noted(site: &Site, namespace: ClusterNamespace) -> String {
     let uid = namespace.uid.clone();
-    site.member.observed.namespace(namespace, false);
+    site.member.observed.upsert_namespace(namespace, false);
     uid
 }
 
@@ -113,6 +113,6 @@ async fn write_quota(
             api.create_quota(name, &body).await?
         }
     };
-    site.member.observed.quota(name, quota.clone(), false);
+    site.member.observed.upsert_quota(name, quota.clone(), false);
     Ok(Arc::new(quota))
 }

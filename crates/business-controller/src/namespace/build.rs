@@ -3,7 +3,7 @@
 use super::kind::NamespaceView;
 use super::site::Site;
 use crate::member::binding::{Grantee, RBAC};
-use crate::member::dressing::Dressing;
+use crate::member::template_metadata::TemplateMetadata;
 use crate::member::{ClusterBinding, ClusterNamespace, ClusterQuota};
 use crate::seal::{Origin, Sealed};
 use business_types::access::AccessRole;
@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 
 /// A new namespace. Its uid is not known yet, so its seal lacks it, and names the one that is on record.
-pub fn new_namespace(site: &Site, object: &NamespaceView, dressing: Option<&Dressing>) -> Value {
+pub fn new_namespace(site: &Site, object: &NamespaceView, dressing: Option<&TemplateMetadata>) -> Value {
     let after = object.status.cluster_namespace.as_ref().map(|record| record.uid.clone());
     let seal = site.keyring.seal(&Sealed { after, ..site.sealed(object, None, Origin::Made) });
     let mut metadata = json!({ "name": object.spec.namespace });
@@ -30,11 +30,11 @@ pub fn marks(
     object: &NamespaceView,
     from: &ClusterNamespace,
     origin: Origin,
-    dressing: Option<&Dressing>,
+    dressing: Option<&TemplateMetadata>,
 ) -> Value {
     let mut metadata = json!({ "resourceVersion": from.resource_version, "uid": from.uid });
     if let Some(dressing) = dressing {
-        undress(&mut metadata, &from.dressing);
+        undress(&mut metadata, &from.template_metadata);
         dress(&mut metadata, dressing);
     }
     let mut metadata = marked(object, metadata);
@@ -110,7 +110,7 @@ fn subjects(grantees: &BTreeSet<Grantee>) -> Vec<Value> {
 /// The patch that takes our marks away; the rest of the namespace stays.
 pub fn unmarked(there: &ClusterNamespace) -> Value {
     let mut metadata = json!({ "resourceVersion": there.resource_version, "uid": there.uid });
-    undress(&mut metadata, &there.dressing);
+    undress(&mut metadata, &there.template_metadata);
     for label in [names::PROJECT_LABEL, names::NAMESPACE_LABEL] {
         set(&mut metadata, "labels", label, Value::Null);
     }
@@ -123,20 +123,20 @@ pub fn unmarked(there: &ClusterNamespace) -> Value {
 }
 
 /// Sets what a template says, and remembers what that is.
-fn dress(metadata: &mut Value, dressing: &Dressing) {
+fn dress(metadata: &mut Value, dressing: &TemplateMetadata) {
     for (key, value) in &dressing.labels {
         set(metadata, "labels", key, json!(value));
     }
     for (key, value) in &dressing.annotations {
         set(metadata, "annotations", key, json!(value));
     }
-    if let Some(told) = dressing.told() {
+    if let Some(told) = dressing.keys_annotation() {
         set(metadata, "annotations", names::TEMPLATE_KEYS_ANNOTATION, json!(told));
     }
 }
 
 /// Takes away what a template has set.
-fn undress(metadata: &mut Value, there: &Dressing) {
+fn undress(metadata: &mut Value, there: &TemplateMetadata) {
     for key in there.labels.keys() {
         set(metadata, "labels", key, Value::Null);
     }

@@ -20,7 +20,7 @@ use crate::context::Context;
 use crate::error::{CallFailure, Error};
 use crate::events::Topic;
 use crate::member::ClusterNamespace;
-use crate::member::dressing::Dressing;
+use crate::member::template_metadata::TemplateMetadata;
 use crate::outcome::PassOutcome;
 use crate::seal::Origin;
 use business_types::condition::reason;
@@ -170,7 +170,7 @@ pub async fn run(cx: &Context, object: &NamespaceView, site: &Site) -> Result<Pa
                 return wait_for_writes(cx, object, wait).await;
             }
             // Another cluster behind the address does not have it either.
-            site.member.is_the_one().await.map_err(Error::Member)?;
+            site.member.verify_identity().await.map_err(Error::Member)?;
             let written = status::write(cx, object, &Situation::Gone.into()).await?;
             finalize(cx, written.as_ref().unwrap_or(object)).await
         }
@@ -297,7 +297,7 @@ async fn release(
         | NamespaceVerdict::TakeOver { .. }
         | NamespaceVerdict::DeleteReplaced { .. } => return Err(Error::Unsettled.into()),
     };
-    let applied = apply::apply(cx, site, object, &plan, Some(&Dressing::default())).await?;
+    let applied = apply::apply(cx, site, object, &plan, Some(&TemplateMetadata::default())).await?;
     let Written::InPlace(Applied { namespace_uid, .. }) = applied else { return Ok(PassOutcome::Skipped) };
     let message = format!(
         "namespace {} of cluster {} was adopted and stays; what is charged is held until it is unused",

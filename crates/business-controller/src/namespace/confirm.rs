@@ -6,7 +6,7 @@
 
 use super::kind::NamespaceView;
 use crate::member::ClusterQuota;
-use crate::member::counting::Counted;
+use crate::member::recount::UsageRecount;
 use crate::seal::Sealed;
 use business_types::resources;
 use meta::quantity::{Quantity, ResourceList};
@@ -39,7 +39,7 @@ pub fn charge(
     object: &NamespaceView,
     quota: &ClusterQuota,
     sealed: Option<&Sealed>,
-    counted: &Counted,
+    counted: &UsageRecount,
 ) -> Option<ResourceList> {
     let old = object.status.cached_spec_hard.as_ref()?;
     if !is_enforced(object, quota, sealed) {
@@ -52,8 +52,8 @@ pub fn charge(
         let uncounted = resources::is_never_counted(key).then_some(hard);
         let used = quota.status_used.get(key).or(uncounted).unwrap_or(mark);
         let before = match counted {
-            Counted::Anew => used,
-            Counted::Before { most, .. } => most.get(key).or(uncounted).unwrap_or(mark),
+            UsageRecount::Complete => used,
+            UsageRecount::Pending { most, .. } => most.get(key).or(uncounted).unwrap_or(mark),
         };
         let in_use = (*used).max(*before);
         // The cluster lets in what it has made of the amount.
@@ -68,10 +68,10 @@ pub fn wait(
     object: &NamespaceView,
     quota: &ClusterQuota,
     sealed: Option<&Sealed>,
-    counted: &Counted,
+    counted: &UsageRecount,
 ) -> Option<Duration> {
-    let Counted::Before { left, .. } = counted else { return None };
-    let later = charge(object, quota, sealed, &Counted::Anew);
+    let UsageRecount::Pending { left, .. } = counted else { return None };
+    let later = charge(object, quota, sealed, &UsageRecount::Complete);
     (later.is_some() && later != charge(object, quota, sealed, counted)).then_some(*left)
 }
 

@@ -62,24 +62,24 @@ impl ViewIndex<BusinessNamespace> for ClaimedPlaces {
 impl Cache<BusinessNamespace> {
     /// The namespaces of a project, sorted by name.
     pub fn of_project(&self, project: &str) -> Vec<Arc<NamespaceView>> {
-        self.look(|views, _| ProjectKey::within(views, project))
+        self.with_index(|views, _| ProjectKey::within(views, project))
     }
 
     /// How many a project has.
     pub fn count_in(&self, project: &str) -> usize {
         let first = ProjectKey::new(Some(project), "");
-        self.look(|views, _| {
+        self.with_index(|views, _| {
             views.range(first..).take_while(|(key, _)| key.project.as_ref() == project).count()
         })
     }
 
     /// The namespace that a place in a member cluster belongs to.
     pub fn at_place(&self, cluster: &str, namespace: &str) -> Option<Arc<NamespaceView>> {
-        self.look(|views, places| views.get(places.0.get(cluster)?.get(namespace)?).cloned())
+        self.with_index(|views, places| views.get(places.0.get(cluster)?.get(namespace)?).cloned())
     }
 
     pub fn in_cluster(&self, cluster: &str) -> Vec<Arc<NamespaceView>> {
-        self.look(|views, places| {
+        self.with_index(|views, places| {
             let keys = places.0.get(cluster).into_iter().flatten().map(|(_, key)| key);
             keys.filter_map(|key| views.get(key).cloned()).collect()
         })
@@ -87,6 +87,6 @@ impl Cache<BusinessNamespace> {
 
     /// The member clusters that namespaces live in.
     pub fn clusters(&self) -> Vec<String> {
-        self.look(|_, places| places.0.keys().cloned().collect())
+        self.with_index(|_, places| places.0.keys().cloned().collect())
     }
 }

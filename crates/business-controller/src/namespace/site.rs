@@ -8,7 +8,7 @@ use crate::kinds::{ObjectKey as _, RootKey};
 use crate::member::{ClusterNamespace, ClusterQuota, Member, Reach};
 use crate::members::Lookup;
 use crate::project::kind::{BusinessProject, ProjectView};
-use crate::seal::{Keyring, Opened, Origin, Sealed};
+use crate::seal::{Keyring, Origin, Sealed, VerifiedSeal};
 use business_types::condition::{self, PROVISIONED, reason};
 use business_types::{NamespacePhase, OrphanState};
 use std::sync::Arc;
@@ -39,11 +39,11 @@ pub struct Site {
 pub struct FoundSite {
     pub namespace: Option<Arc<ClusterNamespace>>,
     /// What its seal says, if it holds for this place.
-    pub namespace_seal: Option<Opened>,
+    pub namespace_seal: Option<VerifiedSeal>,
     /// The quota of its name in it.
     pub quota: Option<Arc<ClusterQuota>>,
     /// What its seal says, if it holds for this place and this very namespace.
-    pub quota_seal: Option<Opened>,
+    pub quota_seal: Option<VerifiedSeal>,
     /// No write for the object can have made anything: each was refused, or none was sent.
     pub untried: bool,
     /// What the cluster may let in beyond the charge is held against the project.
@@ -71,7 +71,7 @@ pub async fn reach(cx: &Context, object: &NamespaceView) -> Result<Reached, Nowh
         }
         Reach::Reachable => {}
     }
-    if !member.may_decide_from(object, cx.objects.namespaces.age()) {
+    if !member.is_up_to_date(object, cx.objects.namespaces.progress()) {
         return Err(Nowhere::Behind);
     }
     let project = project(cx, object).await?;
@@ -166,7 +166,7 @@ impl Site {
                 .namespaces
                 .memory
                 .untried
-                .has(&object.uid, cx.tenure_of(&object.spec.cluster_name)),
+                .has(&object.uid, cx.term_of(&object.spec.cluster_name)),
             excess_is_told: self.project.status.orphans.iter().any(told),
             quiet: is_quiet(object, cx.clock.unix_seconds()),
             namespace,
@@ -175,7 +175,7 @@ impl Site {
     }
 
     /// A seal, if it holds for this place: this cluster, this name, and this namespace unless it was not made yet.
-    pub fn open(&self, name: &str, uid: &str, seal: &str) -> Option<Opened> {
+    pub fn open(&self, name: &str, uid: &str, seal: &str) -> Option<VerifiedSeal> {
         self.keyring.open(seal).filter(|opened| opened.sealed.is_of(&self.member.uid, name, uid))
     }
 

@@ -7,7 +7,7 @@ use super::verdict::{Enforcement, InPlace, NamespaceFinding, Situation};
 use super::wake::wake_templates_of;
 use crate::context::Context;
 use crate::error::{CallFailure, Error};
-use crate::kinds::Heard;
+use crate::kinds::ChangeSource;
 use crate::member::others::OtherAccess;
 use crate::member_cluster::wake_cluster;
 use crate::merge::difference;
@@ -41,7 +41,7 @@ pub async fn write(
     let Some(patch) = difference(&json(&object.status)?, &json(&next)?) else { return Ok(None) };
     cx.fence_of(&object.spec.cluster_name).permit()?;
     let written = cx.business.patch_status(object, patch).await?;
-    if let Some(change) = cx.objects.namespaces.seen(written.clone(), Heard::FromOwnWrite) {
+    if let Some(change) = cx.objects.namespaces.upsert(written.clone(), ChangeSource::OwnWrite) {
         let charge = |view: &NamespaceView| view.status.cached_spec_hard.clone();
         if change.old.as_deref().map(charge) != change.new.as_deref().map(charge) {
             wake_project(cx, &object.key.project, Lane::Later);
@@ -63,7 +63,7 @@ pub async fn record(
 ) -> Result<(), Error> {
     cx.fence_of(&object.spec.cluster_name).permit()?;
     let written = cx.business.patch_status(object, json!({ "clusterNamespace": record })).await?;
-    cx.objects.namespaces.seen(written, Heard::FromOwnWrite);
+    cx.objects.namespaces.upsert(written, ChangeSource::OwnWrite);
     Ok(())
 }
 

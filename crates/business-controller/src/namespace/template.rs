@@ -18,8 +18,8 @@ use super::site::Site;
 use crate::context::Context;
 use crate::error::{CallFailure, Error};
 use crate::member::Member;
-use crate::member::dressing::Dressing;
-use crate::member::template_objects::{SeenTemplateObjects, TemplateObject, TemplateObjectKind};
+use crate::member::template_metadata::TemplateMetadata;
+use crate::member::template_objects::{NamespaceTemplateObjects, TemplateObject, TemplateObjectKind};
 use crate::namespace_template::kind::CurrentTemplate;
 use crate::namespace_template::resolve::{self, Resolved};
 use crate::namespace_template::rollout::{self, is_in_use};
@@ -61,7 +61,7 @@ impl TemplateStage {
     }
 
     /// Labels and annotations that are to be there; `None` leaves them as they are.
-    pub fn dressing(&self) -> Option<&Dressing> {
+    pub fn dressing(&self) -> Option<&TemplateMetadata> {
         match self {
             Self::Nothing(wanted) | Self::Newest(_, wanted) => Some(&wanted.dressing),
             Self::Waiting(_) | Self::Missing(_) => None,
@@ -163,10 +163,10 @@ pub async fn keep(
         TemplateStage::Nothing(wanted) | TemplateStage::Newest(_, wanted) => wanted,
     };
     let seen = match site.member.observed.templates.at(&object.spec.namespace) {
-        SeenTemplateObjects::Listed(seen) => seen,
+        NamespaceTemplateObjects::Listed(seen) => seen,
         _ if stage.state().is_none() && object.status.template.is_none() => return Ok(TemplateState::None),
-        SeenTemplateObjects::Unlisted(None) => return Ok(TemplateState::Unknown),
-        SeenTemplateObjects::Unlisted(Some(error)) => {
+        NamespaceTemplateObjects::NotListed(None) => return Ok(TemplateState::Unknown),
+        NamespaceTemplateObjects::NotListed(Some(error)) => {
             let message = format!("cluster {} does not list {error}", site.member.name);
             let undone = Undone { message, retry: false, limits: wanted.has_limits(), others: true };
             return Ok(state(stage, Some(undone)));
@@ -265,10 +265,10 @@ async fn write(
     };
     let mut body = wanted.body(object, template);
     if let Some(there) = there {
-        crate::member::api::based_on(&mut body, &there.uid, &there.resource_version);
+        crate::member::api::set_preconditions(&mut body, &there.uid, &there.resource_version);
     }
     if let Some(written) = api.apply_template_object(wanted.kind, namespace, &wanted.name, &body).await? {
-        observed.seen(namespace, written, false);
+        observed.upsert(namespace, written, false);
     }
     Ok(())
 }
@@ -276,7 +276,7 @@ async fn write(
 async fn delete(member: &Member, namespace: &str, there: &TemplateObject) -> Result<(), Error> {
     let deleted = match there.kind {
         TemplateObjectKind::RoleBinding => {
-            member.api.withdraw_binding(namespace, &there.name, &there.uid).await
+            member.api.empty_and_delete_binding(namespace, &there.name, &there.uid).await
         }
         TemplateObjectKind::LimitRange | TemplateObjectKind::NetworkPolicy => {
             member.api.delete_template_object(namespace, there).await
@@ -287,7 +287,7 @@ async fn delete(member: &Member, namespace: &str, there: &TemplateObject) -> Res
         Ok(()) | Err(Error::Member(CallFailure::Conflict(_))) => {}
         Err(error) => return Err(error),
     }
-    member.observed.templates.gone(namespace, there);
+    member.observed.templates.remove(namespace, there);
     Ok(())
 }
 
@@ -295,7 +295,7 @@ async fn delete(member: &Member, namespace: &str, there: &TemplateObject) -> Res
 pub async fn withdraw(cx: &Context, object: &NamespaceView, site: &Site) -> Result<Withdrawal, Error> {
     let mut there = Vec::new();
     for kind in TemplateObjectKind::ALL {
-        match site.member.observed.templates.of(kind).within(&object.spec.namespace) {
+        match site.member.observed.templates.of(kind).in_namespace(&object.spec.namespace) {
             Ok(seen) => there.extend(seen),
             Err(unlisted) if unlisted.is_forbidden() => {}
             Err(_not_yet) => return Ok(Withdrawal::Unseen),
@@ -309,7 +309,7 @@ pub async fn withdraw(cx: &Context, object: &NamespaceView, site: &Site) -> Resu
 
 /// Takes all that have a role by templates out of a namespace that belongs to no object any more, as far as it is seen.
 pub async fn withdraw_bindings(member: &Member, namespace: &str) -> Result<(), Error> {
-    let seen = member.observed.templates.of(TemplateObjectKind::RoleBinding).within(namespace);
+    let seen = member.observed.templates.of(TemplateObjectKind::RoleBinding).in_namespace(namespace);
     let mut withdrawn = Ok(());
     for there in seen.unwrap_or_default() {
         withdrawn = withdrawn.and(delete(member, namespace, &there).await);

@@ -7,10 +7,10 @@ use super::verdict::{
     Marking, NamespaceFinding, NamespaceRefusal, NamespaceStep, NamespaceVerdict, PlaceOwner, Plan,
     QuotaStep, Rewriting, Situation, record_of,
 };
-use crate::member::dressing::Dressing;
 use crate::member::marks::Marks;
+use crate::member::template_metadata::TemplateMetadata;
 use crate::member::{ClusterNamespace, ClusterQuota};
-use crate::seal::{Opened, Origin, Sealed};
+use crate::seal::{Origin, Sealed, VerifiedSeal};
 use business_types::{ClusterNamespaceRecord, Provenance, names};
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ pub struct WantedNamespace<'a> {
     /// Names that are never ours.
     pub forbidden: &'a [String],
     /// Labels and annotations of the template; `None` leaves them as they are.
-    pub dressing: Option<&'a Dressing>,
+    pub dressing: Option<&'a TemplateMetadata>,
 }
 
 /// What has to be done.
@@ -232,7 +232,7 @@ pub fn keep(
         let cause = if moved { Marking::Transfer } else { Marking::Drift };
         mark(if first { Marking::Replacement } else { cause })
     } else if origin != Origin::Replaced
-        && wanted.dressing.is_some_and(|dressing| *dressing != there.dressing)
+        && wanted.dressing.is_some_and(|dressing| *dressing != there.template_metadata)
     {
         mark(Marking::Template)
     } else if could_be_newer && found.quiet {
@@ -294,7 +294,7 @@ fn quota_step(
     wanted: WantedNamespace<'_>,
     found: &FoundSite,
     there: &Arc<ClusterQuota>,
-    opened: Option<&Opened>,
+    opened: Option<&VerifiedSeal>,
     origin: Origin,
 ) -> QuotaStep {
     let object = wanted.object;

@@ -5,18 +5,18 @@ use crate::context::Context;
 use crate::kinds::{ObjectKey as _, RootKey};
 use crate::namespace_template::resolve::{self, Resolved};
 use crate::namespace_template::wake::wake_template;
-use crate::objects::Tabled as _;
-use crate::queue::{Lane, Place};
+use crate::objects::RegisteredKind as _;
+use crate::queue::{FlowKey, Lane};
 use business_types::condition::{self, TEMPLATE_APPLIED};
 use std::time::Duration;
 
 /// Looks at a namespace again. Its group in the queue is its member cluster, in which tenants are served in turn: projects,
 /// where there is no tenant.
 pub fn wake_namespace(cx: &Context, object: &NamespaceView, lane: Lane, delay: Duration) {
-    let key = BusinessNamespace::queued(object.key.clone());
+    let key = BusinessNamespace::object_ref(object.key.clone());
     let tenant = object.spec.tenant_id.as_str();
     let owner = if tenant.is_empty() { &*object.key.project } else { tenant };
-    cx.wake(&key, Place { group: &object.spec.cluster_name, owner }, lane, delay);
+    cx.wake(&key, FlowKey { group: &object.spec.cluster_name, owner }, lane, delay);
 }
 
 /// Who has a role in a project is another one: looks at its namespaces again, and at those of all projects below.

@@ -2,8 +2,8 @@
 
 use crate::cache::Cache;
 use crate::digest;
-use crate::figures::Figures;
 use crate::kinds::{Kind, RootKey, View, ViewChange, ViewIndex};
+use crate::throttle::StatusThrottle;
 use business_types::{AppliedTemplate, NamespaceTemplateSpec, NamespaceTemplateStatus, names};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ impl Kind for NamespaceTemplate {
     type Status = NamespaceTemplateStatus;
     type Key = RootKey;
     type Index = TemplateStates;
-    type Memory = Figures;
+    type Memory = StatusThrottle;
 }
 
 /// The state of each template, and the default.
@@ -69,13 +69,13 @@ impl ViewIndex<NamespaceTemplate> for TemplateStates {
 
 impl Cache<NamespaceTemplate> {
     pub fn current(&self, key: &RootKey) -> Option<CurrentTemplate> {
-        self.look(|views, states| {
+        self.with_index(|views, states| {
             Some(CurrentTemplate { view: views.get(key).cloned()?, state: states.states.get(key)?.clone() })
         })
     }
 
     /// The template of namespaces for which nobody names one.
     pub fn default_key(&self) -> Option<RootKey> {
-        self.look(|_, states| states.defaults.first().map(|first| first.key.clone()))
+        self.with_index(|_, states| states.defaults.first().map(|first| first.key.clone()))
     }
 }

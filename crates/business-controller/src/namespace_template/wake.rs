@@ -2,10 +2,10 @@
 
 use super::kind::NamespaceTemplate;
 use crate::context::Context;
-use crate::figures::Pace;
 use crate::kinds::RootKey;
-use crate::objects::Tabled as _;
+use crate::objects::RegisteredKind as _;
 use crate::queue::Lane;
+use crate::throttle::Pace;
 use std::time::Duration;
 
 /// The group of templates in the queue: no member cluster has an empty name.
@@ -21,7 +21,7 @@ const COUNTED_TOGETHER: Pace = Pace {
 /// Looks at a template again. What many namespaces say in one moment is counted once.
 pub fn wake_template(cx: &Context, key: &RootKey, lane: Lane) {
     let delay = if lane == Lane::Later { counted_together(cx, key) } else { Duration::ZERO };
-    cx.wake(&NamespaceTemplate::queued(key.clone()), GROUP, lane, delay);
+    cx.wake(&NamespaceTemplate::object_ref(key.clone()), GROUP, lane, delay);
 }
 
 /// What is counted is about as much as the last time.

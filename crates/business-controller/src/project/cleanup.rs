@@ -88,11 +88,11 @@ pub fn remnants(status: &ProjectStatus) -> Option<String> {
 }
 
 async fn last_look(cx: &Context, project: &str) -> Result<Children, CallFailure> {
-    let namespaces = cx.business.some_in::<BusinessNamespace>(project, LAST_LOOK).await?;
-    let image_namespaces = cx.business.some_in::<BusinessImageNamespace>(project, LAST_LOOK).await?;
-    let chart_groups = cx.business.some_in::<BusinessChartGroup>(project, LAST_LOOK).await?;
+    let namespaces = cx.business.list_in_project::<BusinessNamespace>(project, LAST_LOOK).await?;
+    let image_namespaces = cx.business.list_in_project::<BusinessImageNamespace>(project, LAST_LOOK).await?;
+    let chart_groups = cx.business.list_in_project::<BusinessChartGroup>(project, LAST_LOOK).await?;
     let of_parent = format!("spec.parentProjectName={project}");
-    let projects = cx.business.some_where::<BusinessProject>(&of_parent, LAST_LOOK).await?;
+    let projects = cx.business.list_by_field::<BusinessProject>(&of_parent, LAST_LOOK).await?;
     Ok(Children {
         namespaces: namespaces.into_iter().map(Arc::new).collect(),
         image_namespaces: image_namespaces.into_iter().map(Arc::new).collect(),

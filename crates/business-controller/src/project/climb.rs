@@ -11,7 +11,7 @@ use std::sync::Arc;
 pub async fn lineage_of(cx: &Context, project: Arc<ProjectView>) -> Result<Lineage, CallFailure> {
     let mut way = Lineage { projects: vec![project], end: LineageEnd::Root };
     loop {
-        let step = cx.objects.projects.look(|views, _| way.climb(|key| views.get(key).cloned()));
+        let step = cx.objects.projects.with_index(|views, _| way.climb(|key| views.get(key).cloned()));
         match step {
             Climb::Ended(end) => {
                 way.end = end;

@@ -1,8 +1,8 @@
 //! What a project is to the controller.
 
 use crate::cache::{Cache, Views};
-use crate::figures::Figures;
 use crate::kinds::{Kind, RootKey, View, ViewChange, ViewIndex};
+use crate::throttle::StatusThrottle;
 use business_types::{ProjectSpec, ProjectStatus, names};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ impl Kind for BusinessProject {
     type Status = ProjectStatus;
     type Key = RootKey;
     type Index = ProjectTree;
-    type Memory = Figures;
+    type Memory = StatusThrottle;
     const KEEPS_METADATA: bool = true;
 }
 
@@ -70,11 +70,11 @@ impl Groups {
 impl Cache<BusinessProject> {
     /// The direct child projects of a project, sorted by name.
     pub fn children_of(&self, project: &str) -> Vec<Arc<ProjectView>> {
-        self.look(|views, tree| tree.children.of(project, views))
+        self.with_index(|views, tree| tree.children.of(project, views))
     }
 
     /// All projects of a tenant, sorted by name.
     pub fn of_tenant(&self, tenant: &str) -> Vec<Arc<ProjectView>> {
-        self.look(|views, tree| tree.tenants.of(tenant, views))
+        self.with_index(|views, tree| tree.tenants.of(tenant, views))
     }
 }

@@ -83,7 +83,7 @@ impl Cache<BusinessProject> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kinds::Heard;
+    use crate::kinds::ChangeSource;
     use business_types::ProjectSpec;
 
     fn project(name: &str, parent: &str, tenant: &str) -> ProjectView {
@@ -129,7 +129,7 @@ mod tests {
     fn a_subtree_is_walked_once_although_its_projects_form_a_circle() {
         let cache = Cache::<BusinessProject>::default();
         for (name, parent) in [("a", "c"), ("b", "a"), ("c", "b"), ("d", "a"), ("other", "")] {
-            cache.seen(project(name, parent, "t"), Heard::ByEvent);
+            cache.upsert(project(name, parent, "t"), ChangeSource::WatchEvent);
         }
         assert_eq!(cache.subtree("a"), ["a", "b", "d", "c"]);
         assert_eq!(cache.subtree("d"), ["d"]);

@@ -3,7 +3,7 @@
 use super::kind::BusinessProject;
 use crate::context::Context;
 use crate::kinds::{ObjectKey as _, RootKey};
-use crate::objects::Tabled as _;
+use crate::objects::RegisteredKind as _;
 use crate::queue::Lane;
 
 /// The group of projects in the queue: no member cluster has an empty name.
@@ -16,5 +16,5 @@ pub fn wake_project(cx: &Context, name: &str, lane: Lane) {
     }
     let key = RootKey::new(None, name);
     let wait = if lane == Lane::Later { cx.objects.projects.memory.wait(&key) } else { None };
-    cx.wake(&BusinessProject::queued(key), GROUP, lane, wait.unwrap_or_default());
+    cx.wake(&BusinessProject::object_ref(key), GROUP, lane, wait.unwrap_or_default());
 }

@@ -7,7 +7,7 @@ use super::status;
 use crate::context::Context;
 use crate::error::Error;
 use crate::events::Topic;
-use crate::objects::Tabled as _;
+use crate::objects::RegisteredKind as _;
 use crate::outcome::PassOutcome;
 use business_types::condition::reason;
 use business_types::names;

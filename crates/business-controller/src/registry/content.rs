@@ -4,14 +4,14 @@ use super::backend::{Content, RegistryPlace};
 use super::kind::{BusinessChartGroup, BusinessImageNamespace, Registered, RegisteredView};
 use super::scans::Scans;
 use crate::kinds::{ObjectKey as _, ProjectKey};
-use crate::objects::Tabled;
+use crate::objects::RegisteredKind;
 use business_types::registry::{ManifestName, RegistryKind};
 use business_types::{RegistrySpec, RegistryStatus, names};
 use std::collections::BTreeSet;
 
 /// What the objects of a kind keep. Names what else is the same of both kinds.
 pub trait OfContent:
-    Tabled<Spec = RegistrySpec, Status = RegistryStatus, Key = ProjectKey, Memory = Scans>
+    RegisteredKind<Spec = RegistrySpec, Status = RegistryStatus, Key = ProjectKey, Memory = Scans>
 {
     const CONTENT: Content;
 }

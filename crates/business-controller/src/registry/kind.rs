@@ -37,6 +37,6 @@ impl<K: RegistryKind> ViewIndex<Registered<K>> for NoIndex {
 impl<K: RegistryKind> Cache<Registered<K>> {
     /// Those of a project, sorted by name.
     pub fn of_project(&self, project: &str) -> Vec<Arc<RegisteredView<K>>> {
-        self.look(|views, _| ProjectKey::within(views, project))
+        self.with_index(|views, _| ProjectKey::within(views, project))
     }
 }

@@ -2,7 +2,7 @@
 //! under way until it is answered.
 
 use crate::error::{CallFailure, Error};
-use crate::fence::{Fence, OpenWrites};
+use crate::fence::{Fence, InFlightWrites};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,13 +10,13 @@ use std::time::Duration;
 #[derive(Debug)]
 pub struct RegistryWrites {
     fence: Arc<Fence>,
-    open: OpenWrites,
+    open: InFlightWrites,
 }
 
 impl RegistryWrites {
     /// As this fence allows.
     pub fn new(fence: Arc<Fence>) -> Self {
-        Self { fence, open: OpenWrites::default() }
+        Self { fence, open: InFlightWrites::default() }
     }
 
     /// Sends a write. Nothing of it may be sent before it is polled.

@@ -5,7 +5,7 @@ use crate::error::{Error, ListFailure};
 use crate::fixtures::pending;
 use crate::fixtures::server::{Fault, Server};
 use crate::fixtures::world::{BINDINGS, NAMESPACE, OBJECT, PROJECT, QUOTA, World};
-use crate::kinds::{Heard, ObjectKey as _, RootKey, ViewChange};
+use crate::kinds::{ChangeSource, ObjectKey as _, RootKey, ViewChange};
 use crate::namespace::kind::NamespaceView;
 use crate::outcome::{Drift, DriftLabels, PassOutcome};
 use crate::project::kind::BusinessProject;
@@ -127,8 +127,11 @@ async fn a_change_further_up_wakes_the_namespaces_below() {
     let changed = |change: &dyn Fn(&mut ProjectSpec)| {
         let mut new = (*old).clone();
         change(&mut new.spec);
-        let change =
-            ViewChange { old: Some(Arc::clone(&old)), new: Some(Arc::new(new)), heard: Heard::ByEvent };
+        let change = ViewChange {
+            old: Some(Arc::clone(&old)),
+            new: Some(Arc::new(new)),
+            source: ChangeSource::WatchEvent,
+        };
         BusinessProject::changed(&world.cx, &change);
     };
     for (field, change) in [
@@ -157,7 +160,7 @@ fn is_ruled_by(world: &World, revision: &str, names: &[&str]) {
         "spec": { "administrators": administrators },
     });
     let view = TenantView::decode(serde_json::from_value(object).unwrap()).unwrap();
-    let change = world.cx.objects.tenants.seen(view, Heard::ByEvent).unwrap();
+    let change = world.cx.objects.tenants.upsert(view, ChangeSource::WatchEvent).unwrap();
     BusinessTenant::changed(&world.cx, &change);
 }
 
@@ -206,7 +209,7 @@ async fn who_has_left_is_out_without_a_key_to_seal_with_and_without_our_label() 
     drop(world.pass().await);
     assert_eq!(world.grantees(Edit).unwrap(), ["business:acme:bob"]);
 
-    Arc::get_mut(&mut world.cx).unwrap().seals = crate::seal::Seals::default();
+    Arc::get_mut(&mut world.cx).unwrap().seals = crate::seal::SealKeys::default();
     world.has_members(&[]);
     assert_eq!(world.pass().await.unwrap(), PassOutcome::Waiting);
     assert_eq!(world.grantees(Edit), None);
@@ -367,7 +370,7 @@ async fn where_bindings_cannot_be_listed_that_is_said_and_nothing_is_tried() {
     let world = World::new();
     world.member.observed.reset();
     let forbidden = ListFailure { text: "403 rolebindings is forbidden".to_owned(), is_forbidden: true };
-    world.member.observed.bindings_failed(&forbidden);
+    world.member.observed.binding_list_failed(&forbidden);
     world.holds(&of_acme());
     assert_eq!(world.pass().await.unwrap(), PassOutcome::Applied);
     assert_eq!(shown(&world), ("False".into(), "Refused".into()));
@@ -379,7 +382,7 @@ async fn who_has_left_is_out_although_there_are_more_bindings_than_can_be_listed
     let world = used_by(&["alice", "bob"]).await;
     world.member.observed.reset();
     let too_much = ListFailure { text: "the pages of lists may be 32 MiB".to_owned(), is_forbidden: false };
-    world.member.observed.bindings_failed(&too_much);
+    world.member.observed.binding_list_failed(&too_much);
     world.has_members(&["bob"]);
     drop(world.pass().await);
     assert_eq!(world.grantees(Edit).unwrap(), ["business:acme:bob"]);
@@ -393,7 +396,7 @@ async fn who_has_left_is_out_although_there_are_more_bindings_than_can_be_listed
 async fn who_has_left_does_not_stay_in_until_a_long_list_ends() {
     let world = used_by(&["alice", "bob"]).await;
     world.member.observed.reset();
-    world.member.observed.bindings_begin();
+    world.member.observed.begin_binding_list();
     for _ in 0..8 {
         tokio::time::advance(Duration::from_secs(4)).await;
         world.renews(tokio::time::Instant::now());

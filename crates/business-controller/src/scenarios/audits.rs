@@ -1,24 +1,24 @@
 use super::ledger::Ledger;
+use crate::acquisition::AcquisitionSnapshot;
 use crate::audit::Audit;
-use crate::audit::look::{Room, look};
+use crate::audit::scan::{ScanBudget, scan_cluster};
 use crate::controller::Controller as _;
 use crate::error::{CallFailure, Error};
 use crate::fence::Moment;
 use crate::fixtures::server::{CLUSTER, Fault, Link, Passage, Server};
 use crate::fixtures::world::{BINDINGS, NAMESPACE, OBJECT, OTHER_PROJECT, PROJECT, QUOTA, World};
 use crate::fixtures::{CLUSTER_UID, bulky, pending};
-use crate::inventory::Inventory;
-use crate::kinds::{Heard, ObjectKey as _, ProjectKey, RootKey};
-use crate::member::counting::RECOUNT;
+use crate::kinds::{ChangeSource, ObjectKey as _, ProjectKey, RootKey};
+use crate::member::recount::RECOUNT;
 use crate::member::{Member, Reach};
 use crate::member_cluster::kind::{BusinessMemberCluster, MemberClusterView};
 use crate::namespace::trouble::NamespaceTrouble;
-use crate::objects::ObjectKey;
+use crate::objects::ObjectRef;
 use crate::outcome::{PassOutcome, StateLabels};
 use crate::project::kind::BusinessProject;
 use crate::queue::Lane;
 use crate::seal::Keyring;
-use crate::seal::keeper::Keeper;
+use crate::seal::key_manager::KeyManager;
 use crate::shares::Share;
 use business_types::Comparison;
 use business_types::access::AccessRole::{Admin, Edit};
@@ -227,14 +227,14 @@ async fn what_is_released_while_the_audit_looks_is_no_orphan() {
     let metadata =
         json!({ "name": "web", "uid": "w", "annotations": { "business.tkestack.io/uid": "released" } });
     world.server.put(NAMESPACE, &json!({ "metadata": metadata }));
-    let survey = crate::audit::survey::Survey::make(&world.cx.business).await.unwrap();
+    let survey = crate::audit::survey::ProjectSurvey::read(&world.cx.business).await.unwrap();
     let keyring = world.cx.seals.keyring().unwrap();
-    let room = Room::new(usize::MAX, 1);
-    let sights = look(&world.cx, &world.member, &survey, &keyring, &room).await.unwrap();
+    let room = ScanBudget::new(usize::MAX, 1);
+    let sights = scan_cluster(&world.cx, &world.member, &survey, &keyring, &room).await.unwrap();
     world.server.edit(NAMESPACE, &json!({ "metadata": { "annotations": null } }));
-    let roll = crate::inventory::Roll::default();
-    let evidence = crate::audit::judge::Evidence { survey: &survey, keyring: &keyring, roll: &roll };
-    let judged = evidence.judge(&world.cx, &sights.sightings[0]).await.unwrap();
+    let roll = crate::acquisition::GenerationSnapshot::default();
+    let evidence = crate::audit::judge::Evidence { survey: &survey, keyring: &keyring, snapshot: &roll };
+    let judged = evidence.judge(&world.cx, &sights.namespaces[0]).await.unwrap();
     assert_eq!(judged.judgement, crate::audit::judge::Judgement::Nothing);
 }
 
@@ -356,10 +356,10 @@ fn slow_cluster(world: &World) {
         "metadata": { "name": "c2", "uid": "m2", "resourceVersion": "0" }, "spec": {}, "status": { "uid": "cluster-2" },
     });
     let recorded = MemberClusterView::decode(serde_json::from_value(recorded).unwrap()).unwrap();
-    world.cx.objects.member_clusters.seen(recorded, Heard::InList);
-    let share = world.cx.shares.post(Share::Clusters(0));
+    world.cx.objects.member_clusters.upsert(recorded, ChangeSource::List);
+    let share = world.cx.shares.state(Share::Clusters(0));
     let member = Member::new("c2", "cluster-2", server.client_over(&link), share, RECOUNT);
-    member.take_over(Inventory::default());
+    member.set_acquisition_snapshot(AcquisitionSnapshot::default());
     member.set_reach(Reach::Reachable);
     world.cx.members.insert(member);
     link.is(Passage::Slow(Duration::from_millis(2_400)));
@@ -641,7 +641,7 @@ async fn clusters_in_use_that_nobody_could_look_at_are_missing() {
     world.server.edit(PROJECT, &json!({ "status": { "ledger": { "held": [held] } } }));
     let absent = BTreeMap::from([("locked".to_owned(), "its kubeconfig cannot be used: locked".to_owned())]);
     world.cx.members.set_absent(absent);
-    world.cx.members.attend(world.cx.shares.held());
+    world.cx.members.set_complete_shares(world.cx.shares.held());
     let comparison = audit(&world).await;
     let missing: Vec<&str> = comparison.missing.keys().map(String::as_str).collect();
     assert_eq!(missing, ["held", "locked", "lost"]);
@@ -665,7 +665,7 @@ async fn a_key_is_retired_when_no_seal_bears_it_any_more() {
     world.knows_cluster(&json!({ "metadata": { "uid": "m" }, "spec": {}, "status": { "uid": CLUSTER_UID } }));
     let cx = Arc::clone(&world.cx);
     let secrets = kube::Api::namespaced(server.client(), "tke-business");
-    let keeper = Keeper::new(secrets, Arc::clone(&cx));
+    let keeper = KeyManager::new(secrets, Arc::clone(&cx));
     keeper.look().await.unwrap();
     let keys = |server: &Server| server.get(SECRET)["data"].as_object().unwrap().len();
     let active = |server: &Server| {
@@ -715,7 +715,7 @@ async fn a_key_is_retired_when_no_seal_bears_it_any_more() {
 async fn keys_are_read_anew_before_a_share_is_worked_on() {
     let server = Server::default();
     let keeper = |world: &World| {
-        Keeper::new(kube::Api::namespaced(server.client(), "tke-business"), Arc::clone(&world.cx))
+        KeyManager::new(kube::Api::namespaced(server.client(), "tke-business"), Arc::clone(&world.cx))
     };
     let [maker, other] = [(); 2].map(|()| World::at(&server));
     let long_ago = Instant::now().checked_sub(Duration::from_mins(1)).unwrap();
@@ -733,7 +733,7 @@ async fn keys_are_read_anew_before_a_share_is_worked_on() {
     let tasks = Tasks::new();
     tasks.spawn("keys", keeper(&other).run());
     tokio::time::sleep(Duration::from_secs(1)).await;
-    other.cx.seals.read_from_now_on().await;
+    other.cx.seals.wait_for_read().await;
     assert_eq!(active(&maker), active(&other));
 }
 
@@ -742,9 +742,9 @@ async fn whoever_holds_no_share_tells_of_no_orphans() {
     let (world, _) = lost().await;
     audit(&world).await;
     assert_eq!(world.cx.metrics.orphans.get(), 1);
-    for post in world.cx.shares.posts() {
-        post.begin_leaving();
-        post.leave();
+    for post in world.cx.shares.states() {
+        post.begin_drain();
+        post.stop();
     }
     assert_eq!(audit(&world).await, Comparison::default());
     assert_eq!(world.cx.metrics.orphans.get(), 0);
@@ -759,9 +759,9 @@ async fn a_namespace_that_its_cluster_refuses_is_counted_by_whoever_has_that_clu
     let refused = StateLabels { state: NamespaceTrouble::Refused.label() };
     audit(&world).await;
     assert_eq!(world.cx.metrics.namespaces.get_or_create(&refused).get(), 1);
-    for post in world.cx.shares.posts() {
-        post.begin_leaving();
-        post.leave();
+    for post in world.cx.shares.states() {
+        post.begin_drain();
+        post.stop();
     }
     audit(&world).await;
     assert_eq!(world.cx.metrics.namespaces.get_or_create(&refused).get(), 0);
@@ -770,15 +770,15 @@ async fn a_namespace_that_its_cluster_refuses_is_counted_by_whoever_has_that_clu
 #[tokio::test(start_paused = true)]
 async fn of_a_share_that_is_not_ours_nothing_is_compared_and_nothing_done() {
     let (world, _) = lost().await;
-    let post = Arc::clone(world.cx.shares.post(Share::Clusters(0)));
-    post.begin_leaving();
-    post.leave();
+    let post = Arc::clone(world.cx.shares.state(Share::Clusters(0)));
+    post.begin_drain();
+    post.stop();
     world.server.calls();
     assert_eq!(audit(&world).await, Comparison::default());
     assert!(world.project()["status"].get("orphans").is_none());
     world.holds(&pending(&[("pods", "3")]));
     let waiting = world.cx.queue.sizes();
-    world.cx.wake(&ObjectKey::Namespace(ProjectKey::new(Some("p"), "n")), "c1", Lane::Urgent, Duration::ZERO);
+    world.cx.wake(&ObjectRef::Namespace(ProjectKey::new(Some("p"), "n")), "c1", Lane::Urgent, Duration::ZERO);
     assert_eq!(world.cx.queue.sizes(), waiting);
     post.fence.close();
     world.server.remove(NAMESPACE);

@@ -5,7 +5,7 @@ use crate::fixtures::{CLUSTER_UID, amounts, pending};
 use crate::member::Reach;
 use crate::namespace::kind::BusinessNamespace;
 use crate::outcome::PassOutcome;
-use crate::seal::keeper::Keeper;
+use crate::seal::key_manager::KeyManager;
 use crate::shares::lease::Leases;
 use business_types::Provenance;
 use business_types::condition::{QUOTA_ENFORCED, find};
@@ -217,12 +217,12 @@ async fn a_page_of_a_proxy_before_kube_apiserver_says_of_nothing_that_it_is_not_
     let leases = Leases::new(server.client(), "tke-business", "a".to_owned(), times(), 1);
     let read = leases.get("business-controller-fleet").await;
     assert!(matches!(read, Err(CallFailure::Unavailable(_))), "{read:?}");
-    assert!(!leases.is_untouched_ground().await);
+    assert!(!leases.is_new_installation().await);
     let secrets = kube::Api::namespaced(server.client(), "tke-business");
-    assert!(Keeper::new(secrets, Arc::clone(cx)).look().await.is_err());
+    assert!(KeyManager::new(secrets, Arc::clone(cx)).look().await.is_err());
     assert_eq!(server.find(SECRET), None, "no other key is made");
     server.forget_faults();
-    assert!(leases.is_untouched_ground().await);
+    assert!(leases.is_new_installation().await);
     assert_eq!(leases.get("business-controller-fleet").await, Ok(None));
 }
 

@@ -1,11 +1,11 @@
 use crate::controller::Controller as _;
-use crate::directory::described::Described;
-use crate::directory::registration::{Recognized, describe, recorded, register};
+use crate::directory::description::ClusterDescription;
+use crate::directory::registration::{IdentifiedCluster, describe, recorded, register};
 use crate::fixtures::server::{CLUSTER, Link, Passage, merge};
 use crate::fixtures::world::{NAMESPACE, QUOTA, World};
 use crate::fixtures::{CLUSTER_UID as UID, NAMESPACE_UID, bulky, pending};
-use crate::kinds::{Heard, ObjectKey as _, RootKey};
-use crate::member::counting::RECOUNT;
+use crate::kinds::{ChangeSource, ObjectKey as _, RootKey};
+use crate::member::recount::RECOUNT;
 use crate::member::{Member, Reach, session};
 use crate::member_cluster::capacity::{Capacities, look};
 use crate::member_cluster::kind::{BusinessMemberCluster, MemberClusterView};
@@ -32,14 +32,14 @@ fn condition(world: &World, type_: &str) -> (String, String) {
     (text("status"), text("message"))
 }
 
-fn recognized<'a>(uid: &'a str, described: &'a Described) -> Recognized<'a> {
-    Recognized { name: "c1", uid, described }
+fn recognized<'a>(uid: &'a str, described: &'a ClusterDescription) -> IdentifiedCluster<'a> {
+    IdentifiedCluster { name: "c1", uid, described }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_cluster_that_answers_registers_by_itself_and_its_name_stays_its_own() {
     let world = World::new();
-    let described = Described { display_name: "One".to_owned(), ..Described::imported() };
+    let described = ClusterDescription { display_name: "One".to_owned(), ..ClusterDescription::imported() };
     assert_eq!(recorded(&world.cx, "c1").await.unwrap(), None);
     let registered = register(&world.cx, recognized(UID, &described)).await.unwrap();
     assert_eq!(registered.as_deref(), Some(UID));
@@ -55,7 +55,7 @@ async fn a_cluster_that_answers_registers_by_itself_and_its_name_stays_its_own()
 async fn a_cluster_is_registered_although_its_status_is_written_meanwhile() {
     let world = World::new();
     world.server.meddle(CLUSTER, &json!({ "status": { "version": "v1" } }));
-    let registered = register(&world.cx, recognized(UID, &Described::imported())).await.unwrap();
+    let registered = register(&world.cx, recognized(UID, &ClusterDescription::imported())).await.unwrap();
     assert_eq!(registered.as_deref(), Some(UID));
     let status = world.stored(CLUSTER)["status"].clone();
     assert_eq!((&status["uid"], &status["version"]), (&json!(UID), &json!("v1")));
@@ -67,7 +67,7 @@ async fn what_an_operator_made_is_registered_as_he_made_it() {
     let his =
         json!({ "metadata": { "uid": "m" }, "spec": { "hard": { "pods": "5" }, "displayName": "His" } });
     world.knows_cluster(&his);
-    let described = Described { display_name: "One".to_owned(), ..Described::imported() };
+    let described = ClusterDescription { display_name: "One".to_owned(), ..ClusterDescription::imported() };
     register(&world.cx, recognized(UID, &described)).await.unwrap();
     world.knows_cluster(&world.stored(CLUSTER));
     let object = world.cx.objects.member_clusters.get(&RootKey::new(None, "c1")).unwrap();
@@ -238,7 +238,7 @@ async fn pods_that_are_large_together_keep_nothing_from_being_derived() {
 
 /// Another cluster of which something is derived, over this link.
 fn derives_from(world: &World, link: &Link, name: &str) {
-    let post = world.cx.shares.post(Share::Clusters(0));
+    let post = world.cx.shares.state(Share::Clusters(0));
     let member = Member::new(name, UID, world.server.client_over(link), post, RECOUNT);
     member.set_reach(Reach::Reachable);
     world.cx.members.insert(member);
@@ -249,7 +249,7 @@ fn derives_from(world: &World, link: &Link, name: &str) {
     slow["metadata"]["uid"] = json!(name);
     slow["metadata"]["resourceVersion"] = json!("1");
     let view = MemberClusterView::decode(serde_json::from_value(slow).unwrap()).unwrap();
-    world.cx.objects.member_clusters.seen(view, Heard::ByEvent);
+    world.cx.objects.member_clusters.upsert(view, ChangeSource::WatchEvent);
 }
 
 #[tokio::test(start_paused = true)]
@@ -316,7 +316,7 @@ async fn a_cluster_whose_lists_are_not_answered_is_unreachable_and_listed_anew()
     world.lists_all();
     world.server.put("/api/v1/namespaces/kube-system", &json!({ "metadata": { "uid": UID } }));
     link.is(Passage::LosesLists);
-    let share = world.cx.shares.post(Share::Clusters(0));
+    let share = world.cx.shares.state(Share::Clusters(0));
     let member = Member::new("c1", UID, world.server.client_over(&link), share, RECOUNT);
     let following = tokio::spawn(session::run(Arc::clone(&world.cx), Arc::clone(&member)));
     let until = async |is_so: fn(&Reach) -> bool| {
@@ -344,7 +344,7 @@ async fn a_cluster_that_was_restored_without_a_gap_is_listed_anew() {
     };
     world.server.comes_to(5000);
     world.server.put(QUOTA, &quota("9"));
-    let share = world.cx.shares.post(Share::Clusters(0));
+    let share = world.cx.shares.state(Share::Clusters(0));
     let member = Member::new("c1", UID, world.server.client(), share, RECOUNT);
     let following = tokio::spawn(session::run(Arc::clone(&world.cx), Arc::clone(&member)));
     let until = async |is_so: &dyn Fn() -> bool| {
@@ -378,7 +378,7 @@ async fn a_cluster_that_answers_and_was_listed_is_reachable_in_whatever_order_th
     world.lists_all();
     link.is(Passage::Cut);
     world.server.intercept(OBJECTS);
-    let share = world.cx.shares.post(Share::Clusters(0));
+    let share = world.cx.shares.state(Share::Clusters(0));
     let member = Member::new("c1", UID, world.server.client_over(&link), share, RECOUNT);
     let following = tokio::spawn(session::run(Arc::clone(&world.cx), Arc::clone(&member)));
     let until = async |is_so: &dyn Fn() -> bool| {
@@ -392,9 +392,9 @@ async fn a_cluster_that_answers_and_was_listed_is_reachable_in_whatever_order_th
     until(&|| matches!(member.reach(), Reach::Unreachable { .. })).await;
     link.is(Passage::Open);
     until(&|| member.observed.is_synced()).await;
-    assert!(!member.is_taken_over() && matches!(member.reach(), Reach::Unreachable { .. }));
+    assert!(!member.has_acquisition_snapshot() && matches!(member.reach(), Reach::Unreachable { .. }));
     world.server.forget_faults();
-    until(&|| member.is_taken_over()).await;
+    until(&|| member.has_acquisition_snapshot()).await;
     until(&|| member.reach() == Reach::Reachable).await;
     following.abort();
 }

@@ -2,7 +2,7 @@ use crate::controller::Controller as _;
 use crate::fixtures::pending;
 use crate::fixtures::server::{Link, Passage};
 use crate::fixtures::world::{NAMESPACE, OBJECT, OTHER_PROJECT, QUOTA, World};
-use crate::kinds::{Heard, ObjectKey as _, ProjectKey, ViewChange};
+use crate::kinds::{ChangeSource, ObjectKey as _, ProjectKey, ViewChange};
 use crate::namespace::kind::{BusinessNamespace, NamespaceView};
 use crate::nsemigration::kind::{EmigrationView, NsEmigration};
 use crate::outcome::PassOutcome;
@@ -32,7 +32,7 @@ async fn in_place() -> World {
 async fn transfer(world: &World) {
     let to = NamespaceTransfer { project: "q".into(), ..NamespaceTransfer::default() };
     let key = ProjectKey::new(Some("p"), "n");
-    world.cx.business.act::<BusinessNamespace>(&key, names::TRANSFER, &to, false).await.unwrap();
+    world.cx.business.call_subresource::<BusinessNamespace>(&key, names::TRANSFER, &to, false).await.unwrap();
     world.calls();
 }
 
@@ -41,12 +41,12 @@ fn decoded(object: Value) -> NamespaceView {
 }
 
 fn hears_of_its_arrival(world: &World) {
-    let change = world.cx.objects.namespaces.seen(decoded(world.stored(MOVED)), Heard::ByEvent);
+    let change = world.cx.objects.namespaces.upsert(decoded(world.stored(MOVED)), ChangeSource::WatchEvent);
     BusinessNamespace::changed(&world.cx, &change.unwrap());
 }
 
 fn hears_of_its_departure(world: &World, last: &NamespaceView) {
-    let change: ViewChange<_> = world.cx.objects.namespaces.gone(last).unwrap();
+    let change: ViewChange<_> = world.cx.objects.namespaces.remove(last).unwrap();
     BusinessNamespace::changed(&world.cx, &change);
 }
 
@@ -160,7 +160,7 @@ async fn nothing_is_freed_while_what_was_begun_where_it_lay_may_still_be_made() 
     world.is_born(&pending(&[("pods", "3")]));
     let last = world.seen();
     let link = Link::default();
-    world.member.switch(world.server.client_over(&link));
+    world.member.set_client(world.server.client_over(&link));
     link.is(Passage::Slow(Duration::from_secs(2)));
     let begun = world.pass();
     let meanwhile = async {
@@ -224,7 +224,7 @@ fn emigrates(world: &World) {
 
 async fn emigration_pass(world: &World) -> Result<PassOutcome, crate::error::Error> {
     let stored: DynamicObject = serde_json::from_value(world.stored(EMIGRATION)).unwrap();
-    world.cx.objects.nsemigrations.seen(EmigrationView::decode(stored).unwrap(), Heard::ByEvent);
+    world.cx.objects.nsemigrations.upsert(EmigrationView::decode(stored).unwrap(), ChangeSource::WatchEvent);
     NsEmigration::reconcile(&world.cx, &ProjectKey::new(Some("p"), "n")).await
 }
 

@@ -6,7 +6,7 @@ use crate::error::{Error, ListFailure};
 use crate::fixtures::pending;
 use crate::fixtures::server::{BEGINNING, Fault};
 use crate::fixtures::world::{BINDINGS, NAMESPACE, OBJECT, PROJECT, PULL_HOST, World};
-use crate::kinds::Heard;
+use crate::kinds::ChangeSource;
 use crate::namespace_template::kind::{NamespaceTemplate, TemplateView};
 use crate::outcome::{Drift, DriftLabels, PassOutcome};
 use base64::Engine as _;
@@ -33,8 +33,11 @@ fn has_template(world: &World, pull_secret: Value) {
     world.server.put(TEMPLATE, &json!({ "metadata": metadata, "spec": spec, "status": {} }));
     world.answers();
     let stored: DynamicObject = serde_json::from_value(world.server.get(TEMPLATE)).unwrap();
-    let change =
-        world.cx.objects.namespace_templates.seen(TemplateView::decode(stored).unwrap(), Heard::ByEvent);
+    let change = world
+        .cx
+        .objects
+        .namespace_templates
+        .upsert(TemplateView::decode(stored).unwrap(), ChangeSource::WatchEvent);
     NamespaceTemplate::changed(&world.cx, &change.unwrap());
 }
 
@@ -361,7 +364,7 @@ async fn a_cluster_that_shows_no_secrets_has_all_else() {
         .observed
         .pulls
         .secrets
-        .failed(&ListFailure { text: "403 Forbidden".to_owned(), is_forbidden: true });
+        .list_failed(&ListFailure { text: "403 Forbidden".to_owned(), is_forbidden: true });
     world.pass().await.unwrap();
     let (status, message) = told(&world);
     assert_eq!(status, "False");

@@ -9,7 +9,7 @@ use crate::fixtures::amounts;
 use crate::fixtures::registry::{ACCOUNT, FakeRegistry, Storage, TokenServer};
 use crate::fixtures::server::Server;
 use crate::fixtures::world::World;
-use crate::kinds::{Heard, ObjectKey as _, ProjectKey, View};
+use crate::kinds::{ChangeSource, ObjectKey as _, ProjectKey, View};
 use crate::outcome::PassOutcome;
 use crate::registry::backend::{Backend, Measured, Provided, RegistryPlace, RegistryState, Removal};
 use crate::registry::kind::BusinessImageNamespace as Images;
@@ -87,7 +87,7 @@ impl Scene {
         let Some(stored) = self.world.server.find(OBJECT) else { return };
         let stored: DynamicObject = serde_json::from_value(stored).unwrap();
         let view = View::<Images>::decode(stored).unwrap();
-        if let Some(change) = self.world.cx.objects.image_namespaces.seen(view, Heard::ByEvent) {
+        if let Some(change) = self.world.cx.objects.image_namespaces.upsert(view, ChangeSource::WatchEvent) {
             Images::changed(&self.world.cx, &change);
         }
     }
@@ -176,7 +176,7 @@ async fn what_was_there_before_stays_and_is_taken_over_with_consent_only() {
     assert!(scene.is_gone() && scene.registry.count("t/web/") == 1, "nothing of it was the object's");
 
     scene.world.server.put(OBJECT, &before);
-    scene.world.cx.objects.image_namespaces.gone(&scene.world.cx.objects.image_namespaces.all()[0]);
+    scene.world.cx.objects.image_namespaces.remove(&scene.world.cx.objects.image_namespaces.all()[0]);
     scene.follows();
     scene.is_annotated(names::ADOPT_ANNOTATION, "true");
     scene.pass().await.unwrap();
@@ -742,7 +742,7 @@ async fn without_a_registry_it_waits() {
     let scene = Scene::new().await;
     let bare = World::at(&scene.world.server);
     let stored: DynamicObject = serde_json::from_value(scene.world.stored(OBJECT)).unwrap();
-    bare.cx.objects.image_namespaces.seen(View::decode(stored).unwrap(), Heard::ByEvent);
+    bare.cx.objects.image_namespaces.upsert(View::decode(stored).unwrap(), ChangeSource::WatchEvent);
     let outcome = Images::reconcile(&bare.cx, &ProjectKey::new(Some("p"), "web")).await.unwrap();
     assert_eq!(outcome, PassOutcome::Applied);
     assert_eq!(scene.status()["phase"], "Pending");

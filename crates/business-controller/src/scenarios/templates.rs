@@ -5,13 +5,13 @@ use crate::error::{CallFailure, Error, ListFailure};
 use crate::fixtures::pending;
 use crate::fixtures::server::CLUSTER;
 use crate::fixtures::world::{BINDINGS, NAMESPACE, OBJECT, World};
-use crate::kinds::{Heard, ObjectKey as _, RootKey, ViewChange};
+use crate::kinds::{ChangeSource, ObjectKey as _, RootKey, ViewChange};
 use crate::member::Reach;
 use crate::member::template_objects::{TemplateObject, TemplateObjectKind};
 use crate::member_cluster::kind::{BusinessMemberCluster, MemberClusterView};
 use crate::namespace_template::kind::{NamespaceTemplate, TemplateView};
 use crate::outcome::{Drift, DriftLabels, PassOutcome};
-use crate::queue::Next;
+use crate::queue::Requeue;
 use business_types::Condition;
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
@@ -52,7 +52,7 @@ fn has_template(world: &World, spec: &Value) {
 fn sees_template(world: &World) {
     let stored: DynamicObject = serde_json::from_value(world.server.get(TEMPLATE)).unwrap();
     let view = TemplateView::decode(stored).unwrap();
-    if let Some(change) = world.cx.objects.namespace_templates.seen(view, Heard::ByEvent) {
+    if let Some(change) = world.cx.objects.namespace_templates.upsert(view, ChangeSource::WatchEvent) {
         NamespaceTemplate::changed(&world.cx, &change);
     }
 }
@@ -300,9 +300,13 @@ async fn what_a_template_says_of_itself_names_nobody() {
     });
     let east = world.server.put("/apis/business.tkestack.io/v1/memberclusters/acme-east", &east);
     let east: DynamicObject = serde_json::from_value(east).unwrap();
-    world.cx.objects.member_clusters.seen(MemberClusterView::decode(east).unwrap(), Heard::ByEvent);
-    world.cx.objects.namespaces.seen(object, Heard::ByEvent);
-    world.cx.objects.namespaces.seen(other, Heard::ByEvent);
+    world
+        .cx
+        .objects
+        .member_clusters
+        .upsert(MemberClusterView::decode(east).unwrap(), ChangeSource::WatchEvent);
+    world.cx.objects.namespaces.upsert(object, ChangeSource::WatchEvent);
+    world.cx.objects.namespaces.upsert(other, ChangeSource::WatchEvent);
     let says = || world.stored(TEMPLATE)["status"].clone();
     template_pass(&world).await;
     let status = says();
@@ -331,7 +335,11 @@ async fn the_nearest_that_is_named_counts() {
         &json!({ "metadata": { "name": "other", "uid": "o" }, "spec": { "labels": { "a": "b" } } }),
     );
     let stored: DynamicObject = serde_json::from_value(world.server.get(other)).unwrap();
-    world.cx.objects.namespace_templates.seen(TemplateView::decode(stored).unwrap(), Heard::ByEvent);
+    world
+        .cx
+        .objects
+        .namespace_templates
+        .upsert(TemplateView::decode(stored).unwrap(), ChangeSource::WatchEvent);
     let project = |name: &str, parent: &str, template: &str| {
         world.knows_project(&json!({
             "metadata": { "name": name, "uid": "project-1" },
@@ -373,7 +381,7 @@ async fn waiting(world: &World) -> Vec<&'static str> {
     let mut kinds = Vec::new();
     while let Ok(key) = tokio::time::timeout(Duration::from_secs(1), world.cx.queue.next()).await {
         kinds.push(key.kind());
-        world.cx.queue.done(&key, Next::Rest);
+        world.cx.queue.done(&key, Requeue::Never);
     }
     kinds
 }
@@ -405,7 +413,8 @@ async fn a_projects_change_wakes_its_namespaces_if_their_template_takes_what_has
     let wakes = |metadata: Value, spec: Value| {
         let old = world.cx.objects.projects.get(&key);
         world.knows_project(&json!({ "metadata": metadata, "spec": spec, "status": {} }));
-        let change = ViewChange { old, new: world.cx.objects.projects.get(&key), heard: Heard::ByEvent };
+        let change =
+            ViewChange { old, new: world.cx.objects.projects.get(&key), source: ChangeSource::WatchEvent };
         world.woken();
         crate::project::kind::BusinessProject::changed(&world.cx, &change);
         world.woken().iter().any(|key| key.contains("p/n"))
@@ -498,21 +507,21 @@ async fn what_is_not_seen_yet_is_waited_for_before_it_is_released() {
     assert!(matches!(world.pass().await.unwrap(), PassOutcome::WaitingFor(_)));
     let failure = |is_forbidden| ListFailure { text: "why".to_owned(), is_forbidden };
     for kind in TemplateObjectKind::ALL {
-        templates.of(kind).failed(&failure(false));
+        templates.of(kind).list_failed(&failure(false));
     }
     assert!(matches!(world.pass().await.unwrap(), PassOutcome::WaitingFor(_)), "it may be there");
     assert!(world.server.find(BINDING).is_some() && world.server.find(OBJECT).is_some());
     // What we may not see we have never put there, and of the other kinds nothing stays.
     world.watches();
     templates.reset();
-    templates.of(TemplateObjectKind::LimitRange).failed(&failure(true));
-    templates.of(TemplateObjectKind::NetworkPolicy).end();
-    templates.of(TemplateObjectKind::RoleBinding).end();
+    templates.of(TemplateObjectKind::LimitRange).list_failed(&failure(true));
+    templates.of(TemplateObjectKind::NetworkPolicy).end_list();
+    templates.of(TemplateObjectKind::RoleBinding).end_list();
     let binding = TemplateObject::of(
         TemplateObjectKind::RoleBinding,
         serde_json::from_value(world.stored(BINDING)).unwrap(),
     );
-    templates.seen("web", binding.unwrap(), true);
+    templates.upsert("web", binding.unwrap(), true);
     assert_eq!(world.pass().await.unwrap(), PassOutcome::Applied);
     assert_eq!((world.server.find(BINDING), world.server.find(OBJECT)), (None, None));
 }

@@ -1,7 +1,7 @@
 use crate::controller::Controller as _;
 use crate::fixtures::pending;
 use crate::fixtures::world::World;
-use crate::kinds::{Heard, ObjectKey as _, RootKey};
+use crate::kinds::{ChangeSource, ObjectKey as _, RootKey};
 use crate::outcome::PassOutcome;
 use crate::tenant::kind::{BusinessTenant, TenantView};
 use kube::api::DynamicObject;
@@ -12,7 +12,7 @@ const TENANT: &str = "/apis/business.tkestack.io/v1/tenants/t";
 fn sees(world: &World) {
     let stored: DynamicObject = serde_json::from_value(world.server.get(TENANT)).unwrap();
     let view = TenantView::decode(stored).unwrap();
-    if let Some(change) = world.cx.objects.tenants.seen(view, Heard::ByEvent) {
+    if let Some(change) = world.cx.objects.tenants.upsert(view, ChangeSource::WatchEvent) {
         BusinessTenant::changed(&world.cx, &change);
     }
 }

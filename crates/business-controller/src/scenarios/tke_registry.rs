@@ -1,8 +1,8 @@
 use crate::controller::Controller as _;
 use crate::fixtures::server::Server;
 use crate::fixtures::world::{World, times};
-use crate::kinds::{Heard, Kind, ObjectKey as _, ProjectKey, View};
-use crate::objects::Tabled;
+use crate::kinds::{ChangeSource, Kind, ObjectKey as _, ProjectKey, View};
+use crate::objects::RegisteredKind;
 use crate::outcome::PassOutcome;
 use crate::registry::backend::Backend;
 use crate::registry::kind::{BusinessChartGroup as Charts, BusinessImageNamespace as Images};
@@ -30,7 +30,7 @@ fn path<K: Kind>(project: &str) -> String {
 }
 
 /// The API holds `t/web` of a project, and the controller has seen it.
-fn holds<K: Kind<Spec = RegistrySpec, Status = RegistryStatus, Key = ProjectKey> + Tabled>(
+fn holds<K: Kind<Spec = RegistrySpec, Status = RegistryStatus, Key = ProjectKey> + RegisteredKind>(
     world: &World,
     project: &str,
     token: &str,
@@ -45,10 +45,10 @@ fn holds<K: Kind<Spec = RegistrySpec, Status = RegistryStatus, Key = ProjectKey>
     follows::<K>(world, project);
 }
 
-fn follows<K: Kind + Tabled>(world: &World, project: &str) {
+fn follows<K: Kind + RegisteredKind>(world: &World, project: &str) {
     if let Some(stored) = world.server.find(&path::<K>(project)) {
         let stored: DynamicObject = serde_json::from_value(stored).unwrap();
-        K::cache(&world.cx.objects).seen(View::decode(stored).unwrap(), Heard::ByEvent);
+        K::cache(&world.cx.objects).upsert(View::decode(stored).unwrap(), ChangeSource::WatchEvent);
     }
 }
 
@@ -64,7 +64,7 @@ async fn chart_pass(world: &World, project: &str) -> PassOutcome {
     outcome
 }
 
-fn is_deleted<K: Kind + Tabled>(world: &World, project: &str) {
+fn is_deleted<K: Kind + RegisteredKind>(world: &World, project: &str) {
     let patch = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}, "status": {"phase": "Terminating"}});
     world.server.edit(&path::<K>(project), &patch);
     follows::<K>(world, project);

@@ -1,6 +1,6 @@
 use super::*;
 use crate::fixtures::{amounts, pending};
-use crate::member::binding::Named;
+use crate::member::binding::GranteeDigest;
 use crate::member::marks::Marks;
 
 fn of_acme() -> NamespaceView {
@@ -22,7 +22,7 @@ fn there(object: &NamespaceView, role: AccessRole, grantees: &BTreeSet<Grantee>)
         resource_version: "7".into(),
         marks,
         binds_its_role: true,
-        named: Named::of(grantees),
+        named: GranteeDigest::of(grantees),
         deleting: false,
     })
 }
@@ -53,7 +53,7 @@ fn a_binding_is_made_kept_changed_and_taken_away() {
     assert_eq!(step(&object, Some(&more), Some(&right)), BindingStep::Update(Arc::clone(&right)));
     assert_eq!(step(&object, None, Some(&right)), BindingStep::Empty(Arc::clone(&right)));
     assert_eq!(step(&object, Some(&wanted), Some(&other_role)), BindingStep::Empty(Arc::clone(&other_role)));
-    let emptied = Arc::new(ClusterBinding { named: Named::of(&BTreeSet::new()), ..(*right).clone() });
+    let emptied = Arc::new(ClusterBinding { named: GranteeDigest::of(&BTreeSet::new()), ..(*right).clone() });
     assert_eq!(step(&object, None, Some(&emptied)), BindingStep::Keep);
 }
 

@@ -1,7 +1,7 @@
 use super::*;
 use crate::fixtures::{amounts, pending};
 use crate::member::Observed;
-use crate::member::counting::RECOUNT;
+use crate::member::recount::RECOUNT;
 use crate::seal::Origin;
 use meta::quantity::Quantity;
 use proptest::prelude::*;
@@ -29,12 +29,12 @@ impl NamespaceView {
 }
 
 fn charged(object: &NamespaceView, written: &Written) -> Option<ResourceList> {
-    charge(object, &written.quota, Some(&written.sealed), &Counted::Anew)
+    charge(object, &written.quota, Some(&written.sealed), &UsageRecount::Complete)
 }
 
 /// The limits have changed a minute ago, when no more than this was in use.
-fn lowered_from(most: &[(&str, &str)]) -> Counted {
-    Counted::Before { most: amounts(most), left: Duration::from_mins(5) }
+fn lowered_from(most: &[(&str, &str)]) -> UsageRecount {
+    UsageRecount::Pending { most: amounts(most), left: Duration::from_mins(5) }
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn what_a_paused_old_leader_wrote_is_never_confirmed() {
     foreign.sealed.object = "another".into();
     assert_eq!(charged(&object, &foreign), None);
     let unsealed = object.written().enforced(&[("pods", "0")]).quota;
-    assert_eq!(charge(&object, &unsealed, None, &Counted::Anew), None, "whatever its marks say");
+    assert_eq!(charge(&object, &unsealed, None, &UsageRecount::Complete), None, "whatever its marks say");
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn use_above_the_new_amount_stays_charged_until_it_has_fallen() {
 fn what_was_in_use_when_it_was_lowered_stays_charged_until_all_was_counted_anew() {
     let object = pending(&[("pods", "10")]).asks(&[("pods", "4")]);
     let written = object.written().enforced(&[("pods", "0")]);
-    let of = |counted: &Counted| {
+    let of = |counted: &UsageRecount| {
         let sealed = Some(&written.sealed);
         (charge(&object, &written.quota, sealed, counted), wait(&object, &written.quota, sealed, counted))
     };
@@ -153,7 +153,7 @@ fn what_was_in_use_when_it_was_lowered_stays_charged_until_all_was_counted_anew(
     assert_eq!(of(&lowered_from(&[("pods", "12")])), (None, left), "no more than was granted");
     assert_eq!(of(&lowered_from(&[])), (None, left), "what was in use is not known");
     assert_eq!(of(&lowered_from(&[("pods", "4")])), (pods("4"), None), "it is granted anyway");
-    assert_eq!(of(&Counted::Anew), (pods("4"), None));
+    assert_eq!(of(&UsageRecount::Complete), (pods("4"), None));
     assert_eq!(wait(&object, &object.quota(), Some(&written.sealed), &lowered_from(&[])), None);
 }
 
@@ -298,15 +298,15 @@ impl World {
         let version: u64 = self.written.quota.resource_version.parse().unwrap();
         self.written.quota.resource_version = (version + 1).to_string();
         if self.is_watched {
-            self.observed.quota("web", self.written.quota.clone(), true);
+            self.observed.upsert_quota("web", self.written.quota.clone(), true);
         }
     }
 
     fn list(&mut self) {
         self.is_watched = true;
-        self.observed.quotas_begin();
-        self.observed.quota("web", self.written.quota.clone(), true);
-        self.observed.quotas_end();
+        self.observed.begin_quota_list();
+        self.observed.upsert_quota("web", self.written.quota.clone(), true);
+        self.observed.end_quota_list();
     }
 
     fn count(&mut self) {
@@ -369,7 +369,7 @@ impl World {
             Action::Relist => self.list(),
             Action::Confirm => {
                 let (view, version) = self.seen.clone();
-                let counted = self.observed.counted("web", &self.written.quota);
+                let counted = self.observed.usage_recount("web", &self.written.quota);
                 let (quota, sealed) = (&self.written.quota, Some(&self.written.sealed));
                 if let Some(new) = charge(&view, quota, sealed, &counted)
                     && version == self.version
@@ -403,7 +403,7 @@ fn new_world() -> World {
         since_count: 0,
         object,
     };
-    world.observed.quota("web", world.written.quota.clone(), true);
+    world.observed.upsert_quota("web", world.written.quota.clone(), true);
     world
 }
 

@@ -1,7 +1,7 @@
 use super::*;
 use crate::fixtures::{amounts, pending};
 use crate::member::ClusterQuota;
-use crate::member::counting::Counted;
+use crate::member::recount::UsageRecount;
 use crate::namespace::access_state::Omitted;
 use crate::namespace::confirm;
 use crate::namespace::verdict::record_of;
@@ -110,7 +110,8 @@ fn the_charge_is_changed_by_a_confirmation_only() {
     let before = next(&object, &in_place(&object, quota.clone()), NOW);
     assert_eq!(before.cached_spec_hard, Some(amounts(&[("pods", "9")])));
     assert_eq!(shown(&before, QUOTA_ENFORCED).0, "False");
-    let charge = confirm::charge(&object, &quota, Some(&object.sealed(Origin::Made)), &Counted::Anew);
+    let charge =
+        confirm::charge(&object, &quota, Some(&object.sealed(Origin::Made)), &UsageRecount::Complete);
     let after = next(&object, &Situation::InPlace(InPlace { charge, ..with(&object, quota) }).into(), NOW);
     assert_eq!(after.cached_spec_hard, Some(amounts(&[("pods", "2")])));
     assert_eq!(after.observed_generation, Some(2));

@@ -1,6 +1,6 @@
 //! What templates had put into namespaces when it was right.
 
-use crate::member::dressing::Dressing;
+use crate::member::template_metadata::TemplateMetadata;
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -11,7 +11,7 @@ pub struct Kept(Mutex<HashMap<String, KeptTemplate>>);
 /// What was put into a namespace, as far as it tells drift from a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeptTemplate {
-    pub(super) dressing: Dressing,
+    pub(super) dressing: TemplateMetadata,
     pub(super) digests: Vec<String>,
 }
 

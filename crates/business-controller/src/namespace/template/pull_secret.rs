@@ -8,9 +8,9 @@ use crate::business::password::IssuedPassword;
 use crate::context::Context;
 use crate::digest;
 use crate::error::{CallFailure, Error};
-use crate::kinds::Heard;
-use crate::member::pull_objects::{PullAccount, PullSecret, Writer};
-use crate::member::seen::Unlisted;
+use crate::kinds::ChangeSource;
+use crate::member::pull_objects::{LastWriter, PullAccount, PullSecret};
+use crate::member::shared_store::NotListed;
 use crate::namespace::kind::{BusinessNamespace, NamespaceView};
 use crate::namespace::report;
 use crate::namespace::site::Site;
@@ -140,7 +140,7 @@ pub async fn keep(
         return Ok(PullPass::undone(message, false));
     };
     let (pulls, namespace) = (&site.member.observed.pulls, &object.spec.namespace);
-    let secret = match pulls.secrets.within(namespace) {
+    let secret = match pulls.secrets.in_namespace(namespace) {
         Ok(secrets) => secrets.first().cloned(),
         Err(unlisted) => {
             return Ok(PullPass::unlisted(site, "the Secrets named business-registry", unlisted));
@@ -196,13 +196,13 @@ async fn provide(
     let namespace = &object.spec.namespace;
     let mut body = body(object, order, host, &password);
     if let Some(there) = sight.secret {
-        crate::member::api::based_on(&mut body, &there.uid, &there.resource_version);
+        crate::member::api::set_preconditions(&mut body, &there.uid, &there.resource_version);
     }
     let written = site.member.api.apply_pull_secret(namespace, &body).await;
     match told(site, &format!("Secret {PULL_SECRET}"), written)? {
         Ok(there) => {
             if let Some(there) = there {
-                site.member.observed.pulls.secrets.seen(namespace, PULL_SECRET, there, false);
+                site.member.observed.pulls.secrets.upsert(namespace, PULL_SECRET, there, false);
             }
             memories.is_right(&object.uid, order);
         }
@@ -253,7 +253,7 @@ async fn issue(
     cx.objects.namespaces.memory.pulls.issued(&object.uid, &password);
     let now = cx.business.get::<BusinessNamespace>(&object.key).await?;
     let now = now.filter(|now| now.uid == object.uid).ok_or(Error::Behind)?;
-    cx.objects.namespaces.seen(now.clone(), Heard::FromOwnWrite);
+    cx.objects.namespaces.upsert(now.clone(), ChangeSource::OwnWrite);
     // Of another generation was not decided.
     let issued_for = Some(now).filter(|now| now.generation == object.generation);
     Ok(Ok(Issuance { password, issued_for }))
@@ -298,9 +298,9 @@ enum AccountAim {
 /// Puts the Secret among the pull secrets of these service accounts, and takes it off others, as far as it is we who put it
 /// there. `None`: the Secret goes. Accounts that are not there yet get it when they come.
 async fn give(site: &Site, namespace: &str, names: Option<&[String]>) -> Result<PullTrouble, Error> {
-    let accounts = match site.member.observed.pulls.accounts.within(namespace) {
+    let accounts = match site.member.observed.pulls.accounts.in_namespace(namespace) {
         Ok(accounts) => accounts,
-        Err(Unlisted(None)) => return Ok(PullTrouble::None),
+        Err(NotListed(None)) => return Ok(PullTrouble::None),
         Err(unlisted) => return Ok(PullPass::unlisted(site, "service accounts", unlisted).trouble),
     };
     let mut trouble = PullTrouble::None;
@@ -323,9 +323,9 @@ async fn give(site: &Site, namespace: &str, names: Option<&[String]>) -> Result<
 fn is_wrong(account: &PullAccount, aim: AccountAim) -> bool {
     let is_other = match aim {
         AccountAim::HasIt => !account.has_ours,
-        AccountAim::NotOurs => account.has_ours && account.written_by == Writer::Us,
+        AccountAim::NotOurs => account.has_ours && account.written_by == LastWriter::Us,
         // A name without its Secret is of no use, whoever has put it there.
-        AccountAim::Withdrawn => account.has_ours && account.written_by != Writer::SomebodyElse,
+        AccountAim::Withdrawn => account.has_ours && account.written_by != LastWriter::SomebodyElse,
     };
     is_other && !account.deleting
 }
@@ -362,7 +362,7 @@ async fn turn(site: &Site, namespace: &str, name: &str, aim: AccountAim) -> Resu
     };
     Ok(match told(site, &what, written)? {
         Ok(there) => {
-            site.member.observed.pulls.accounts.seen(namespace, name, there, false);
+            site.member.observed.pulls.accounts.upsert(namespace, name, there, false);
             None
         }
         Err(refused) => Some(refused),
@@ -373,7 +373,7 @@ async fn turn(site: &Site, namespace: &str, name: &str, aim: AccountAim) -> Resu
 async fn remove(object: &NamespaceView, site: &Site, is_issued: bool) -> Result<PullPass, Error> {
     let mut pass = PullPass { revokes: is_issued, ..PullPass::default() };
     let (pulls, namespace) = (&site.member.observed.pulls, &object.spec.namespace);
-    let secret = match pulls.secrets.within(namespace) {
+    let secret = match pulls.secrets.in_namespace(namespace) {
         Ok(secrets) => secrets.into_iter().find(|secret| secret.object == object.uid),
         // Without its password it opens nothing; it goes when it is seen.
         Err(_unlisted) => return Ok(pass),
@@ -389,7 +389,7 @@ async fn remove(object: &NamespaceView, site: &Site, is_issued: bool) -> Result<
         // Another one is in its place by now: the watch tells.
         Err(Error::Member(CallFailure::Conflict(_))) => {}
         deleted => match told(site, &format!("Secret {PULL_SECRET}"), deleted)? {
-            Ok(()) => pulls.secrets.gone(namespace, PULL_SECRET, &secret),
+            Ok(()) => pulls.secrets.remove(namespace, PULL_SECRET, &secret),
             Err(refused) => pass.trouble = PullTrouble::Undone(refused),
         },
     }
@@ -399,7 +399,8 @@ async fn remove(object: &NamespaceView, site: &Site, is_issued: bool) -> Result<
 /// Takes it away from a namespace that stays.
 pub async fn withdraw(cx: &Context, object: &NamespaceView, site: &Site) -> Result<Withdrawal, Error> {
     let (pulls, namespace) = (&site.member.observed.pulls, &object.spec.namespace);
-    let unlisted = [pulls.secrets.within(namespace).err(), pulls.accounts.within(namespace).err()];
+    let unlisted =
+        [pulls.secrets.in_namespace(namespace).err(), pulls.accounts.in_namespace(namespace).err()];
     // Without a registry nobody lists them.
     if cx.registry.pull_host.is_some() && unlisted.iter().flatten().any(|unlisted| !unlisted.is_forbidden()) {
         return Ok(Withdrawal::Unseen);
@@ -429,7 +430,7 @@ impl PullPass {
         Self { trouble: PullTrouble::Undone(undone), ..Self::default() }
     }
 
-    fn unlisted(site: &Site, what: &str, Unlisted(error): Unlisted) -> Self {
+    fn unlisted(site: &Site, what: &str, NotListed(error): NotListed) -> Self {
         match error {
             None => Self { trouble: PullTrouble::Unseen, ..Self::default() },
             Some(failure) => {

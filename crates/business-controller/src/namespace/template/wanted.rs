@@ -3,7 +3,7 @@
 use super::kept::KeptTemplate;
 use crate::digest;
 use crate::member::binding::RBAC;
-use crate::member::dressing::Dressing;
+use crate::member::template_metadata::TemplateMetadata;
 use crate::member::template_objects::{TemplateObject, TemplateObjectKind};
 use crate::namespace::kind::NamespaceView;
 use crate::namespace_template::taken;
@@ -22,7 +22,7 @@ const VALUE_BYTES_MAX: usize = 4096;
 /// All that a template puts into a namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WantedTemplate {
-    pub dressing: Dressing,
+    pub dressing: TemplateMetadata,
     pub objects: Vec<WantedObject>,
     pub pull_secret: Option<WantedPullSecret>,
     /// Labels and annotations that are left out, and why.
@@ -59,7 +59,7 @@ pub struct WantedObject {
 /// What this template puts into a namespace of this project.
 pub fn wanted(template: &str, spec: &NamespaceTemplateSpec, project: &ProjectView) -> WantedTemplate {
     let mut wanted = WantedTemplate::default();
-    let Dressing { labels, annotations } = &mut wanted.dressing;
+    let TemplateMetadata { labels, annotations } = &mut wanted.dressing;
     labels.clone_from(&spec.labels);
     annotations.clone_from(&spec.annotations);
     let is_label = |value: &str| meta::name::label_value(value).is_empty();

@@ -1,7 +1,7 @@
 use super::*;
 use crate::fixtures::server::BEGINNING;
 use crate::fixtures::{NAMESPACE_UID, PROJECT_UID, amounts, pending};
-use crate::seal::Opened;
+use crate::seal::VerifiedSeal;
 
 const HARD: &[(&str, &str)] = &[("pods", "3")];
 
@@ -143,7 +143,7 @@ fn without_a_record_only_a_seal_shows_that_it_was_made_for_the_object() {
     let standing = |found: &FoundSite| standing(&object, found.namespace.as_ref().unwrap(), found);
     assert_eq!(standing(&found), PlaceOwner::Ours(Origin::Made));
     let opened = |change: fn(&mut Sealed)| {
-        let mut opened = Opened { sealed: object.sealed(Origin::Made), is_current: true };
+        let mut opened = VerifiedSeal { sealed: object.sealed(Origin::Made), is_current: true };
         change(&mut opened.sealed);
         FoundSite { namespace_seal: Some(opened), ..found.clone() }
     };
@@ -182,11 +182,11 @@ fn what_bears_a_seal_of_ours_with_its_own_uid_is_the_objects_although_another_is
     let mut object = available();
     object.status.cluster_namespace.as_mut().unwrap().uid = "before".into();
     let sealed = |change: fn(&mut Sealed)| {
-        let mut opened = Opened { sealed: object.sealed(Origin::Made), is_current: true };
+        let mut opened = VerifiedSeal { sealed: object.sealed(Origin::Made), is_current: true };
         change(&mut opened.sealed);
         Some(opened)
     };
-    let standing = |namespace_seal: Option<Opened>, quota_seal: Option<Opened>| {
+    let standing = |namespace_seal: Option<VerifiedSeal>, quota_seal: Option<VerifiedSeal>| {
         let found = FoundSite { namespace_seal, quota_seal, ..object.found() };
         standing(&object, found.namespace.as_ref().unwrap(), &found)
     };
@@ -200,7 +200,7 @@ fn what_bears_a_seal_of_ours_with_its_own_uid_is_the_objects_although_another_is
     let after = |uid: &'static str| {
         let mut sealed = object.sealed(Origin::Made);
         (sealed.namespace_uid, sealed.after) = (None, Some(uid.to_owned()));
-        Some(Opened { sealed, is_current: true })
+        Some(VerifiedSeal { sealed, is_current: true })
     };
     assert_eq!(standing(after("before"), None), PlaceOwner::Ours(Origin::Made), "its answer was lost");
     assert_eq!(standing(after("before"), replaced()), PlaceOwner::Replaced);
@@ -257,7 +257,7 @@ fn what_bears_the_labels_of_an_imported_object_is_taken_over_and_nothing_else() 
     assert!(matches!(verdict(&consent, &unlabelled), NamespaceVerdict::Adopt { .. }));
     let mut sealed = object.sealed(Origin::Made);
     sealed.object = "another".into();
-    let of_another = FoundSite { namespace_seal: Some(Opened { sealed, is_current: true }), ..found };
+    let of_another = FoundSite { namespace_seal: Some(VerifiedSeal { sealed, is_current: true }), ..found };
     refusal(&object, &of_another);
     assert!(
         matches!(verdict(&object, &FoundSite::default()), NamespaceVerdict::Proceed(_)),
@@ -270,7 +270,7 @@ fn what_bears_the_labels_of_an_imported_object_is_taken_over_and_nothing_else() 
 fn what_was_sealed_for_an_imported_object_is_taken_over_as_it_came_to_be_there() {
     let (object, found) = imported();
     let sealed = |origin| {
-        let opened = Opened { sealed: object.sealed(origin), is_current: true };
+        let opened = VerifiedSeal { sealed: object.sealed(origin), is_current: true };
         FoundSite { namespace_seal: Some(opened), ..found.clone() }
     };
     for (origin, provenance) in [

@@ -1,4 +1,4 @@
-//! Labels and annotations of a cluster's namespace that its template has set.
+//! Labels and annotations that a template has set on a namespace of a member cluster.
 
 use super::weight;
 use business_types::names::TEMPLATE_KEYS_ANNOTATION;
@@ -11,13 +11,13 @@ const ANNOTATION: &str = "annotation:";
 
 /// Labels and annotations by key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Dressing {
+pub struct TemplateMetadata {
     pub labels: BTreeMap<String, String>,
     pub annotations: BTreeMap<String, String>,
 }
 
-impl Dressing {
-    /// What is there of all that was set, as the namespace's annotation says.
+impl TemplateMetadata {
+    /// Those that the namespace still has, of all that its annotation lists.
     pub fn of(metadata: &ObjectMeta) -> Self {
         let told = metadata.annotations.as_ref().and_then(|all| all.get(TEMPLATE_KEYS_ANNOTATION));
         let told: Vec<&str> = told.map(|told| told.split(',').collect()).unwrap_or_default();
@@ -31,14 +31,14 @@ impl Dressing {
         }
     }
 
-    /// About how many bytes it takes.
+    /// The estimated bytes it takes.
     pub(super) fn weight(&self) -> usize {
         let pairs = [&self.labels, &self.annotations].into_iter().flatten();
         weight::texts(pairs.flat_map(|(key, value)| [key, value]))
     }
 
-    /// What the annotation says; `None` where nothing is set.
-    pub fn told(&self) -> Option<String> {
+    /// The value of the annotation that lists the keys; `None` if nothing is set.
+    pub fn keys_annotation(&self) -> Option<String> {
         let labels = self.labels.keys().map(|key| format!("{LABEL}{key}"));
         let annotations = self.annotations.keys().map(|key| format!("{ANNOTATION}{key}"));
         let told: Vec<String> = labels.chain(annotations).collect();
@@ -55,23 +55,31 @@ mod tests {
         let map = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
             pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
         };
-        let set = Dressing { labels: map(&[("a", "1"), ("b", "2")]), annotations: map(&[("x.org/c", "3")]) };
-        let told = set.told().unwrap();
+        let set = TemplateMetadata {
+            labels: map(&[("a", "1"), ("b", "2")]),
+            annotations: map(&[("x.org/c", "3")]),
+        };
+        let told = set.keys_annotation().unwrap();
         assert_eq!(told, "label:a,label:b,annotation:x.org/c");
         let metadata = ObjectMeta {
             labels: Some(map(&[("a", "1"), ("b", "other"), ("theirs", "4")])),
             annotations: Some(map(&[(TEMPLATE_KEYS_ANNOTATION, &told)])),
             ..ObjectMeta::default()
         };
-        let there = Dressing { labels: map(&[("a", "1"), ("b", "other")]), annotations: BTreeMap::new() };
-        assert_eq!(Dressing::of(&metadata), there);
-        assert_eq!(Dressing::default().told(), None);
+        let there =
+            TemplateMetadata { labels: map(&[("a", "1"), ("b", "other")]), annotations: BTreeMap::new() };
+        assert_eq!(TemplateMetadata::of(&metadata), there);
+        assert_eq!(TemplateMetadata::default().keys_annotation(), None);
         let marks = "label:tkestack.io/projectName";
         let forged = ObjectMeta {
             labels: Some(map(&[("tkestack.io/projectName", "p")])),
             annotations: Some(map(&[(TEMPLATE_KEYS_ANNOTATION, marks)])),
             ..ObjectMeta::default()
         };
-        assert_eq!(Dressing::of(&forged), Dressing::default(), "our marks were set by no template");
+        assert_eq!(
+            TemplateMetadata::of(&forged),
+            TemplateMetadata::default(),
+            "our marks were set by no template"
+        );
     }
 }

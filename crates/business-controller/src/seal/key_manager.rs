@@ -1,13 +1,13 @@
-//! The keys of seals, in a Secret of the controller's namespace.
+//! Keeps the keys of seals in a Secret in the controller's namespace.
 //!
-//! Whoever has the share of the fleet makes the Secret when there is none; everybody reads it. An operator has a key replaced
-//! by the annotation `business.tkestack.io/rotate-key`: a new key becomes the active one, whatever bears the old one is
-//! sealed anew in quiet passes, and the old key goes when the comparison of every registered cluster, by somebody who has
-//! sealed with the new one since before it, has found no seal of it.
+//! The holder of the fleet's share creates the Secret; every replica reads it. An operator requests a rotation by the
+//! annotation `business.tkestack.io/rotate-key`: a new key becomes the active one, seals with the old key are renewed
+//! in passes that have nothing else to do, and the old key is removed when every registered cluster was compared by a
+//! replica that already sealed with the new key, and no seal with the old one was found.
 
 use super::Keyring;
 use crate::context::Context;
-use crate::error::{self, CallFailure, Error, if_there};
+use crate::error::{self, CallFailure, Error, not_found_as_none};
 use crate::member_cluster::kind::{BusinessMemberCluster, MemberClusterView};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -23,27 +23,27 @@ use tokio::time::Instant;
 
 /// Name of the Secret.
 pub const SECRET: &str = "business-controller-seal";
-/// Annotation of it: the id of the key that new seals are made with.
+/// Annotation of the Secret: the id of the active key, which new seals are made with.
 const ACTIVE_ANNOTATION: &str = "business.tkestack.io/active-key";
-/// Annotation of it, set by an operator: another key shall be made the active one.
+/// Annotation of the Secret, set by an operator: requests a rotation.
 const ROTATE_ANNOTATION: &str = "business.tkestack.io/rotate-key";
-/// How often the Secret is looked at.
+/// How often the Secret is read.
 const PERIOD: Duration = Duration::from_secs(15);
 /// A call that takes longer has failed.
 const DEADLINE: Duration = Duration::from_secs(10);
-/// How often it is looked at while there is none, as somebody else makes it, or somebody waits for what it says.
+/// How often the Secret is read while it does not exist, or somebody waits for a read.
 const SHORT_PERIOD: Duration = Duration::from_millis(200);
 const KEY_BYTES: usize = 32;
 const ID_BYTES: usize = 6;
 
 /// Keeps the keys.
 #[derive(Debug)]
-pub struct Keeper {
+pub struct KeyManager {
     api: Api<Secret>,
     cx: Arc<Context>,
 }
 
-/// What the Secret says.
+/// The content of the Secret.
 #[derive(Debug)]
 struct StoredKeys {
     resource_version: Option<String>,
@@ -52,44 +52,45 @@ struct StoredKeys {
     shall_rotate: bool,
 }
 
-impl Keeper {
+impl KeyManager {
     pub fn new(api: Api<Secret>, cx: Arc<Context>) -> Self {
         Self { api, cx }
     }
 
-    /// Follows the Secret for ever.
+    /// Reads the Secret for ever.
     pub async fn run(self) {
         loop {
             if let Err(error) = self.look().await {
                 tracing::warn!(error = error.text(), "the keys of seals cannot be kept");
             }
-            let is_awaited = self.cx.seals.keyring().is_none() || self.cx.seals.are_awaited();
+            let is_awaited = self.cx.seals.keyring().is_none() || self.cx.seals.has_waiters();
             let period = if is_awaited { SHORT_PERIOD } else { PERIOD };
             tokio::select! {
                 () = tokio::time::sleep(period) => {}
-                () = self.cx.seals.are_wanted() => {}
+                () = self.cx.seals.read_requested() => {}
             }
         }
     }
 
-    /// Reads the keys, and does what is due.
+    /// Reads the keys, and creates, rotates or retires them if that is due.
     pub(crate) async fn look(&self) -> Result<(), Error> {
         let sent = Instant::now();
-        let is_keeper = self.cx.fleet().permit().is_ok();
+        let holds_fleet_share = self.cx.fleet().permit().is_ok();
         let stored = match self.get().await? {
             Some(secret) => StoredKeys::read(secret)?,
-            None if is_keeper => self.create().await?,
+            None if holds_fleet_share => self.create().await?,
             None => return Ok(()),
         };
-        let stored = if stored.shall_rotate && is_keeper { self.rotate(stored).await? } else { stored };
+        let stored =
+            if stored.shall_rotate && holds_fleet_share { self.rotate(stored).await? } else { stored };
         let keyring = Keyring::new(&stored.keys, &stored.active)
             .ok_or_else(|| Error::Config(format!("Secret {SECRET} has no key {:?}", stored.active)))?;
         self.cx.seals.set(keyring, sent);
-        if is_keeper { self.retire(&stored).await } else { Ok(()) }
+        if holds_fleet_share { self.retire(&stored).await } else { Ok(()) }
     }
 
     async fn get(&self) -> Result<Option<Secret>, Error> {
-        Ok(if_there(bounded(self.api.get(SECRET)).await)?)
+        Ok(not_found_as_none(bounded(self.api.get(SECRET)).await)?)
     }
 
     async fn create(&self) -> Result<StoredKeys, Error> {
@@ -110,7 +111,7 @@ impl Keeper {
         StoredKeys::read(made)
     }
 
-    /// A new key becomes the active one.
+    /// Makes a new key the active one.
     async fn rotate(&self, stored: StoredKeys) -> Result<StoredKeys, Error> {
         let (id, key) = (random_id()?, random(KEY_BYTES)?);
         let body = json!({
@@ -125,7 +126,7 @@ impl Keeper {
         Ok(rotated)
     }
 
-    /// Forgets former keys that no seal bears any more.
+    /// Removes former keys that no seal bears any more.
     async fn retire(&self, stored: &StoredKeys) -> Result<(), Error> {
         let mut unused: BTreeSet<&String> = stored.keys.keys().filter(|id| **id != stored.active).collect();
         if unused.is_empty() {
@@ -133,7 +134,7 @@ impl Keeper {
         }
         let keep = |cluster: MemberClusterView| {
             let status = cluster.status;
-            // Nothing of ours was ever written to one that is not on record.
+            // We have never written to a cluster without a recorded uid.
             if status.uid.is_empty() {
                 return;
             }
@@ -141,7 +142,7 @@ impl Keeper {
             let is_since = comparison.missing.is_empty() && comparison.active_key == stored.active;
             unused.retain(|id| is_since && !comparison.keys.contains(*id));
         };
-        self.cx.business.each::<BusinessMemberCluster>(keep).await.map_err(Error::Api)?;
+        self.cx.business.for_each::<BusinessMemberCluster>(keep).await.map_err(Error::Api)?;
         if unused.is_empty() {
             return Ok(());
         }

@@ -1,33 +1,33 @@
-//! Brings the status of every project to what was found in the member clusters that were compared. What others have found
-//! in other clusters stays.
+//! Reports the findings of an audit: orphans in the status of their project, the rest in events and in the comparison
+//! of each cluster. What other auditors have reported of other clusters stays.
 
 use super::judge::Judgement;
-use super::survey::Survey;
+use super::survey::ProjectSurvey;
 use crate::context::Context;
 use crate::error::{CallFailure, Error};
 use crate::events::Topic;
 use crate::kinds::{ObjectKey as _, RootKey};
 use crate::project::kind::{BusinessProject, ProjectView};
-use crate::shares::Stay;
+use crate::shares::ShareGuard;
 use business_types::{ClusterComparison, Comparison, Orphan, OrphanState, Stranger};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// How often a status is written whose project somebody else changes at the same time.
+/// How often writing a status is tried if somebody else changes the project at the same time.
 const TRIES_MAX: usize = 5;
-/// Orphans that one project's status holds, and their bytes: an object has 2 MiB at most, and what is held for them stands in
-/// the same status.
+/// The most orphans in the status of a project, and their bytes: an object has 2 MiB at most, and the holds for them
+/// are in the same status.
 const ORPHANS_MAX: usize = 500;
 const ORPHAN_BYTES_MAX: usize = 512 * 1024;
-/// Strangers that the comparison of a cluster names.
+/// The most strangers in the comparison of a cluster.
 const STRANGERS_MAX: usize = 50;
-/// Of what was found, what is named in logs and events.
+/// The most findings that are named in logs and events.
 const NAMED_MAX: usize = 20;
 
 const ORPHAN: Topic = Topic::warning("Orphan", "Audit");
 const STRANGER: Topic = Topic::warning("Stranger", "Audit");
 
-/// What was found, sorted by who is told.
+/// The findings, by whom they are reported to.
 #[derive(Debug, Default)]
 pub struct Findings {
     orphans: BTreeMap<String, Vec<Orphan>>,
@@ -40,12 +40,12 @@ impl Findings {
         match judgement {
             Judgement::Nothing => {}
             Judgement::Orphan { project, orphan } => self.orphans.entry(project).or_default().push(orphan),
-            Judgement::Homeless(orphan) => self.homeless.push(orphan),
+            Judgement::OrphanWithoutProject(orphan) => self.homeless.push(orphan),
             Judgement::Stranger(stranger) => self.strangers.push(stranger),
         }
     }
 
-    /// What was found in a cluster that was not compared in the end says nothing.
+    /// Drops findings in clusters that were not compared in the end.
     pub fn keep_compared(&mut self, comparison: &Comparison) {
         let is_compared = |cluster: &str| comparison.clusters.contains_key(cluster);
         for orphans in self.orphans.values_mut() {
@@ -64,17 +64,18 @@ impl Findings {
     }
 }
 
-/// Tells projects and operators. What is left to tell is the comparison of each cluster.
-pub async fn tell(
+/// Reports orphans to projects, and the rest to operators. Returns the comparison of each cluster, which is left to
+/// publish.
+pub async fn report(
     cx: &Context,
-    stays: &[Stay],
-    survey: &Survey,
+    guards: &[ShareGuard],
+    survey: &ProjectSurvey,
     findings: Findings,
     comparison: &Comparison,
 ) -> Result<BTreeMap<String, ClusterComparison>, Error> {
     let Findings { orphans: mut wanted, mut homeless, mut strangers } = findings;
-    let mut parts = Parts::of(comparison, &cx.now());
-    // Those that are named are the same each time.
+    let mut comparisons = ClusterComparisons::of(comparison, &cx.now());
+    // Sorted, so that always the same ones are named.
     homeless.sort_unstable();
     strangers.sort_unstable();
     for orphan in homeless.iter().take(NAMED_MAX) {
@@ -84,50 +85,50 @@ pub async fn tell(
         report_stranger(cx, stranger);
     }
     for orphan in &homeless {
-        parts.unreported(orphan);
-        let part = parts.of_cluster(&orphan.cluster_name);
+        comparisons.count_unreported(orphan);
+        let part = comparisons.of_cluster(&orphan.cluster_name);
         part.homeless = part.homeless.saturating_add(1);
     }
-    // What was told of a cluster and is not found there any more.
+    // Projects with reported orphans that were not found again.
     let is_compared = |orphan: &Orphan| comparison.clusters.contains_key(&orphan.cluster_name);
-    for (name, _) in survey.telling().filter(|(_, told)| told.iter().any(is_compared)) {
+    for (name, _) in survey.projects_with_orphans().filter(|(_, reported)| reported.iter().any(is_compared)) {
         wanted.entry(name.to_owned()).or_default();
     }
     for (name, mut orphans) in wanted {
         orphans.sort_unstable();
-        let told_before = survey.told(&name).iter().filter(|orphan| is_compared(orphan));
-        if told_before.eq(&orphans) {
+        let reported_before = survey.reported_orphans(&name).iter().filter(|orphan| is_compared(orphan));
+        if reported_before.eq(&orphans) {
             continue;
         }
-        let telling = Telling { cx, stays, project: &name, is_compared: &is_compared };
-        let untold = match telling.tell(orphans.clone()).await {
-            Ok(untold) => untold,
-            // One project keeps no other from being told: growth waits for what is not reported.
+        let project_report = ProjectReport { cx, guards, project: &name, is_compared: &is_compared };
+        let unreported = match project_report.write(orphans.clone()).await {
+            Ok(unreported) => unreported,
+            // One project does not prevent the report to others: growth waits for what is not reported.
             Err(Error::Api(failure)) => {
-                stays.iter().try_for_each(Stay::permit)?;
+                guards.iter().try_for_each(ShareGuard::permit)?;
                 tracing::warn!(project = name.as_str(), %failure, "a project could not be told of its orphans");
                 orphans
             }
             Err(error) => return Err(error),
         };
-        for orphan in &untold {
-            parts.unreported(orphan);
+        for orphan in &unreported {
+            comparisons.count_unreported(orphan);
         }
     }
     for stranger in strangers {
-        let part = parts.of_cluster(&stranger.cluster_name);
+        let part = comparisons.of_cluster(&stranger.cluster_name);
         part.strange = part.strange.saturating_add(1);
         if part.strangers.len() < STRANGERS_MAX {
             part.strangers.push(stranger);
         }
     }
-    Ok(parts.0)
+    Ok(comparisons.0)
 }
 
 /// The comparison of each cluster.
-struct Parts(BTreeMap<String, ClusterComparison>);
+struct ClusterComparisons(BTreeMap<String, ClusterComparison>);
 
-impl Parts {
+impl ClusterComparisons {
     /// `now` is RFC 3339.
     fn of(comparison: &Comparison, now: &str) -> Self {
         let found = || ClusterComparison { time: now.to_owned(), ..ClusterComparison::default() };
@@ -146,24 +147,24 @@ impl Parts {
         self.0.entry(cluster.to_owned()).or_default()
     }
 
-    fn unreported(&mut self, orphan: &Orphan) {
+    fn count_unreported(&mut self, orphan: &Orphan) {
         let part = self.of_cluster(&orphan.cluster_name);
         part.unreported = part.unreported.saturating_add(1);
     }
 }
 
-/// What one project is told.
-struct Telling<'a> {
+/// The report to one project.
+struct ProjectReport<'a> {
     cx: &'a Context,
-    stays: &'a [Stay],
+    guards: &'a [ShareGuard],
     project: &'a str,
-    /// Whether an orphan lies in a cluster that was compared now.
+    /// Whether an orphan is in a cluster that was compared now.
     is_compared: &'a (dyn Fn(&Orphan) -> bool + Sync),
 }
 
-impl Telling<'_> {
-    /// Writes what was found into the status of the project; what found no place there.
-    async fn tell(&self, found: Vec<Orphan>) -> Result<Vec<Orphan>, Error> {
+impl ProjectReport<'_> {
+    /// Writes what was found into the status of the project. Returns what did not fit.
+    async fn write(&self, found: Vec<Orphan>) -> Result<Vec<Orphan>, Error> {
         let mut tries = 0;
         let key = RootKey::new(None, self.project);
         loop {
@@ -171,17 +172,17 @@ impl Telling<'_> {
             else {
                 return Ok(found);
             };
-            let Merged { told, untold } = merged(&project.status.orphans, self.is_compared, &found);
-            if told == project.status.orphans {
-                return Ok(untold);
+            let Merged { reported, unreported } = merged(&project.status.orphans, self.is_compared, &found);
+            if reported == project.status.orphans {
+                return Ok(unreported);
             }
-            self.stays.iter().try_for_each(Stay::permit)?;
-            let orphans = if told.is_empty() { Value::Null } else { json!(told) };
+            self.guards.iter().try_for_each(ShareGuard::permit)?;
+            let orphans = if reported.is_empty() { Value::Null } else { json!(reported) };
             tries += 1;
             match self.cx.business.patch_status(&project, json!({ "orphans": orphans })).await {
                 Ok(_written) => {
-                    self.report(&project, &told);
-                    return Ok(untold);
+                    self.record_events(&project, &reported);
+                    return Ok(unreported);
                 }
                 Err(CallFailure::NotFound) => return Ok(found),
                 Err(CallFailure::Conflict(_)) if tries < TRIES_MAX => {}
@@ -190,9 +191,9 @@ impl Telling<'_> {
         }
     }
 
-    fn report(&self, project: &ProjectView, told: &[Orphan]) {
+    fn record_events(&self, project: &ProjectView, reported: &[Orphan]) {
         let is_new = |orphan: &&Orphan| !project.status.orphans.contains(orphan);
-        for orphan in told.iter().filter(is_new).take(NAMED_MAX) {
+        for orphan in reported.iter().filter(is_new).take(NAMED_MAX) {
             let (namespace, cluster) = (&orphan.namespace, &orphan.cluster_name);
             let note = match orphan.state {
                 OrphanState::Lost => format!(
@@ -216,33 +217,33 @@ impl Telling<'_> {
     }
 }
 
-/// What a project's status is to say, and what finds no place there.
+/// The next orphans in a project's status, and those that do not fit.
 #[derive(Debug, PartialEq, Eq)]
 struct Merged {
-    told: Vec<Orphan>,
-    untold: Vec<Orphan>,
+    reported: Vec<Orphan>,
+    unreported: Vec<Orphan>,
 }
 
-/// Puts what was found in the place of what was told of the clusters that were compared. What was told of others stays, and
-/// is never cut.
-fn merged(told: &[Orphan], is_compared: impl Fn(&Orphan) -> bool, found: &[Orphan]) -> Merged {
-    let mut kept: Vec<Orphan> = told.iter().filter(|orphan| !is_compared(orphan)).cloned().collect();
+/// Replaces the reported orphans of the clusters that were compared by what was found. Those of other clusters stay,
+/// and are never cut.
+fn merged(reported: &[Orphan], is_compared: impl Fn(&Orphan) -> bool, found: &[Orphan]) -> Merged {
+    let mut kept: Vec<Orphan> = reported.iter().filter(|orphan| !is_compared(orphan)).cloned().collect();
     let mut bytes = kept.iter().map(size).fold(0, usize::saturating_add);
-    let mut untold = Vec::new();
+    let mut unreported = Vec::new();
     for orphan in found {
         let with_it = bytes.saturating_add(size(orphan));
         if kept.len() < ORPHANS_MAX && with_it <= ORPHAN_BYTES_MAX {
             bytes = with_it;
             kept.push(orphan.clone());
         } else {
-            untold.push(orphan.clone());
+            unreported.push(orphan.clone());
         }
     }
     kept.sort_unstable();
-    Merged { told: kept, untold }
+    Merged { reported: kept, unreported }
 }
 
-/// Its bytes in a status. A quota has as many resources as whoever rules its cluster likes.
+/// Its bytes in a status. Whoever controls the cluster chooses how many resources its quota has.
 fn size(orphan: &Orphan) -> usize {
     json!(orphan).to_string().len()
 }
@@ -282,20 +283,20 @@ mod tests {
     #[test]
     fn each_of_two_auditors_replaces_what_it_has_compared_and_nothing_else() {
         let is_of = |cluster: &'static str| move |orphan: &Orphan| orphan.cluster_name == cluster;
-        let first = merged(&[], is_of("a"), &of("a", 0..2)).told;
-        let both = merged(&first, is_of("b"), &of("b", 0..3)).told;
+        let first = merged(&[], is_of("a"), &of("a", 0..2)).reported;
+        let both = merged(&first, is_of("b"), &of("b", 0..3)).reported;
         assert_eq!(both, [of("a", 0..2), of("b", 0..3)].concat());
-        let less = merged(&both, is_of("a"), &of("a", 1..2)).told;
+        let less = merged(&both, is_of("a"), &of("a", 1..2)).reported;
         assert_eq!(less, [of("a", 1..2), of("b", 0..3)].concat());
-        assert_eq!(merged(&less, is_of("b"), &[]).told, of("a", 1..2));
+        assert_eq!(merged(&less, is_of("b"), &[]).reported, of("a", 1..2));
     }
 
     #[test]
     fn what_another_auditor_has_told_is_not_cut() {
-        let told = of("a", 0..ORPHANS_MAX - 1);
-        let merged = merged(&told, |orphan| orphan.cluster_name == "b", &of("b", 0..3));
-        assert_eq!(merged.told.len(), ORPHANS_MAX);
-        assert_eq!((merged.untold, &merged.told[..told.len()]), (of("b", 1..3), &told[..]));
+        let reported = of("a", 0..ORPHANS_MAX - 1);
+        let merged = merged(&reported, |orphan| orphan.cluster_name == "b", &of("b", 0..3));
+        assert_eq!(merged.reported.len(), ORPHANS_MAX);
+        assert_eq!((merged.unreported, &merged.reported[..reported.len()]), (of("b", 1..3), &reported[..]));
     }
 
     #[test]
@@ -304,6 +305,9 @@ mod tests {
         let long = Orphan { hard: (0..2_500).map(resource).collect(), ..orphan("a", 1) };
         let all = [of("a", 0..1), vec![long.clone()], of("a", 2..4)].concat();
         let merged = merged(&[], |_| true, &all);
-        assert_eq!((merged.told, merged.untold), ([of("a", 0..1), of("a", 2..4)].concat(), vec![long]));
+        assert_eq!(
+            (merged.reported, merged.unreported),
+            ([of("a", 0..1), of("a", 2..4)].concat(), vec![long])
+        );
     }
 }

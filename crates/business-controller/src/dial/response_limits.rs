@@ -1,11 +1,11 @@
-//! How much a member cluster may answer at a time. Its owner may have anything answered in its place, and what is answered is
-//! read as a whole before it is looked at: without a bound one cluster could take the memory that all of them need.
+//! Limits how much a member cluster may answer at a time. Its owner controls the answers, and each is read as a whole
+//! before it is used: without a limit, one cluster could take the memory that all need.
 
-use crate::error::TooMuch;
+use crate::error::TooLarge;
 use futures_util::future::BoxFuture;
 use http::{Request, Response, StatusCode, Uri};
 use hyper::body::{Body, Bytes, Frame, SizeHint};
-use kube::client::Body as Asked;
+use kube::client::Body as RequestBody;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,81 +13,82 @@ use std::task::{Context, Poll, ready};
 use tower::{BoxError, Layer, Service};
 
 const MIB: usize = 1 << 20;
-/// An answer about one object, or an event of a watch, which is one, too. The storage of a cluster takes none of more than 1.5 MiB,
-/// and keeps protobuf: a binding of so much has 58,000 subjects, which weigh 71 MiB as JSON.
+/// An answer with one object, or an event of a watch. The storage of a cluster takes no object of more than 1.5 MiB, as
+/// protobuf: a role binding of that size has 58,000 subjects, which weigh 71 MiB as JSON.
 const OBJECT_MAX: usize = 72 * MIB;
-/// What has a share of its own. Nothing but the largest objects weighs more.
+/// What each object may weigh without counting with others. Only the largest objects weigh more.
 const COMMON_MAX: usize = 4 * MIB;
-/// What all that one cluster answers at a time weighs beyond that: one of the largest objects, and another that is large.
+/// What all answers of one cluster may weigh together beyond that: one of the largest objects, and another large one.
 const LARGE_MAX: usize = OBJECT_MAX;
-/// The pages of lists of one cluster that are being read at a time. Beyond it each has its own share, as objects have.
+/// What all pages of one cluster that are being read may weigh together. Beyond it, each page still has the same common
+/// part as an object.
 const PAGES_MAX: usize = 96 * MIB;
-/// A byte of text: it is collected, joined and copied before it is read, and texts are kept.
+/// The weight of a byte of text: it is buffered, joined and copied before it is parsed, and strings are kept.
 const TEXT_WEIGHT: usize = 4;
-/// What an object within an answer weighs beside its text, where it is not known to be empty: a leaf of a tree, as the allocator
-/// gives it. An object that is read into fields of its own takes less.
+/// The weight of a JSON object beside its text, if it may be non-empty: a B-tree leaf as it is allocated. An object
+/// that is parsed into a struct takes less.
 const OBJECT_WEIGHT: usize = 640;
-/// The same of a list, which has room for four.
+/// The same of a JSON array, which has room for four items.
 const LIST_WEIGHT: usize = 128;
-/// The same of one more item or member: twice its place in a list, or its share of a leaf.
+/// The same of one more item or member: twice its slot in an array, or its part of a leaf.
 const NEXT_WEIGHT: usize = 128;
-/// Lists of which sums are kept, and no objects (`member_cluster/nodes.rs`): they weigh what their text does. Nodes and pods have
-/// hundreds of objects within them that nobody reads. A cluster may lie below a path.
-const SUMMED: [&str; 2] = ["/api/v1/nodes", "/api/v1/pods"];
+/// Lists of which only sums are kept (`member_cluster/nodes.rs`) weigh as much as their text: nodes and pods contain
+/// hundreds of objects that are not parsed. The API of a cluster may be below a path.
+const SUMMED_LISTS: [&str; 2] = ["/api/v1/nodes", "/api/v1/pods"];
 
-/// Puts the bounds on whatever a client of one cluster is answered.
+/// Limits everything that a client of one cluster is answered.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Bounds {
-    /// What the pages weigh that are being read.
+pub(crate) struct ResponseLimits {
+    /// The weight of all pages that are being read.
     pages: Arc<AtomicUsize>,
-    /// What the objects weigh beyond their common part that are being read.
+    /// The weight of all objects that are being read, beyond their common part.
     large: Arc<AtomicUsize>,
 }
 
-impl Bounds {
+impl ResponseLimits {
     fn of(&self, uri: &Uri, status: StatusCode) -> Meter {
         let has = |name: &str| uri.query().unwrap_or_default().split('&').any(|pair| pair.starts_with(name));
-        // An error is read as a whole, whatever was asked for.
+        // An error is read as a whole, even in place of a watch.
         let is_error = status.is_client_error() || status.is_server_error();
         if has("watch=") && !is_error {
             return Meter::Watch(self.object());
         }
         if has("limit=") {
-            let text_alone = !is_error && SUMMED.iter().any(|list| uri.path().ends_with(list));
-            let scale = Scale { text_alone, ..Scale::default() };
-            return Meter::Page { read: 0, all: Arc::clone(&self.pages), scale };
+            let text_alone = !is_error && SUMMED_LISTS.iter().any(|list| uri.path().ends_with(list));
+            let weigher = JsonWeigher { text_alone, ..JsonWeigher::default() };
+            return Meter::Page { read: 0, all: Arc::clone(&self.pages), weigher };
         }
         Meter::Answer(self.object())
     }
 
     fn object(&self) -> ObjectMeter {
-        ObjectMeter { read: 0, large: 0, all: Arc::clone(&self.large), scale: Scale::default() }
+        ObjectMeter { read: 0, large: 0, all: Arc::clone(&self.large), weigher: JsonWeigher::default() }
     }
 }
 
-impl<S> Layer<S> for Bounds {
-    type Service = Bounded<S>;
+impl<S> Layer<S> for ResponseLimits {
+    type Service = LimitedService<S>;
 
-    fn layer(&self, inner: S) -> Bounded<S> {
-        Bounded { inner, bounds: self.clone() }
+    fn layer(&self, inner: S) -> LimitedService<S> {
+        LimitedService { inner, limits: self.clone() }
     }
 }
 
-/// A service within the bounds.
+/// A service with limited responses.
 #[derive(Clone, Debug)]
-pub(crate) struct Bounded<S> {
+pub(crate) struct LimitedService<S> {
     inner: S,
-    bounds: Bounds,
+    limits: ResponseLimits,
 }
 
-impl<S, B> Service<Request<Asked>> for Bounded<S>
+impl<S, B> Service<Request<RequestBody>> for LimitedService<S>
 where
-    S: Service<Request<Asked>, Response = Response<B>>,
+    S: Service<Request<RequestBody>, Response = Response<B>>,
     S::Future: Send + 'static,
     S::Error: Send + 'static,
     B: Send + 'static,
 {
-    type Response = Response<BoundedBody<B>>;
+    type Response = Response<LimitedBody<B>>;
     type Error = S::Error;
     type Future = BoxFuture<'static, Result<Self::Response, S::Error>>;
 
@@ -95,25 +96,25 @@ where
         self.inner.poll_ready(cx)
     }
 
-    fn call(&mut self, request: Request<Asked>) -> Self::Future {
-        let (uri, bounds) = (request.uri().clone(), self.bounds.clone());
+    fn call(&mut self, request: Request<RequestBody>) -> Self::Future {
+        let (uri, limits) = (request.uri().clone(), self.limits.clone());
         let answering = self.inner.call(request);
         Box::pin(async move {
             let response = answering.await?;
-            let meter = bounds.of(&uri, response.status());
-            Ok(response.map(|inner| BoundedBody { inner, meter }))
+            let meter = limits.of(&uri, response.status());
+            Ok(response.map(|inner| LimitedBody { inner, meter }))
         })
     }
 }
 
-/// A body that fails where it has become too large.
+/// A body that fails when it has become too large.
 #[derive(Debug)]
-pub(crate) struct BoundedBody<B> {
+pub(crate) struct LimitedBody<B> {
     inner: B,
     meter: Meter,
 }
 
-impl<B> Body for BoundedBody<B>
+impl<B> Body for LimitedBody<B>
 where
     B: Body<Data = Bytes> + Unpin,
     B::Error: Into<BoxError>,
@@ -139,36 +140,36 @@ where
     }
 }
 
-/// What was read of one answer.
+/// Measures one answer.
 #[derive(Debug)]
 enum Meter {
     Answer(ObjectMeter),
-    Page { read: usize, all: Arc<AtomicUsize>, scale: Scale },
+    Page { read: usize, all: Arc<AtomicUsize>, weigher: JsonWeigher },
     Watch(ObjectMeter),
 }
 
-/// What was read of one object.
+/// Measures one object.
 #[derive(Debug)]
 struct ObjectMeter {
     read: usize,
-    /// What of it is beyond the common part, and counts with that of others.
+    /// The weight beyond the common part, which counts with that of others.
     large: usize,
     all: Arc<AtomicUsize>,
-    scale: Scale,
+    weigher: JsonWeigher,
 }
 
 impl ObjectMeter {
-    fn is(&mut self, read: usize, what: &'static str) -> Result<(), TooMuch> {
+    fn set(&mut self, read: usize, what: &'static str) -> Result<(), TooLarge> {
         let large = read.saturating_sub(COMMON_MAX);
         let more = large.saturating_sub(self.large);
         let all = self.all.fetch_add(more, Ordering::Relaxed).saturating_add(more);
         self.all.fetch_sub(self.large.saturating_sub(large), Ordering::Relaxed);
         (self.read, self.large) = (read, large);
         if read > OBJECT_MAX {
-            return Err(TooMuch { what, mib: OBJECT_MAX / MIB });
+            return Err(TooLarge { what, mib: OBJECT_MAX / MIB });
         }
         if more > 0 && all > LARGE_MAX {
-            return Err(TooMuch { what: "what is large in answers", mib: LARGE_MAX / MIB });
+            return Err(TooLarge { what: "what is large in answers", mib: LARGE_MAX / MIB });
         }
         Ok(())
     }
@@ -188,34 +189,34 @@ impl Meter {
         Ok(frame)
     }
 
-    fn count(&mut self, data: &[u8]) -> Result<(), TooMuch> {
+    fn count(&mut self, data: &[u8]) -> Result<(), TooLarge> {
         match self {
             Self::Answer(object) => {
-                let more = object.scale.weigh(data);
-                object.is(object.read.saturating_add(more), "an answer")
+                let more = object.weigher.weigh(data);
+                object.set(object.read.saturating_add(more), "an answer")
             }
-            Self::Page { read, all, scale } => {
-                let more = scale.weigh(data);
+            Self::Page { read, all, weigher } => {
+                let more = weigher.weigh(data);
                 *read = read.saturating_add(more);
                 let all = all.fetch_add(more, Ordering::Relaxed).saturating_add(more);
-                // One page that is large keeps no room from those that are not.
+                // A large page does not take the room of small ones.
                 if all > PAGES_MAX && *read > COMMON_MAX {
-                    return Err(TooMuch { what: "the pages of lists", mib: PAGES_MAX / MIB });
+                    return Err(TooLarge { what: "the pages of lists", mib: PAGES_MAX / MIB });
                 }
                 Ok(())
             }
             Self::Watch(event) => {
                 let mut rest = data.rsplit(|byte| *byte == b'\n');
                 let last = rest.next().unwrap_or_default();
-                // Whatever was begun before has ended where there is an end in it.
+                // A newline ends the event that was begun before.
                 let before = if rest.next().is_some() {
-                    event.scale = Scale::default();
+                    event.weigher = JsonWeigher::default();
                     0
                 } else {
                     event.read
                 };
-                let more = event.scale.weigh(last);
-                event.is(before.saturating_add(more), "an event of a watch")
+                let more = event.weigher.weigh(last);
+                event.set(before.saturating_add(more), "an event of a watch")
             }
         }
     }
@@ -229,30 +230,30 @@ impl Drop for Meter {
     }
 }
 
-/// Where the next byte stands.
+/// The position of the next byte.
 #[derive(Clone, Copy, Debug, Default)]
-enum Within {
+enum JsonPosition {
     #[default]
     Structure,
     Text,
-    /// In a text, behind a backslash.
+    /// In a string, after a backslash.
     Escape,
 }
 
-/// Weighs JSON as it comes, by what it may become in memory. What stands in its strings is no object, whatever somebody writes there.
+/// Weighs JSON as it is received, by what it may become in memory. Braces within strings do not count.
 #[derive(Clone, Copy, Debug, Default)]
-struct Scale {
-    within: Within,
-    /// The last byte that is neither of a string nor a blank.
+struct JsonWeigher {
+    position: JsonPosition,
+    /// The last byte outside of strings that is not whitespace.
     last: u8,
-    /// It has begun an object that is a member of another one: if that is empty, it takes nothing.
+    /// An object has begun that is the value of a member: it takes nothing if it is empty.
     opened: bool,
-    /// What is within it needs nothing.
+    /// Only the text is weighed.
     text_alone: bool,
 }
 
-impl Scale {
-    /// The text, and what its objects and lists need beside it.
+impl JsonWeigher {
+    /// The weight of the text, its objects and its arrays.
     fn weigh(&mut self, data: &[u8]) -> usize {
         let text = data.len().saturating_mul(TEXT_WEIGHT);
         if self.text_alone {
@@ -262,12 +263,12 @@ impl Scale {
     }
 
     fn beside(&mut self, byte: u8) -> usize {
-        self.within = match (self.within, byte) {
-            (Within::Text, b'\\') => Within::Escape,
-            (Within::Text, b'"') => Within::Structure,
-            (Within::Text | Within::Escape, _) => Within::Text,
-            (Within::Structure, byte) if byte.is_ascii_whitespace() => Within::Structure,
-            (Within::Structure, byte) => return self.of_structure(byte),
+        self.position = match (self.position, byte) {
+            (JsonPosition::Text, b'\\') => JsonPosition::Escape,
+            (JsonPosition::Text, b'"') => JsonPosition::Structure,
+            (JsonPosition::Text | JsonPosition::Escape, _) => JsonPosition::Text,
+            (JsonPosition::Structure, byte) if byte.is_ascii_whitespace() => JsonPosition::Structure,
+            (JsonPosition::Structure, byte) => return self.of_structure(byte),
         };
         0
     }
@@ -286,7 +287,7 @@ impl Scale {
             _ => 0,
         };
         if byte == b'"' {
-            self.within = Within::Text;
+            self.position = JsonPosition::Text;
         }
         self.last = byte;
         before.saturating_add(own)
@@ -296,7 +297,7 @@ impl Scale {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::{CallFailure, chain, is_too_much};
+    use crate::error::{CallFailure, chain, is_too_large};
     use futures_util::{StreamExt as _, stream};
     use http_body_util::StreamBody;
     use kube::Client;
@@ -307,12 +308,12 @@ mod tests {
 
     /// Says to every request the same, so often.
     fn client(status: u16, said: &'static [u8], times: usize) -> Client {
-        let service = tower::service_fn(move |_: Request<Asked>| {
+        let service = tower::service_fn(move |_: Request<RequestBody>| {
             let frames = std::iter::repeat_n(said, times);
             let frames = frames.map(|said| Ok::<_, Infallible>(Frame::data(Bytes::from_static(said))));
             std::future::ready(Response::builder().status(status).body(StreamBody::new(stream::iter(frames))))
         });
-        ClientBuilder::new(service, "default").with_layer(&Bounds::default()).build()
+        ClientBuilder::new(service, "default").with_layer(&ResponseLimits::default()).build()
     }
 
     fn get(path: &str) -> Request<Vec<u8>> {
@@ -363,13 +364,13 @@ mod tests {
         for _ in 0..3 {
             assert_eq!(read(&lists, PAGE).await, Ok(300 * TEXT.len()));
         }
-        let bounds = Bounds::default();
+        let limits = ResponseLimits::default();
         let uri: Uri = PAGE.parse().unwrap();
-        let [mut one, mut other] = [(); 2].map(|()| bounds.of(&uri, StatusCode::OK));
+        let [mut one, mut other] = [(); 2].map(|()| limits.of(&uri, StatusCode::OK));
         let half = text(PAGES_MAX / 2);
         assert_eq!((one.count(&half), other.count(&half)), (Ok(()), Ok(())));
         assert!(other.count(b" ").is_err(), "together they are too much");
-        let mut small = bounds.of(&uri, StatusCode::OK);
+        let mut small = limits.of(&uri, StatusCode::OK);
         assert_eq!(small.count(&text(COMMON_MAX)), Ok(()), "it has a share of its own");
         assert!(small.count(b" ").is_err());
         drop((one, small));
@@ -398,18 +399,19 @@ mod tests {
             ("/api/v1/namespaces/web/pods?limit=500", StatusCode::OK, false),
             ("/api/v1/resourcequotas?limit=500", StatusCode::OK, false),
         ] {
-            let mut meter = Bounds::default().of(&path.parse().unwrap(), status);
+            let mut meter = ResponseLimits::default().of(&path.parse().unwrap(), status);
             assert_eq!(meter.count(&objects).is_ok(), is_read, "{path} {status}");
         }
-        let mut meter = Bounds::default().of(&"/api/v1/pods?limit=500".parse().unwrap(), StatusCode::OK);
+        let mut meter =
+            ResponseLimits::default().of(&"/api/v1/pods?limit=500".parse().unwrap(), StatusCode::OK);
         assert!(meter.count(&vec![b'{'; PAGES_MAX / TEXT_WEIGHT + 1]).is_err(), "its text has a bound");
     }
 
     #[test]
     fn what_stands_in_a_text_is_no_object() {
         let weigh = |parts: &[&str]| {
-            let mut scale = Scale::default();
-            parts.iter().map(|part| scale.weigh(part.as_bytes())).sum::<usize>()
+            let mut weigher = JsonWeigher::default();
+            parts.iter().map(|part| weigher.weigh(part.as_bytes())).sum::<usize>()
         };
         let beside = |text: &str| weigh(&[text]) - TEXT_WEIGHT * text.len();
         for (text, weight) in [
@@ -432,14 +434,14 @@ mod tests {
         let without_end = client(200, TEXT, ENDLESS);
         for path in [OBJECT, PAGE] {
             let failure = without_end.request_text(get(path)).await.unwrap_err();
-            assert!(is_too_much(&failure), "{failure}");
+            assert!(is_too_large(&failure), "{failure}");
         }
         let events =
             without_end.request_events::<Value>(get("/api/v1/namespaces?&watch=true")).await.unwrap();
         let failure = pin!(events).next().await.unwrap().unwrap_err();
-        assert!(is_too_much(&failure), "{failure}");
+        assert!(is_too_large(&failure), "{failure}");
         let failure = client(403, b"{}", 1).request_text(get(PAGE)).await.unwrap_err();
-        assert!(!is_too_much(&failure), "{failure}");
+        assert!(!is_too_large(&failure), "{failure}");
     }
 
     #[tokio::test]
@@ -449,11 +451,11 @@ mod tests {
         let failure = watched(&client(200, TEXT, ENDLESS)).await.unwrap_err();
         let text = chain(&failure);
         assert!(text.contains("an event of a watch of the cluster may be 72 MiB"), "{text}");
-        assert!(is_too_much(&failure), "{failure:?}");
+        assert!(is_too_large(&failure), "{failure:?}");
         let failure = watched(&client(500, EVENT, ENDLESS)).await.unwrap_err();
         assert!(chain(&failure).contains("an answer of the cluster"), "{failure:?}");
         let failure = watched(&client(200, b"{\"type\":1}\n", 1)).await.unwrap_err();
-        assert!(!is_too_much(&failure), "{failure:?}");
+        assert!(!is_too_large(&failure), "{failure:?}");
     }
 
     /// The storage takes a binding of 1.5 MiB, and it comes as JSON.
@@ -464,24 +466,24 @@ mod tests {
         let whole =
             [&br#"{"type":"ADDED","object":{"subjects":["#[..], &subjects[..subjects.len() - 1], b"]}}\n"];
         let event: &'static [u8] = Box::leak(whole.concat().into_boxed_slice());
-        assert!(Scale::default().weigh(event) > COMMON_MAX);
+        assert!(JsonWeigher::default().weigh(event) > COMMON_MAX);
         assert_eq!(watched(&client(200, event, 3)).await.ok(), Some(3));
     }
 
     #[tokio::test]
     async fn large_objects_count_together_and_others_have_their_own_share() {
-        let bounds = Bounds::default();
+        let limits = ResponseLimits::default();
         let uri: Uri = OBJECT.parse().unwrap();
-        let [mut one, mut two, mut three] = [(); 3].map(|()| bounds.of(&uri, StatusCode::OK));
+        let [mut one, mut two, mut three] = [(); 3].map(|()| limits.of(&uri, StatusCode::OK));
         let (common, large, largest) = (text(COMMON_MAX), text(2 * COMMON_MAX), text(OBJECT_MAX));
         assert_eq!((one.count(&largest), two.count(&large)), (Ok(()), Ok(())));
         assert_eq!(three.count(&common), Ok(()));
         assert!(three.count(b" ").is_err(), "together they are too much");
         drop(one);
         assert_eq!(three.count(b" "), Ok(()));
-        let mut event = bounds.of(&"/api/v1/namespaces?watch=true".parse().unwrap(), StatusCode::OK);
+        let mut event = limits.of(&"/api/v1/namespaces?watch=true".parse().unwrap(), StatusCode::OK);
         assert_eq!(event.count(&large), Ok(()));
         assert_eq!(event.count(b"\n"), Ok(()));
-        assert_eq!(bounds.large.load(Ordering::Relaxed), COMMON_MAX + 2 * TEXT_WEIGHT, "it has ended");
+        assert_eq!(limits.large.load(Ordering::Relaxed), COMMON_MAX + 2 * TEXT_WEIGHT, "it has ended");
     }
 }

@@ -1,11 +1,11 @@
-//! What a member cluster has that carries our marks, or lies where something is held.
+//! Scans a member cluster for namespaces and quotas that carry our marks, or are at places for which something is held.
 
-use super::survey::Survey;
+use super::survey::ProjectSurvey;
 use crate::context::Context;
 use crate::member::marks::{Marks, UID_MAX};
-use crate::member::pages::Pages;
+use crate::member::pages::PagedList;
 use crate::member::{Member, Reach, weight};
-use crate::seal::{Keyring, Opened, key_id};
+use crate::seal::{Keyring, VerifiedSeal, key_id};
 use k8s_openapi::Metadata;
 use k8s_openapi::api::core::v1::{Namespace, ResourceQuota};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -21,67 +21,68 @@ use tokio::time::timeout;
 
 /// A call that takes longer has failed.
 const DEADLINE: Duration = Duration::from_secs(30);
-/// The part of what may be seen of all clusters that a pass may keep of them beside it.
-pub(super) const ROOM_PART: usize = 4;
-/// Objects a page of a list.
+/// An audit may keep one part in so many of the memory budget of member clusters, in addition to it.
+pub(super) const SCAN_BUDGET_DIVISOR: usize = 4;
+/// Objects in one page of a list.
 const PAGE: u32 = 500;
-/// How long what has begun in a cluster is waited for.
+/// How long passes and writes that have begun in a cluster are waited for.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A namespace of a member cluster that the audit has to judge.
+/// A namespace of a member cluster that has to be judged.
 #[derive(Clone, Debug)]
-pub struct Sighting {
+pub struct ScannedNamespace {
     pub member: Arc<Member>,
     pub name: String,
     pub uid: String,
-    /// The object that its mark names; empty for one that is too long to name any.
+    /// The object in its marks; empty if the uid is too long to name any.
     pub mark: Option<String>,
-    /// What its seals say, if they hold for this very namespace.
-    pub seals: Vec<Opened>,
+    /// Its seals that are valid for this very namespace.
+    pub seals: Vec<VerifiedSeal>,
 }
 
-/// What was seen of a cluster.
+/// The result of scanning a cluster.
 #[derive(Debug, Default)]
-pub struct Sights {
-    pub sightings: Vec<Sighting>,
-    /// Ids of those of our keys that seals there say they were made with.
+pub struct ClusterScan {
+    pub namespaces: Vec<ScannedNamespace>,
+    /// Ids of our keys that seals in the cluster name.
     pub keys: BTreeSet<String>,
 }
 
-/// How much all looks of a pass may keep of what they see, about: whoever rules a cluster chooses how many namespaces bear our
-/// marks.
+/// The memory budget of all scans of one audit, estimated: whoever controls a cluster chooses how many namespaces carry
+/// our marks.
 #[derive(Debug)]
-pub struct Room {
+pub struct ScanBudget {
     most: usize,
     clusters: usize,
     taken: AtomicUsize,
 }
 
-impl Room {
-    /// So many bytes, for so many clusters. Beyond them each has an even share, or what its look may take of what is seen of it
-    /// anyway, so it is three times as many at the worst. Who has little is always compared, and who has much that is ours.
+impl ScanBudget {
+    /// So many bytes, for so many clusters. When they are used up, each cluster still has an even share, or as much as
+    /// it may take of its own cache, so the total is at most three times as much. So a cluster with few marks is always
+    /// compared, and one with much that is ours, too.
     pub fn new(most: usize, clusters: usize) -> Self {
         Self { most, clusters, taken: AtomicUsize::new(0) }
     }
 
-    /// For a cluster that has so many bytes of its own.
-    fn part(&self, own: usize) -> Part<'_> {
-        Part { room: self, own: own.max(self.most / self.clusters.max(1)), bytes: 0 }
+    /// A reservation for a cluster whose own share is at least so many bytes.
+    fn reserve(&self, own: usize) -> ScanReservation<'_> {
+        ScanReservation { budget: self, own: own.max(self.most / self.clusters.max(1)), bytes: 0 }
     }
 }
 
-/// What one look keeps.
+/// What one scan has reserved.
 #[derive(Debug)]
-struct Part<'a> {
-    room: &'a Room,
-    /// So many it may keep although others have taken all the room.
+struct ScanReservation<'a> {
+    budget: &'a ScanBudget,
+    /// It may keep so many bytes even if the budget is used up.
     own: usize,
     bytes: usize,
 }
 
-impl Part<'_> {
-    fn take(&mut self, bytes: usize) -> Result<(), String> {
-        let Room { most, clusters: _, taken } = self.room;
+impl ScanReservation<'_> {
+    fn grow(&mut self, bytes: usize) -> Result<(), String> {
+        let ScanBudget { most, clusters: _, taken } = self.budget;
         self.bytes = self.bytes.saturating_add(bytes);
         let all = taken.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
         if all <= *most || self.bytes <= self.own {
@@ -91,32 +92,32 @@ impl Part<'_> {
         Err(format!("its namespaces and quotas with our marks take {mib} MiB, and there is no room for more"))
     }
 
-    fn give_back(&mut self, bytes: usize) {
+    fn release(&mut self, bytes: usize) {
         let given = bytes.min(self.bytes);
         self.bytes = self.bytes.saturating_sub(given);
-        self.room.taken.fetch_sub(given, Ordering::Relaxed);
+        self.budget.taken.fetch_sub(given, Ordering::Relaxed);
     }
 
-    /// What it has now is kept beyond the look.
-    fn stays(mut self) {
+    /// Keeps what is reserved after the scan.
+    fn keep(mut self) {
         self.bytes = 0;
     }
 }
 
-impl Drop for Part<'_> {
+impl Drop for ScanReservation<'_> {
     fn drop(&mut self) {
-        self.give_back(self.bytes);
+        self.release(self.bytes);
     }
 }
 
-/// Whether a cluster can be looked at, so that nothing appears in it afterwards that was decided before. The error says
-/// why not.
-pub async fn ready(cx: &Context, member: &Member) -> Result<(), String> {
+/// Waits until a cluster can be scanned, so that nothing appears in it later that was decided before. The error says
+/// why it cannot.
+pub async fn wait_until_ready(cx: &Context, member: &Member) -> Result<(), String> {
     if member.reach() != Reach::Reachable {
         return Err("it does not answer".to_owned());
     }
-    // Passes that began before may decide from an older view of our objects.
-    if timeout(PATIENCE, cx.queue.ended_in(&member.name)).await.is_err() {
+    // Passes that have begun before may use an older state of our objects.
+    if timeout(PATIENCE, cx.queue.wait_for_running(&member.name)).await.is_err() {
         return Err("a pass over one of its namespaces does not end".to_owned());
     }
     match member.api.may_confirm() {
@@ -127,34 +128,34 @@ pub async fn ready(cx: &Context, member: &Member) -> Result<(), String> {
         }
         Err(wait) => return Err(under_way(wait)),
     }
-    member.is_the_one().await.map_err(|failure| failure.to_string())
+    member.verify_identity().await.map_err(|failure| failure.to_string())
 }
 
 fn under_way(wait: Duration) -> String {
     format!("a write to it may still be under way: it is compared in {} s", wait.as_secs())
 }
 
-/// Everything of a cluster that may concern us. The error says why it could not be looked at.
-pub async fn look(
+/// Scans a cluster for everything that may concern us. The error says why that was not possible.
+pub async fn scan_cluster(
     cx: &Context,
     member: &Arc<Member>,
-    survey: &Survey,
+    survey: &ProjectSurvey,
     keyring: &Keyring,
-    room: &Room,
-) -> Result<Sights, String> {
-    let mut sights = Sights::default();
-    let mut part = room.part(member.observed.weight() / ROOM_PART);
-    // Of those that are marked the seal, by namespace.
+    budget: &ScanBudget,
+) -> Result<ClusterScan, String> {
+    let mut scanned = ClusterScan::default();
+    let mut reservation = budget.reserve(member.observed.weight() / SCAN_BUDGET_DIVISOR);
+    // The seals of marked quotas, by namespace.
     let mut quotas: HashMap<String, Option<String>> = HashMap::new();
-    each::<ResourceQuota>(member, |metadata| {
+    for_each_metadata::<ResourceQuota>(member, |metadata| {
         let marks = Marks::of(&metadata);
-        sights.keys.extend(key_of(&marks, keyring));
+        scanned.keys.extend(key_of(&marks, keyring));
         if metadata.name == metadata.namespace
             && is_marked(&marks)
             && let Some(namespace) = metadata.namespace
         {
             let seal = marks.seal.filter(|text| may_be_of(keyring, member, &namespace, text));
-            part.take(of_quota(&namespace, seal.as_deref()))?;
+            reservation.grow(of_quota(&namespace, seal.as_deref()))?;
             quotas.insert(namespace, seal);
         }
         Ok(())
@@ -163,9 +164,9 @@ pub async fn look(
     let held = survey.places_in(&member.name);
     let imported = imported_in(cx, &member.name);
     let is_awaited = |name: &str| held.contains(name) || imported.contains(name);
-    each::<Namespace>(member, |metadata| {
+    for_each_metadata::<Namespace>(member, |metadata| {
         let marks = Marks::of(&metadata);
-        sights.keys.extend(key_of(&marks, keyring));
+        scanned.keys.extend(key_of(&marks, keyring));
         let name = metadata.name.unwrap_or_default();
         let uid = metadata.uid.unwrap_or_default();
         let quota = quotas.remove(&name);
@@ -173,69 +174,72 @@ pub async fn look(
             return Ok(());
         }
         if let Some(seal) = &quota {
-            part.give_back(of_quota(&name, seal.as_deref()));
+            reservation.release(of_quota(&name, seal.as_deref()));
         }
         let mark = marks.uid.map(|mark| if mark.len() > UID_MAX { String::new() } else { mark });
         let mut kept = weight::texts([&name, &uid].into_iter().chain(&mark));
         let mut seals = Vec::new();
-        // What does not open takes no room: anybody can write it.
+        // A seal that is not valid is not kept: anybody can write one.
         for text in [marks.seal, quota.flatten()].into_iter().flatten() {
             if let Some(opened) = open(keyring, member, &name, &uid, &text) {
                 kept = kept.saturating_add(weight::texts([&text]));
                 seals.push(opened);
             }
         }
-        let sighting = Sighting { member: Arc::clone(member), name, uid, mark, seals };
-        part.take(kept.saturating_add(weight::of(&sighting)))?;
-        sights.sightings.push(sighting);
+        let namespace_scan = ScannedNamespace { member: Arc::clone(member), name, uid, mark, seals };
+        reservation.grow(kept.saturating_add(weight::of(&namespace_scan)))?;
+        scanned.namespaces.push(namespace_scan);
         Ok(())
     })
     .await?;
     for (namespace, seal) in quotas {
-        part.give_back(of_quota(&namespace, seal.as_deref()));
+        reservation.release(of_quota(&namespace, seal.as_deref()));
     }
-    part.stays();
-    Ok(sights)
+    reservation.keep();
+    Ok(scanned)
 }
 
-/// What is kept of a quota until its namespace is looked at.
+/// The estimated bytes that are kept of a quota until its namespace was scanned.
 fn of_quota(namespace: &str, seal: Option<&str>) -> usize {
     weight::texts([namespace].into_iter().chain(seal))
 }
 
-/// Names of a cluster's namespaces that imported objects will take over.
+/// Namespaces of a cluster that imported objects will take over.
 fn imported_in(cx: &Context, cluster: &str) -> HashSet<String> {
     let objects = cx.objects.namespaces.in_cluster(cluster);
     let imported = objects.iter().filter(|object| object.status.is_imported());
     imported.map(|object| object.spec.namespace.clone()).collect()
 }
 
-/// A seal that was made for this very namespace. One that was made before the namespace was proves nothing here: it
-/// could be copied from a former one.
-pub fn open(keyring: &Keyring, member: &Member, name: &str, uid: &str, text: &str) -> Option<Opened> {
+/// Verifies a seal, if it was made for this very namespace. One without the uid proves nothing here: it could be copied
+/// from a former namespace.
+pub fn open(keyring: &Keyring, member: &Member, name: &str, uid: &str, text: &str) -> Option<VerifiedSeal> {
     let opened = keyring.open(text)?;
     let holds = opened.sealed.namespace_uid.is_some() && opened.sealed.is_of(&member.uid, name, uid);
     holds.then_some(opened)
 }
 
-/// Whether it is a seal of ours for a namespace of this name. Which one of that name is not known while its quota is looked at.
+/// Whether it is a valid seal for a namespace of this name. The uid of that namespace is not known while quotas are
+/// scanned.
 fn may_be_of(keyring: &Keyring, member: &Member, namespace: &str, text: &str) -> bool {
     let opened = keyring.open(text);
-    opened.is_some_and(|Opened { sealed, .. }| sealed.cluster == member.uid && sealed.namespace == namespace)
+    opened.is_some_and(|VerifiedSeal { sealed, .. }| {
+        sealed.cluster == member.uid && sealed.namespace == namespace
+    })
 }
 
-/// Labels alone make nobody ours: a namespace that has only them can be adopted.
+/// Labels do not make a namespace ours: one that has only labels can be adopted.
 fn is_marked(marks: &Marks) -> bool {
     marks.uid.is_some() || marks.seal.is_some()
 }
 
-/// Anybody can write that a seal has another key.
+/// The id of the key in its seal, if it is one of our keys: anybody can write any id.
 fn key_of(marks: &Marks, keyring: &Keyring) -> Option<String> {
     let id = marks.seal.as_deref().and_then(key_id).filter(|id| keyring.has(id));
     id.map(str::to_owned)
 }
 
-async fn each<K>(
+async fn for_each_metadata<K>(
     member: &Member,
     mut take: impl FnMut(ObjectMeta) -> Result<(), String>,
 ) -> Result<(), String>
@@ -243,7 +247,7 @@ where
     K: Resource<DynamicType = ()> + Metadata<Ty = ObjectMeta> + Clone + Debug + DeserializeOwned,
 {
     let api: Api<K> = Api::all(member.api.client());
-    let mut pages = Pages::of(PAGE);
+    let mut pages = PagedList::of(PAGE);
     loop {
         let params = pages.params();
         let read = pages.read(DEADLINE, api.list_metadata(&params)).await;
@@ -252,7 +256,7 @@ where
         for object in page.items {
             take(object.metadata)?;
         }
-        if !pages.go_on(objects, page.metadata.continue_) {
+        if !pages.advance(objects, page.metadata.continue_) {
             return Ok(());
         }
     }
@@ -264,21 +268,21 @@ mod tests {
 
     #[test]
     fn who_has_little_finds_room_although_others_have_taken_it() {
-        let room = Room::new(100, 4);
-        let (mut large, mut small) = (room.part(0), room.part(0));
-        assert!(large.take(90).is_ok() && small.take(20).is_ok());
-        assert!(large.take(1).is_err() && small.take(5).is_ok() && small.take(1).is_err());
+        let budget = ScanBudget::new(100, 4);
+        let (mut large, mut small) = (budget.reserve(0), budget.reserve(0));
+        assert!(large.grow(90).is_ok() && small.grow(20).is_ok());
+        assert!(large.grow(1).is_err() && small.grow(5).is_ok() && small.grow(1).is_err());
         drop(large);
-        assert!(small.take(50).is_ok());
-        small.stays();
-        assert_eq!(room.taken.load(Ordering::Relaxed), 76);
+        assert!(small.grow(50).is_ok());
+        small.keep();
+        assert_eq!(budget.taken.load(Ordering::Relaxed), 76);
     }
 
     #[test]
     fn who_has_much_that_is_ours_finds_room_although_others_have_taken_it() {
-        let room = Room::new(100, 4);
-        let (mut first, mut large) = (room.part(0), room.part(60));
-        assert!(first.take(100).is_ok());
-        assert!(large.take(60).is_ok() && large.take(1).is_err());
+        let budget = ScanBudget::new(100, 4);
+        let (mut first, mut large) = (budget.reserve(0), budget.reserve(60));
+        assert!(first.grow(100).is_ok());
+        assert!(large.grow(60).is_ok() && large.grow(1).is_err());
     }
 }

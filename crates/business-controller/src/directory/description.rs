@@ -1,4 +1,4 @@
-//! What the directory says of a cluster, and what becomes of it in the cluster's object.
+//! The description of a cluster by the directory, and how it is merged into the cluster's object.
 
 use crate::kinds::View;
 use crate::member_cluster::kind::BusinessMemberCluster;
@@ -6,11 +6,11 @@ use business_types::{ClusterCredentials, MemberClusterSpec, names};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-/// What a source says of a cluster.
+/// The description of a cluster by a source.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Described {
-    /// Its name for people.
+pub struct ClusterDescription {
+    /// Its display name.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub display_name: String,
     /// Its type, such as `Imported`.
@@ -24,8 +24,8 @@ pub struct Described {
     pub credentials: Option<ClusterCredentials>,
 }
 
-impl Described {
-    /// A cluster of which nothing is said: it is for everybody.
+impl ClusterDescription {
+    /// The description of a cluster that the source does not describe: all tenants may use it.
     pub fn imported() -> Self {
         Self { type_: "Imported".to_owned(), tenants: vec!["*".to_owned()], ..Self::default() }
     }
@@ -45,18 +45,19 @@ impl Described {
     }
 }
 
-/// The merge patch that brings an object to what is said now. What somebody has changed since it was last said stays.
-pub fn news(object: &View<BusinessMemberCluster>, said: &Described) -> Option<Value> {
+/// A three-way merge: the patch that brings an object from the last description to this one. Fields that somebody has
+/// changed since then stay.
+pub fn description_patch(object: &View<BusinessMemberCluster>, said: &ClusterDescription) -> Option<Value> {
     let last = object.annotations.get(names::DIRECTORY_ANNOTATION);
-    let last: Described = last.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+    let last: ClusterDescription = last.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
     if last == *said {
         return None;
     }
-    let fields = |described: &Described| match json!(described) {
+    let fields = |described: &ClusterDescription| match json!(described) {
         Value::Object(fields) => fields,
         _ => Map::new(),
     };
-    let (last, new, held) = (fields(&last), fields(said), fields(&Described::of(&object.spec)));
+    let (last, new, held) = (fields(&last), fields(said), fields(&ClusterDescription::of(&object.spec)));
     let mut spec = Map::new();
     for field in last.keys().chain(new.keys()) {
         let (was, is) = (last.get(field), new.get(field));
@@ -72,12 +73,16 @@ pub fn news(object: &View<BusinessMemberCluster>, said: &Described) -> Option<Va
 mod tests {
     use super::*;
 
-    fn said(display_name: &str, tenants: &[&str]) -> Described {
+    fn said(display_name: &str, tenants: &[&str]) -> ClusterDescription {
         let tenants = tenants.iter().map(|&tenant| tenant.to_owned()).collect();
-        Described { display_name: display_name.to_owned(), tenants, ..Described::imported() }
+        ClusterDescription {
+            display_name: display_name.to_owned(),
+            tenants,
+            ..ClusterDescription::imported()
+        }
     }
 
-    fn object(last: Option<&Described>, spec: &Described) -> View<BusinessMemberCluster> {
+    fn object(last: Option<&ClusterDescription>, spec: &ClusterDescription) -> View<BusinessMemberCluster> {
         let annotation = |last| (names::DIRECTORY_ANNOTATION.to_owned(), json!(last).to_string());
         View {
             annotations: last.map(annotation).into_iter().collect(),
@@ -86,8 +91,12 @@ mod tests {
         }
     }
 
-    fn changed(last: Option<&Described>, spec: &Described, new: &Described) -> Option<Value> {
-        news(&object(last, spec), new).map(|mut patch| patch["spec"].take())
+    fn changed(
+        last: Option<&ClusterDescription>,
+        spec: &ClusterDescription,
+        new: &ClusterDescription,
+    ) -> Option<Value> {
+        description_patch(&object(last, spec), new).map(|mut patch| patch["spec"].take())
     }
 
     #[test]
@@ -105,7 +114,7 @@ mod tests {
 
     #[test]
     fn what_an_operator_has_made_takes_over_what_he_has_not_said() {
-        let his = Described { display_name: "His".to_owned(), ..Described::default() };
+        let his = ClusterDescription { display_name: "His".to_owned(), ..ClusterDescription::default() };
         let want = json!({"tenants": ["*"], "type": "Imported"});
         assert_eq!(changed(None, &his, &said("One", &["*"])), Some(want));
     }
@@ -113,7 +122,7 @@ mod tests {
     #[test]
     fn what_is_said_no_more_goes() {
         let first = said("One", &["*"]);
-        let less = Described { display_name: String::new(), ..first.clone() };
+        let less = ClusterDescription { display_name: String::new(), ..first.clone() };
         assert_eq!(changed(Some(&first), &first, &less), Some(json!({"displayName": null})));
     }
 }

@@ -1,13 +1,13 @@
-//! What is listed in the place of credentials in use, and what became of trying it.
+//! New credentials that are listed in place of those in use, and the result of trying them.
 
-use super::listing::Listed;
+use super::listing::ListedCluster;
 use kube::Client;
 use tokio::time::Instant;
 
-/// What is listed in the place of credentials in use.
+/// New credentials that are listed in place of those in use.
 #[derive(Debug)]
-pub struct Successor {
-    pub(super) listed: Listed,
+pub struct NewCredentials {
+    pub(super) listed: ListedCluster,
     pub(super) trial: TrialState,
 }
 
@@ -15,19 +15,19 @@ pub struct Successor {
 pub(super) enum TrialState {
     Due,
     UnderWay,
-    /// The last one did not end well.
+    /// The last trial failed.
     Ended(Instant),
 }
 
-/// What became of trying new credentials.
-pub struct Trial {
+/// The result of trying new credentials.
+pub struct CredentialTrial {
     pub(super) name: String,
     pub(super) fingerprint: String,
     pub(super) client: Client,
     pub(super) verdict: Result<(), String>,
 }
 
-impl std::fmt::Debug for Trial {
+impl std::fmt::Debug for CredentialTrial {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Trial")
             .field("name", &self.name)

@@ -5,7 +5,7 @@ use tokio::time::advance;
 
 /// A quota as its cluster shows it one version after the other.
 struct Shown {
-    countings: Countings,
+    histories: QuotaHistories,
     quota: ClusterQuota,
     version: u64,
 }
@@ -15,7 +15,7 @@ impl Shown {
     fn new() -> Self {
         let marks = Marks { seal: Some("1".to_owned()), ..Marks::default() };
         let quota = ClusterQuota { uid: "q".to_owned(), marks, ..ClusterQuota::default() };
-        let mut shown = Self { countings: Countings::default(), quota, version: 0 };
+        let mut shown = Self { histories: QuotaHistories::default(), quota, version: 0 };
         shown.tell(false);
         shown
     }
@@ -24,7 +24,7 @@ impl Shown {
     fn tell(&mut self, in_list: bool) -> bool {
         self.version += 1;
         self.quota.resource_version = self.version.to_string();
-        self.countings.told("web", Arc::new(self.quota.clone()), in_list, RECOUNT)
+        self.histories.observe("web", Arc::new(self.quota.clone()), in_list, RECOUNT)
     }
 
     fn hard(&mut self, hard: &str, used: &str) {
@@ -48,15 +48,15 @@ impl Shown {
         self.quota.marks.seal = Some(seal.to_owned());
     }
 
-    fn counted(&self) -> Counted {
-        self.countings.of("web", &self.quota, RECOUNT)
+    fn counted(&self) -> UsageRecount {
+        self.histories.recount_of("web", &self.quota, RECOUNT)
     }
 
     /// What was in use at the most, as far as it is known; `None` when all was counted anew.
     fn most(&self) -> Option<ResourceList> {
         match self.counted() {
-            Counted::Anew => None,
-            Counted::Before { most, .. } => Some(most),
+            UsageRecount::Complete => None,
+            UsageRecount::Pending { most, .. } => Some(most),
         }
     }
 }
@@ -80,7 +80,7 @@ async fn what_was_in_use_before_the_limits_changed_counts_for_a_while() {
     shown.hard("9", "0");
     assert_eq!(shown.most(), Some(unknown()), "it was not limited before");
     minutes(6).await;
-    assert_eq!(shown.counted(), Counted::Anew);
+    assert_eq!(shown.counted(), UsageRecount::Complete);
     shown.used("8");
     shown.sealed("2");
     shown.tell(false);
@@ -89,9 +89,9 @@ async fn what_was_in_use_before_the_limits_changed_counts_for_a_while() {
     minutes(4).await;
     shown.used("7");
     let left = Duration::from_mins(2);
-    assert_eq!(shown.counted(), Counted::Before { most: amounts(&[("pods", "8")]), left });
+    assert_eq!(shown.counted(), UsageRecount::Pending { most: amounts(&[("pods", "8")]), left });
     minutes(2).await;
-    assert_eq!(shown.counted(), Counted::Anew);
+    assert_eq!(shown.counted(), UsageRecount::Complete);
 }
 
 #[tokio::test(start_paused = true)]
@@ -128,7 +128,7 @@ async fn what_an_earlier_count_may_have_missed_is_added() {
 #[tokio::test(start_paused = true)]
 async fn of_what_was_not_seen_nothing_is_known() {
     let mut shown = Shown::new();
-    shown.countings = Countings::default();
+    shown.histories = QuotaHistories::default();
     shown.listed("9", "3");
     assert_eq!(shown.most(), Some(unknown()));
     minutes(5).await;
@@ -152,9 +152,9 @@ async fn a_list_changes_nothing_where_nothing_was_written_meanwhile() {
     shown.listed("2", "4");
     assert_eq!(shown.most(), Some(pods("8")), "only use is new");
     minutes(6).await;
-    assert_eq!(shown.counted(), Counted::Anew);
+    assert_eq!(shown.counted(), UsageRecount::Complete);
     shown.listed("2", "1");
-    assert_eq!(shown.counted(), Counted::Anew);
+    assert_eq!(shown.counted(), UsageRecount::Complete);
     shown.hard("1", "1");
     assert_eq!(shown.most(), Some(unknown()), "use may have been counted while nobody looked");
     minutes(6).await;
@@ -168,15 +168,15 @@ async fn what_the_watch_has_not_told_yet_is_not_known() {
     let mut shown = Shown::new();
     shown.hard("9", "0");
     minutes(6).await;
-    assert_eq!(shown.counted(), Counted::Anew);
+    assert_eq!(shown.counted(), UsageRecount::Complete);
     shown.sealed("2");
     assert_eq!(shown.most(), Some(unknown()));
     shown.tell(false);
-    assert_eq!(shown.counted(), Counted::Anew);
+    assert_eq!(shown.counted(), UsageRecount::Complete);
     // An event that was told before is none.
     let late = ClusterQuota { resource_version: "1".to_owned(), ..shown.quota.clone() };
-    shown.countings.told("web", Arc::new(late), false, RECOUNT);
-    assert_eq!(shown.counted(), Counted::Anew);
+    shown.histories.observe("web", Arc::new(late), false, RECOUNT);
+    assert_eq!(shown.counted(), UsageRecount::Complete);
 }
 
 #[tokio::test(start_paused = true)]
@@ -187,15 +187,15 @@ async fn what_the_watch_tells_of_a_write_is_news_to_who_waits_for_it() {
     shown.sealed("2");
     assert!(!shown.tell(false), "nobody waits");
     shown.sealed("3");
-    let untold = Counted::Before { most: unknown(), left: RECOUNT };
-    assert_eq!(shown.countings.awaited("web", &shown.quota, RECOUNT), untold);
+    let untold = UsageRecount::Pending { most: unknown(), left: RECOUNT };
+    assert_eq!(shown.histories.recount_awaited("web", &shown.quota, RECOUNT), untold);
     let other = ClusterQuota { resource_version: "90".to_owned(), ..shown.quota.clone() };
     shown.sealed("2");
     assert!(!shown.tell(false), "it is a version before that");
     shown.version = 89;
     shown.quota = other;
     assert!(shown.tell(false));
-    assert_eq!(shown.countings.awaited("web", &shown.quota, RECOUNT), Counted::Anew);
+    assert_eq!(shown.histories.recount_awaited("web", &shown.quota, RECOUNT), UsageRecount::Complete);
     shown.sealed("4");
     assert!(!shown.tell(false), "who has asked before has had his answer");
 }
@@ -205,12 +205,12 @@ async fn it_weighs_nothing_when_the_quotas_are_gone() {
     let mut shown = Shown::new();
     shown.hard("9", "0");
     shown.used("3");
-    assert!(shown.countings.weight() > 0);
-    shown.countings.retain(|namespace| namespace == "web");
-    assert!(shown.countings.weight() > 0);
-    shown.countings.forget("web");
-    assert_eq!(shown.countings.weight(), 0);
+    assert!(shown.histories.weight() > 0);
+    shown.histories.retain(|namespace| namespace == "web");
+    assert!(shown.histories.weight() > 0);
+    shown.histories.forget("web");
+    assert_eq!(shown.histories.weight(), 0);
     shown.tell(false);
-    shown.countings.retain(|_| false);
-    assert_eq!(shown.countings.weight(), 0);
+    shown.histories.retain(|_| false);
+    assert_eq!(shown.histories.weight(), 0);
 }

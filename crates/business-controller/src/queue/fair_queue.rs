@@ -1,65 +1,65 @@
-//! The keys of a group that wait: by lane, and within a lane by owner, one of each in turn. Nobody keeps others waiting by having
-//! much to do.
+//! The waiting keys of a group: by lane, and within a lane by owner in turn. So nobody delays others by having much to
+//! do.
 
 use super::lane::Lane;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// Keys of a lane that go in a row while one of a later lane waits.
-const ROW: u8 = 3;
+/// Keys of a lane that are taken in a row while a later lane waits.
+const LANE_BURST: u8 = 3;
 
-/// The keys of a group that wait.
+/// The waiting keys of a group.
 #[derive(Debug)]
-pub(super) struct Lines<K> {
-    access: Line<K>,
-    urgent: Line<K>,
-    later: Line<K>,
+pub(super) struct FairQueue<K> {
+    access: LaneQueue<K>,
+    urgent: LaneQueue<K>,
+    later: LaneQueue<K>,
 }
 
-impl<K> Default for Lines<K> {
+impl<K> Default for FairQueue<K> {
     fn default() -> Self {
-        Self { access: Line::default(), urgent: Line::default(), later: Line::default() }
+        Self { access: LaneQueue::default(), urgent: LaneQueue::default(), later: LaneQueue::default() }
     }
 }
 
-/// Where a key waits.
+/// The position of a waiting key.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Spot<'a> {
+pub(super) struct Position<'a> {
     pub lane: Lane,
     pub owner: &'a Arc<str>,
-    /// The order in which keys came.
+    /// The number of the key in the order of adding.
     pub number: u64,
 }
 
-impl<K> Lines<K> {
+impl<K> FairQueue<K> {
     pub(super) fn is_empty(&self) -> bool {
         self.access.is_empty() && self.urgent.is_empty() && self.later.is_empty()
     }
 
-    pub(super) fn insert(&mut self, at: Spot<'_>, key: K) {
-        let owners = &mut self.line(at.lane).owners;
+    pub(super) fn insert(&mut self, at: Position<'_>, key: K) {
+        let owners = &mut self.lane_queue(at.lane).owners;
         owners.entry(Arc::clone(at.owner)).or_default().insert(at.number, key);
     }
 
-    pub(super) fn remove(&mut self, at: Spot<'_>) -> Option<K> {
-        self.line(at.lane).remove(at.owner, at.number)
+    pub(super) fn remove(&mut self, at: Position<'_>) -> Option<K> {
+        self.lane_queue(at.lane).remove(at.owner, at.number)
     }
 
-    /// The next key, and the lane that it waited in.
+    /// Takes the next key, and the lane that it waited in.
     pub(super) fn take(&mut self) -> Option<(Lane, K)> {
         let Self { access, urgent, later } = self;
-        let (lane, line) = if access.is_next(!urgent.is_empty() || !later.is_empty()) {
+        let (lane, lane_queue) = if access.takes_turn(!urgent.is_empty() || !later.is_empty()) {
             (Lane::Access, access)
-        } else if urgent.is_next(!later.is_empty()) {
+        } else if urgent.takes_turn(!later.is_empty()) {
             (Lane::Urgent, urgent)
         } else {
             (Lane::Later, later)
         };
-        line.take().map(|key| (lane, key))
+        lane_queue.take().map(|key| (lane, key))
     }
 
-    fn line(&mut self, lane: Lane) -> &mut Line<K> {
+    fn lane_queue(&mut self, lane: Lane) -> &mut LaneQueue<K> {
         match lane {
             Lane::Access => &mut self.access,
             Lane::Urgent => &mut self.urgent,
@@ -68,35 +68,35 @@ impl<K> Lines<K> {
     }
 }
 
-/// The keys of a lane.
+/// The waiting keys of a lane.
 #[derive(Debug)]
-struct Line<K> {
-    /// By owner, in the order in which they came. No owner is without keys.
+struct LaneQueue<K> {
+    /// By owner, in the order of adding. No owner is without keys.
     owners: BTreeMap<Arc<str>, BTreeMap<u64, K>>,
-    /// The owner that was served last: the next one goes first.
+    /// The owner that was served last; the next one goes first.
     served: Option<Arc<str>>,
-    /// How many went in a row while one of a later lane waited.
-    row: u8,
+    /// How many keys were taken in a row while a later lane waited.
+    in_row: u8,
 }
 
-impl<K> Default for Line<K> {
+impl<K> Default for LaneQueue<K> {
     fn default() -> Self {
-        Self { owners: BTreeMap::new(), served: None, row: 0 }
+        Self { owners: BTreeMap::new(), served: None, in_row: 0 }
     }
 }
 
-impl<K> Line<K> {
+impl<K> LaneQueue<K> {
     fn is_empty(&self) -> bool {
         self.owners.is_empty()
     }
 
-    /// Whether it goes before the later lanes now.
-    fn is_next(&mut self, later_wait: bool) -> bool {
+    /// Whether this lane goes before the later ones now. Counts the keys taken in a row.
+    fn takes_turn(&mut self, later_wait: bool) -> bool {
         if self.is_empty() {
             return false;
         }
-        let gives_way = later_wait && self.row >= ROW;
-        self.row = if later_wait && !gives_way { self.row.saturating_add(1) } else { 0 };
+        let gives_way = later_wait && self.in_row >= LANE_BURST;
+        self.in_row = if later_wait && !gives_way { self.in_row.saturating_add(1) } else { 0 };
         !gives_way
     }
 

@@ -1,45 +1,46 @@
-//! What is seen of one kind in a member cluster, brought forward by its watch and by the answers to own writes.
+//! A store of the objects of one kind in a member cluster. Its watch fills it, and answers to our own writes bring it
+//! forward.
 
 use super::weight;
 use crate::kinds::revision;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
-/// What is seen of one kind, by name of the namespace, or by `NAMESPACE/NAME`.
+/// The objects of one kind, by the name of the namespace, or by `NAMESPACE/NAME`.
 #[derive(Debug)]
-pub(super) struct Sights<V> {
+pub(super) struct WatchStore<V> {
     objects: BTreeMap<String, Arc<V>>,
-    /// Of all of them, with their names.
+    /// The estimated bytes of all objects with their names.
     weight: usize,
     delivered: u64,
-    /// The highest revision since the last list began: no history that has come less far is the one that was seen.
+    /// The highest revision that was seen since the last list began. A history that has not come as far is another one.
     highest: u64,
     listed: Option<HashSet<String>>,
     synced: bool,
 }
 
-impl<V> Default for Sights<V> {
+impl<V> Default for WatchStore<V> {
     fn default() -> Self {
         Self { objects: BTreeMap::new(), weight: 0, delivered: 0, highest: 0, listed: None, synced: false }
     }
 }
 
-/// Something of a member cluster that is kept by the name of its namespace.
+/// An object of a member cluster with a resourceVersion.
 pub trait Versioned: Clone + PartialEq {
     /// `metadata.resourceVersion`
     fn resource_version(&self) -> &str;
 
-    /// About how many bytes it takes: whoever rules a cluster chooses how long its texts are.
+    /// The estimated bytes it takes: whoever controls a cluster chooses how long its strings are.
     fn weight(&self) -> usize;
 }
 
-/// What an object takes with its name, which is kept twice while it is listed.
+/// The estimated bytes of an object with its name, which is stored twice during a list.
 fn weight_of<V: Versioned>(name: &str, object: &V) -> usize {
     weight::texts([name, name]).saturating_add(object.weight())
 }
 
-impl<V: Versioned> Sights<V> {
-    /// About how many bytes all of it takes.
+impl<V: Versioned> WatchStore<V> {
+    /// The estimated bytes of all objects.
     pub(super) fn weight(&self) -> usize {
         self.weight
     }
@@ -52,30 +53,30 @@ impl<V: Versioned> Sights<V> {
         self.objects.get(name)
     }
 
-    /// The highest revision since the last list began.
+    /// The highest revision that was seen since the last list began.
     pub(super) fn highest(&self) -> u64 {
         self.highest
     }
 
-    /// A list is under way.
+    /// Whether a list is under way.
     pub(super) fn is_being_listed(&self) -> bool {
         self.listed.is_some()
     }
 
-    pub(super) fn list_begins(&mut self) {
+    pub(super) fn begin_list(&mut self) {
         self.highest = 0;
         self.listed = Some(HashSet::new());
     }
 
-    /// What lies in a namespace.
-    pub(super) fn within(&self, namespace: &str) -> Vec<Arc<V>> {
+    /// The objects of a namespace.
+    pub(super) fn in_namespace(&self, namespace: &str) -> Vec<Arc<V>> {
         let prefix = format!("{namespace}/");
         let from = self.objects.range(prefix.clone()..);
         from.take_while(|(key, _)| key.starts_with(&prefix)).map(|(_, object)| Arc::clone(object)).collect()
     }
 
-    /// Whether `object` is news. Between the beginning and the end of a list the watch tells nothing but the list.
-    pub(super) fn seen(&mut self, name: &str, object: V, by_watch: bool) -> bool {
+    /// Stores an object. Returns whether it is new or changed. During a list, the watch delivers nothing but the list.
+    pub(super) fn upsert(&mut self, name: &str, object: V, by_watch: bool) -> bool {
         let incoming = revision(object.resource_version());
         self.highest = self.highest.max(incoming);
         let is_listed = by_watch && self.listed.is_some();
@@ -88,8 +89,9 @@ impl<V: Versioned> Sights<V> {
             return false;
         }
         let is_old = |held: &V| {
-            // A list counts as it is: the cluster may have been restored, and then its revisions went back. Answers to own
-            // writes wait until they have come as far again; the watch tells the same.
+            // A list replaces what is stored, whatever the revisions: the cluster may have been restored, and then its
+            // revisions went back. Answers to our own writes are ignored until the revisions are as high again; the
+            // watch delivers the same.
             if is_listed { *held == object } else { revision(held.resource_version()) >= incoming }
         };
         if self.objects.get(name).is_some_and(|held| is_old(held)) {
@@ -102,12 +104,13 @@ impl<V: Versioned> Sights<V> {
         true
     }
 
-    /// The list that is under way has told of it. What an own write has changed since, the watch tells.
+    /// Whether the current list has already shown this object. The watch will deliver what our own write has changed
+    /// since.
     fn is_in_list(&self, name: &str) -> bool {
         self.listed.as_ref().is_some_and(|listed| listed.contains(name))
     }
 
-    pub(super) fn gone(&mut self, name: &str, object: &V) {
+    pub(super) fn remove(&mut self, name: &str, object: &V) {
         let gone_at = revision(object.resource_version());
         self.delivered = self.delivered.max(gone_at);
         self.highest = self.highest.max(gone_at);
@@ -116,8 +119,8 @@ impl<V: Versioned> Sights<V> {
         }
     }
 
-    /// What was not in the list is gone.
-    pub(super) fn list_ends(&mut self) -> ListEnd {
+    /// Ends a list: objects that it did not contain are removed.
+    pub(super) fn end_list(&mut self) -> ListEnd {
         let is_first = !std::mem::replace(&mut self.synced, true);
         let Some(listed) = self.listed.take() else { return ListEnd { is_first, gone: BTreeSet::new() } };
         let gone = self.objects.keys().filter(|key| !listed.contains(*key));
@@ -129,12 +132,12 @@ impl<V: Versioned> Sights<V> {
     }
 }
 
-/// What the end of a list tells.
+/// The result of a list.
 #[derive(Debug, PartialEq, Eq)]
 pub struct ListEnd {
-    /// It is the first one since the cluster was connected to.
+    /// It is the first list since the cluster was connected to.
     pub is_first: bool,
-    /// The namespaces of what is there no more.
+    /// The namespaces of objects that were removed.
     pub gone: BTreeSet<String>,
 }
 
@@ -146,14 +149,14 @@ mod tests {
     #[test]
     fn a_list_tells_the_namespaces_of_what_it_lacks() {
         let quota = || ClusterQuota { resource_version: "1".into(), ..ClusterQuota::default() };
-        let mut sights = Sights::default();
+        let mut store = WatchStore::default();
         for key in ["a/edit", "a/view", "b/view", "c"] {
-            sights.seen(key, quota(), true);
+            store.upsert(key, quota(), true);
         }
-        sights.list_begins();
-        sights.seen("b/view", quota(), true);
-        let end = sights.list_ends();
+        store.begin_list();
+        store.upsert("b/view", quota(), true);
+        let end = store.end_list();
         assert_eq!((end.is_first, end.gone), (true, BTreeSet::from(["a".to_owned(), "c".to_owned()])));
-        assert!(!sights.list_ends().is_first);
+        assert!(!store.end_list().is_first);
     }
 }

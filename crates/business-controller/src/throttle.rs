@@ -1,4 +1,4 @@
-//! When the figures in the status of an object may be written again: what many others change is written together.
+//! Limits how often usage figures in a status are written, so that many changes make one write.
 
 use crate::fence::until;
 use crate::kinds::RootKey;
@@ -7,36 +7,36 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How often figures are written.
+/// How often figures may be written.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
     /// Shortest time between two writes.
     pub floor: Duration,
-    /// More for each object that every pass goes through.
+    /// Added for each object that a pass counts.
     pub each: Duration,
     /// Longest time between two writes.
     pub ceiling: Duration,
 }
 
 impl Pace {
-    /// The time between two writes of what is counted over so many objects.
+    /// The time between two writes of figures that are counted over so many objects.
     pub fn period(self, objects: usize) -> Duration {
         let objects = u32::try_from(objects).unwrap_or(u32::MAX);
         self.floor.saturating_add(self.each.saturating_mul(objects)).min(self.ceiling)
     }
 }
 
-/// From when on the figures of each object may be written again.
+/// When the figures of each object may be written again.
 #[derive(Debug, Default)]
-pub struct Figures(Mutex<HashMap<RootKey, Instant>>);
+pub struct StatusThrottle(Mutex<HashMap<RootKey, Instant>>);
 
-impl Figures {
-    /// How long they have to wait.
+impl StatusThrottle {
+    /// How long the next write has to wait; `None` if it may be sent now.
     pub fn wait(&self, object: &RootKey) -> Option<Duration> {
         until(self.lock().get(object).copied()).err()
     }
 
-    /// They were written; the next time is after `period`.
+    /// Records a write. The next one is allowed after `period`.
     pub fn written(&self, object: &RootKey, period: Duration) {
         self.lock().insert(object.clone(), Instant::now() + period);
     }
