@@ -339,3 +339,22 @@ impl ObjectRow {
         wrong
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quota::ScopeKind;
+
+    #[test]
+    fn all_ancestors_of_all_indeterminate_scopes_are_indeterminate() {
+        let scope = |name: &str| Scope::new(ScopeKind(1), name);
+        let mut survey = LedgerSurvey::default();
+        for (child, parent) in [("a", "b"), ("b", "c"), ("y", "z")] {
+            survey.parents.insert(scope(child), scope(parent));
+        }
+        // The last one, which has no parent, is looked at first.
+        survey.indeterminate = ["a", "y", "~"].map(scope).into();
+        survey.include_ancestors();
+        assert_eq!(survey.indeterminate, ["a", "b", "c", "y", "z", "~"].map(scope).into());
+    }
+}
