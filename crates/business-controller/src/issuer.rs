@@ -5,13 +5,13 @@
 //! that may do nothing else. Nothing is kept, so no leader is needed.
 
 /// Where clusters sign, and where people reach them.
-pub mod places;
+pub mod clusters;
 /// Whose certificate a request is for.
 pub mod subject;
 /// The cluster's own way to a certificate.
 pub mod sign;
 /// Requests in turn, each to its end.
-pub mod desk;
+pub mod worker;
 /// The listener, for business-api alone.
 pub mod serve;
 
@@ -22,7 +22,7 @@ use meta::status::{Status, StatusCause};
 pub enum IssueRefusal {
     /// The request is not one that business-api would send.
     #[error("{0}")]
-    Wrong(String),
+    Invalid(String),
     /// This cluster does not issue certificates, for a reason that lasts.
     #[error("{0}")]
     CannotSign(String),
@@ -41,7 +41,7 @@ impl IssueRefusal {
     /// For business-api.
     pub fn status(&self) -> Status {
         match self {
-            Self::Wrong(why) => Status::bad_request(why),
+            Self::Invalid(why) => Status::bad_request(why),
             Self::CannotSign(why) => {
                 let cause = StatusCause {
                     reason: "FieldValueNotSupported".to_owned(),
@@ -58,7 +58,7 @@ impl IssueRefusal {
     /// Label for metrics: a closed set.
     pub fn category(&self) -> &'static str {
         match self {
-            Self::Wrong(_) => "wrong",
+            Self::Invalid(_) => "wrong",
             Self::CannotSign(_) => "cannot_sign",
             Self::TimedOut(_) => "timed_out",
             Self::Unavailable(_) => "unavailable",

@@ -3,15 +3,13 @@
 /// What a project is to the controller.
 pub mod kind;
 /// Those above a project, and those below.
-pub mod lineage;
-/// The way up.
-pub mod climb;
+pub mod ancestors;
 /// What the children hold; pure.
 pub mod accounting;
 /// The status to show.
 pub mod status;
 /// Who looks at projects again.
-pub mod wake;
+pub mod enqueue;
 /// The end of a project.
 pub mod cleanup;
 
@@ -22,17 +20,17 @@ use crate::events::Topic;
 use crate::figures::Pace;
 use crate::kinds::{Heard, ObjectKey as _, RootKey, ViewChange};
 use crate::member_cluster::wake_cluster;
-use crate::namespace::wake::wake_access_below;
+use crate::namespace::enqueue::enqueue_access_in_subtree;
 use crate::namespace_template::project_changed;
 use crate::outcome::PassOutcome;
 use crate::queue::Lane;
-use crate::tenant::wake_tenant;
+use crate::tenant::enqueue_tenant;
 use business_types::condition::{self, FALSE, QUOTA_CONSISTENT};
 use business_types::{ProjectPhase, ProjectSpec, ProjectStatus};
 use cleanup::Children;
+use enqueue::enqueue_project;
 use kind::{BusinessProject, ProjectView};
 use std::time::Duration;
-use wake::wake_project;
 
 /// How often the figures of a project are written.
 const PACE: Pace = Pace {
@@ -48,19 +46,19 @@ impl Controller for BusinessProject {
     fn changed(cx: &Context, change: &ViewChange<Self>) {
         let (old, new) = (change.old.as_deref(), change.new.as_deref());
         if let Some(view) = new.or(old) {
-            wake_project(cx, view.key.name(), Lane::Urgent);
+            enqueue_project(cx, view.key.name(), Lane::Urgent);
         }
         let charge = |view: &ProjectView| (view.spec.parent_project_name.clone(), view.spec.clusters.clone());
         if old.map(charge) != new.map(charge) {
             for view in [old, new].into_iter().flatten() {
-                wake_project(cx, &view.spec.parent_project_name, Lane::Urgent);
+                enqueue_project(cx, &view.spec.parent_project_name, Lane::Urgent);
             }
         }
         let granted = |view: &ProjectView| (view.spec.tenant_id.clone(), charge(view));
         if old.map(granted) != new.map(granted)
             && let Some(view) = new.or(old)
         {
-            wake_tenant(cx, &view.spec.tenant_id, Lane::Later);
+            enqueue_tenant(cx, &view.spec.tenant_id, Lane::Later);
             for cluster in old.into_iter().chain(new).flat_map(|view| view.spec.clusters.keys()) {
                 wake_cluster(cx, cluster, Lane::Later);
             }
@@ -76,7 +74,7 @@ impl Controller for BusinessProject {
             && !is_new
             && old.map(access) != new.map(access)
         {
-            wake_access_below(cx, view.key.name());
+            enqueue_access_in_subtree(cx, view.key.name());
         }
     }
 
@@ -86,7 +84,7 @@ impl Controller for BusinessProject {
 
     fn look_at_all(cx: &Context) {
         for project in cx.objects.projects.all() {
-            wake_project(cx, project.key.name(), Lane::Later);
+            enqueue_project(cx, project.key.name(), Lane::Later);
         }
     }
 }

@@ -197,11 +197,12 @@ impl Evidence<'_> {
         let sealed: Vec<&ResourceList> =
             scene.sealed.iter().filter(newer).map(|sealed| &sealed.hard).collect();
         // It is about to be taken over, whatever its quota lets in.
-        let is_taken = object.status.is_imported() && validate::bears_labels(&object, &scene.namespace.marks);
+        let is_taken =
+            object.status.is_imported() && validate::has_labels_of(&object, &scene.namespace.marks);
         if sealed.is_empty() && !is_taken && !self.survey.is_ahead(&scene.namespace.uid) {
             return Ok(Judgement::Nothing);
         }
-        let hard = confirm::excess(&object, quota, Some(&confirm::most(sealed)));
+        let hard = confirm::excess(&object, quota, Some(&confirm::max_per_resource(sealed)));
         if hard.is_empty() {
             return Ok(Judgement::Nothing);
         }
@@ -240,8 +241,8 @@ impl Scene {
 
     /// The most that was granted, is granted or is in use.
     fn may_take(&self) -> ResourceList {
-        let quota = self.quota.as_ref().map(confirm::may_take);
-        confirm::most(self.sealed.iter().map(|sealed| &sealed.hard).chain(&quota))
+        let quota = self.quota.as_ref().map(confirm::max_admitted);
+        confirm::max_per_resource(self.sealed.iter().map(|sealed| &sealed.hard).chain(&quota))
     }
 
     fn orphan(&self, sighting: &Sighting, state: OrphanState) -> Orphan {
@@ -295,7 +296,7 @@ async fn take_away(cx: &Context, sighting: &Sighting, scene: &Scene) -> Result<b
             deleted => deleted?,
         }
     }
-    match api.patch_namespace(name, &build::unmarked(&scene.namespace)).await {
+    match api.patch_namespace(name, &build::unmark_patch(&scene.namespace)).await {
         Ok(_) | Err(Error::Member(CallFailure::NotFound)) => Ok(true),
         Err(error) => Err(error),
     }

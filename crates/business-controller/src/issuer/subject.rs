@@ -13,7 +13,7 @@ const LABEL: &str = "CERTIFICATE REQUEST";
 
 /// Whether a request asks for exactly the subject that it says, in our form, and for nothing else.
 pub fn check(request: &IssueRequest) -> Result<(), IssueRefusal> {
-    let wrong = |why: &str| Err(IssueRefusal::Wrong(why.to_owned()));
+    let wrong = |why: &str| Err(IssueRefusal::Invalid(why.to_owned()));
     if !(VALID_SECONDS_MIN..=VALID_SECONDS_MAX).contains(&request.expiration_seconds) {
         return wrong("a certificate is valid for 10 minutes to 365 days");
     }

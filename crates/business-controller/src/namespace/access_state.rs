@@ -1,7 +1,7 @@
 //! What is known of the bindings of a namespace, and what they are to be.
 
 use crate::member::binding::Grantee;
-use crate::project::lineage::LineageEnd;
+use crate::project::ancestors::ChainEnd;
 use business_types::access::AccessRole;
 use business_types::condition::reason;
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,27 +9,27 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 /// What is known of who may use a namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Access {
+pub enum AccessState {
     /// Nothing: it is not there yet, or its bindings were not listed yet.
     Unknown,
     /// Whoever has no role any more is out, and nobody is added: no quota limits the namespace yet, or it is being deleted.
-    Held,
+    Pending,
     /// The bindings are right.
-    Granted(Omitted),
+    Granted(OmittedSubjects),
     /// They are not, and why.
-    Failed(Denied),
+    Failed(AccessFailure),
 }
 
 /// How many people the bindings do not name although they have a role.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Omitted {
+pub struct OmittedSubjects {
     /// They cannot be named in a cluster.
     pub unnameable: usize,
     /// There are too many of them for the cluster's objects.
     pub surplus: usize,
 }
 
-impl Omitted {
+impl OmittedSubjects {
     /// What to say of it; nothing where everybody is named.
     pub fn message(self) -> Option<String> {
         let Self { unnameable, surplus } = self;
@@ -48,20 +48,20 @@ impl Omitted {
 
 /// Why bindings are not right.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Denied {
+pub struct AccessFailure {
     pub reason: &'static str,
     pub message: String,
     /// Whether another try may help, without an event.
     pub retry: bool,
 }
 
-impl Access {
-    pub fn is_to_be_retried(&self) -> bool {
-        matches!(self, Self::Failed(Denied { retry: true, .. }))
+impl AccessState {
+    pub fn should_retry(&self) -> bool {
+        matches!(self, Self::Failed(AccessFailure { retry: true, .. }))
     }
 
     pub fn failed(reason: &'static str, message: String) -> Self {
-        Self::Failed(Denied { reason, message, retry: true })
+        Self::Failed(AccessFailure { reason, message, retry: true })
     }
 }
 
@@ -69,9 +69,9 @@ impl Access {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Grants {
     pub roles: BTreeMap<AccessRole, BTreeSet<Grantee>>,
-    pub omitted: Omitted,
+    pub omitted: OmittedSubjects,
     /// Where the way up to those who say it has ended.
-    pub ended: LineageEnd,
+    pub chain_end: ChainEnd,
 }
 
 impl Grants {
@@ -83,25 +83,26 @@ impl Grants {
     }
 
     /// What the bindings come to when they name exactly these.
-    pub fn granted(&self, tenant: &str) -> Access {
-        let denied = |message: String, retry| Denied { reason: reason::PARENT_UNKNOWN, message, retry };
-        match &self.ended {
+    pub fn access_state(&self, tenant: &str) -> AccessState {
+        let denied =
+            |message: String, retry| AccessFailure { reason: reason::PARENT_UNKNOWN, message, retry };
+        match &self.chain_end {
             _ if !self.roles.contains_key(&AccessRole::Admin) => {
                 let message = format!("tenant {tenant:?} cannot be named in a cluster");
-                Access::Failed(Denied { reason: reason::UNNAMEABLE, message, retry: false })
+                AccessState::Failed(AccessFailure { reason: reason::UNNAMEABLE, message, retry: false })
             }
-            LineageEnd::Root => Access::Granted(self.omitted),
-            LineageEnd::Missing(parent) => {
+            ChainEnd::Root => AccessState::Granted(self.omitted),
+            ChainEnd::Missing(parent) => {
                 let message = format!("project {parent:?} above is not there: nobody has a role by it");
-                Access::Failed(denied(message, true))
+                AccessState::Failed(denied(message, true))
             }
-            LineageEnd::Circle(parent) => {
+            ChainEnd::Cycle(parent) => {
                 let message = format!("the projects above form a circle, in which {parent:?} lies");
-                Access::Failed(denied(message, false))
+                AccessState::Failed(denied(message, false))
             }
-            LineageEnd::TooDeep => {
+            ChainEnd::TooDeep => {
                 let message = "too many projects lie above: nobody has a role by the uppermost".to_owned();
-                Access::Failed(denied(message, false))
+                AccessState::Failed(denied(message, false))
             }
         }
     }

@@ -13,7 +13,7 @@ use meta::quantity::{Quantity, ResourceList};
 use std::time::Duration;
 
 /// Whether a cluster keeps exactly these amounts. It makes whole thousandths of them.
-pub fn are_kept(kept: &ResourceList, asked: &ResourceList) -> bool {
+pub fn are_equal_as_stored(kept: &ResourceList, asked: &ResourceList) -> bool {
     let is_kept = |((resource, kept), (other, asked)): ((&String, &Quantity), (&String, &Quantity))| {
         resource == other && *kept == asked.in_thousandths()
     };
@@ -30,8 +30,8 @@ pub fn is_enforced(object: &NamespaceView, quota: &ClusterQuota, sealed: Option<
     sealed.is_some_and(is_of_this)
         && !quota.deleting
         && !quota.scoped
-        && are_kept(&quota.spec_hard, &object.spec.hard)
-        && are_kept(&quota.status_hard, &object.spec.hard)
+        && are_equal_as_stored(&quota.spec_hard, &object.spec.hard)
+        && are_equal_as_stored(&quota.status_hard, &object.spec.hard)
 }
 
 /// The lower charge that can be confirmed now; `None` when there is none.
@@ -64,7 +64,7 @@ pub fn charge(
 }
 
 /// How long more stays charged only because the cluster has not counted anew.
-pub fn wait(
+pub fn time_to_recount(
     object: &NamespaceView,
     quota: &ClusterQuota,
     sealed: Option<&Sealed>,
@@ -76,17 +76,17 @@ pub fn wait(
 }
 
 /// The most that a quota lets in, or has let in.
-pub fn may_take(quota: &ClusterQuota) -> ResourceList {
+pub fn max_admitted(quota: &ClusterQuota) -> ResourceList {
     let used = quota.status_used.iter().filter(|(resource, _)| quota.status_hard.contains_key(*resource));
     let used: ResourceList = used.map(|(resource, amount)| (resource.clone(), *amount)).collect();
-    most([&quota.spec_hard, &quota.status_hard, &used])
+    max_per_resource([&quota.spec_hard, &quota.status_hard, &used])
 }
 
 /// What the cluster may let in, or has let in, beyond what the object is charged.
 pub fn excess(object: &NamespaceView, quota: &ClusterQuota, sealed: Option<&ResourceList>) -> ResourceList {
     let none = ResourceList::new();
     let charged = object.status.charged(&object.spec);
-    let exposed = most([&may_take(quota), sealed.unwrap_or(&none)]);
+    let exposed = max_per_resource([&max_admitted(quota), sealed.unwrap_or(&none)]);
     let beyond = exposed.into_iter().filter_map(|(resource, amount)| {
         // A difference out of range counts as everything.
         let left = charged.get(&resource).and_then(|charged| amount.checked_sub(*charged)).unwrap_or(amount);

@@ -1,14 +1,14 @@
 //! Whom the bindings of a namespace are to name. Pure.
 
 /// Those that follow from what is seen.
-pub mod finding;
+pub mod lookup;
 /// Those that were found lately.
-pub mod known;
+pub mod cache;
 
-use super::access_state::{Grants, Omitted};
+use super::access_state::{Grants, OmittedSubjects};
 use super::kind::NamespaceView;
 use crate::member::binding::Grantee;
-use crate::project::lineage::Lineage;
+use crate::project::ancestors::AncestorChain;
 use business_types::access::{self, AccessRole};
 use business_types::names;
 use business_types::{AccessHolder, ClusterIdentity, EffectiveAccess, Subject, SubjectKind};
@@ -24,7 +24,7 @@ const SUBJECT_BYTES: usize = 80;
 #[derive(Clone, Copy, Debug)]
 pub struct GrantSources<'a> {
     /// Its project, and those above.
-    pub lineage: &'a Lineage,
+    pub ancestors: &'a AncestorChain,
     /// Those who rule its tenant, as its object says.
     pub administrators: &'a [Subject],
     /// By which names its cluster knows people.
@@ -33,34 +33,35 @@ pub struct GrantSources<'a> {
 
 /// Who may use a namespace: the tenant's administrators, and who has a role in its project or in one above it. Each of
 /// their names stands in one binding, that of the highest role.
-pub fn grants(object: &NamespaceView, sources: GrantSources<'_>) -> Grants {
-    let mut draft = Draft { object, sources, roles: BTreeMap::new(), omitted: Omitted::default() };
-    draft.name_administrators();
-    let specs = sources.lineage.projects.iter().map(|project| &project.spec);
+pub fn compute_grants(object: &NamespaceView, sources: GrantSources<'_>) -> Grants {
+    let mut builder =
+        GrantsBuilder { object, sources, roles: BTreeMap::new(), omitted: OmittedSubjects::default() };
+    builder.add_administrators();
+    let specs = sources.ancestors.projects.iter().map(|project| &project.spec);
     for (holder, role) in EffectiveAccess::of(specs).holders() {
-        draft.name(holder, role);
+        builder.add_holder(holder, role);
     }
-    draft.finish()
+    builder.finish()
 }
 
-struct Draft<'a> {
+struct GrantsBuilder<'a> {
     object: &'a NamespaceView,
     sources: GrantSources<'a>,
     roles: BTreeMap<Grantee, AccessRole>,
-    omitted: Omitted,
+    omitted: OmittedSubjects,
 }
 
-impl Draft<'_> {
-    fn name_administrators(&mut self) {
+impl GrantsBuilder<'_> {
+    fn add_administrators(&mut self) {
         if let Some(group) = access::administrators(&self.object.spec.tenant_id) {
-            self.raise(Grantee::Group(group), AccessRole::Admin);
+            self.grant(Grantee::Group(group), AccessRole::Admin);
         }
         for subject in self.sources.administrators {
-            self.name(AccessHolder::of(subject, ""), AccessRole::Admin);
+            self.add_holder(AccessHolder::of(subject, ""), AccessRole::Admin);
         }
     }
 
-    fn name(&mut self, holder: AccessHolder<'_>, role: AccessRole) {
+    fn add_holder(&mut self, holder: AccessHolder<'_>, role: AccessRole) {
         let tenant = &self.object.spec.tenant_id;
         let names = match holder.kind {
             SubjectKind::User if holder.of_tenant => {
@@ -78,20 +79,20 @@ impl Draft<'_> {
             self.omitted.unnameable = self.omitted.unnameable.saturating_add(1);
         }
         for grantee in names.into_iter().flatten() {
-            self.raise(grantee, role);
+            self.grant(grantee, role);
         }
         // Whoever is of a tenant by his credential may be anybody's namesake in another.
         if self.sources.identity == ClusterIdentity::Shared && !holder.of_tenant {
-            self.share(holder.kind, holder.name, role);
+            self.add_host_name(holder.kind, holder.name, role);
         }
     }
 
     /// By the host's names. A name that means somebody else here is left out: its holder has the other one.
-    fn share(&mut self, kind: SubjectKind, name: &str, role: AccessRole) {
+    fn add_host_name(&mut self, kind: SubjectKind, name: &str, role: AccessRole) {
         let Some(name) = access::shared(name) else { return };
         match kind {
-            SubjectKind::User => self.raise(Grantee::User(name), role),
-            SubjectKind::Group => self.raise(Grantee::Group(name), role),
+            SubjectKind::User => self.grant(Grantee::User(name), role),
+            SubjectKind::Group => self.grant(Grantee::Group(name), role),
             SubjectKind::ServiceAccount => {}
         }
     }
@@ -105,21 +106,24 @@ impl Draft<'_> {
         is_taken.then(|| Grantee::ServiceAccount { namespace: namespace.to_owned(), name: name.to_owned() })
     }
 
-    fn raise(&mut self, grantee: Grantee, role: AccessRole) {
+    fn grant(&mut self, grantee: Grantee, role: AccessRole) {
         let held = self.roles.entry(grantee).or_insert(role);
         *held = role.max(*held);
     }
 
     /// What does not fit is left out from the lowest role on.
     fn finish(self) -> Grants {
-        let mut grants =
-            Grants { omitted: self.omitted, ended: self.sources.lineage.end.clone(), ..Grants::default() };
+        let mut grants = Grants {
+            omitted: self.omitted,
+            chain_end: self.sources.ancestors.end.clone(),
+            ..Grants::default()
+        };
         let mut by_role: Vec<(AccessRole, Grantee)> =
             self.roles.into_iter().map(|(grantee, role)| (role, grantee)).collect();
         by_role.sort_by(|(one, _), (other, _)| other.cmp(one));
         let mut room = SUBJECTS_BYTES_MAX;
         for (role, grantee) in by_role {
-            let left = room.checked_sub(SUBJECT_BYTES.saturating_add(text_bytes(&grantee)));
+            let left = room.checked_sub(SUBJECT_BYTES.saturating_add(escaped_len(&grantee)));
             if left.is_some() {
                 grants.roles.entry(role).or_default().insert(grantee);
             } else {
@@ -132,7 +136,7 @@ impl Draft<'_> {
 }
 
 /// What its names take in the answers of an API server, which escapes what HTML would read.
-fn text_bytes(grantee: &Grantee) -> usize {
+fn escaped_len(grantee: &Grantee) -> usize {
     let names: [&str; 2] = match grantee {
         Grantee::User(name) | Grantee::Group(name) => [name.as_str(), ""],
         Grantee::ServiceAccount { namespace, name } => [namespace, name],

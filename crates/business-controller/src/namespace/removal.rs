@@ -2,7 +2,7 @@
 
 use super::build;
 use super::kind::NamespaceView;
-use super::site::Site;
+use super::target::Target;
 use super::validate;
 use crate::error::{CallFailure, Error};
 use crate::member::ClusterNamespace;
@@ -22,11 +22,11 @@ pub enum Removal {
 /// have made is marked first. What somebody else has made goes as it stands: by a consent that only others can write there.
 pub async fn remove(
     object: &NamespaceView,
-    site: &Site,
+    target: &Target,
     there: &ClusterNamespace,
     origin: Origin,
 ) -> Result<Removal, Error> {
-    match delete(object, site, there, origin).await {
+    match delete(object, target, there, origin).await {
         Ok(()) => Ok(Removal::Begun),
         Err(Error::Member(CallFailure::Conflict(_) | CallFailure::NotFound)) => Ok(Removal::Outdated),
         Err(error) => Err(error),
@@ -35,14 +35,14 @@ pub async fn remove(
 
 async fn delete(
     object: &NamespaceView,
-    site: &Site,
+    target: &Target,
     there: &ClusterNamespace,
     origin: Origin,
 ) -> Result<(), Error> {
-    let (api, name) = (&site.member.api, &object.spec.namespace);
+    let (api, name) = (&target.member.api, &object.spec.namespace);
     let is_ours = origin != Origin::Replaced;
     if is_ours && (there.marks.adopted || !validate::is_marked(object, &there.marks)) {
-        api.patch_namespace(name, &build::marks(site, object, there, origin, None)).await?;
+        api.patch_namespace(name, &build::mark_patch(target, object, there, origin, None)).await?;
     }
     api.delete_namespace(name, &there.uid).await
 }

@@ -1,7 +1,7 @@
 //! Events and metrics for what a pass over a namespace has done.
 
 use super::kind::NamespaceView;
-use super::verdict::{Marking, NamespaceStep, Plan, QuotaStep, Rewriting, Situation};
+use super::verdict::{MarkCause, NamespaceState, NamespaceStep, Plan, QuotaStep, QuotaUpdateCause};
 use crate::context::Context;
 use crate::events::Topic;
 use crate::outcome::{Drift, DriftLabels};
@@ -29,15 +29,15 @@ fn place(object: &NamespaceView) -> String {
 }
 
 /// The cluster has just become unreachable.
-pub fn unreachable(cx: &Context, object: &NamespaceView, situation: &Situation) {
+pub fn unreachable(cx: &Context, object: &NamespaceView, state: &NamespaceState) {
     let was = condition::find(&object.status.conditions, CLUSTER_REACHABLE).is_none_or(Condition::is_true);
-    if let (true, Situation::Unreachable { message, .. }) = (was, situation) {
+    if let (true, NamespaceState::Unreachable { message, .. }) = (was, state) {
         cx.events.report(object, UNREACHABLE, message.clone());
     }
 }
 
-pub fn terminating(cx: &Context, object: &NamespaceView, situation: &Situation) {
-    if let Situation::NotActive { message } = situation {
+pub fn terminating(cx: &Context, object: &NamespaceView, state: &NamespaceState) {
+    if let NamespaceState::NotActive { message } = state {
         cx.events.report(object, TERMINATING, message.clone());
     }
 }
@@ -128,12 +128,12 @@ pub fn done(cx: &Context, object: &NamespaceView, plan: &Plan) {
             drifted(Drift::Namespace, RECREATED, format!("{place} was gone; it was created anew"));
             return;
         }
-        NamespaceStep::Mark { cause: Marking::Drift, .. } => {
+        NamespaceStep::Mark { cause: MarkCause::Drift, .. } => {
             drifted(Drift::Marks, REPAIRED, format!("marks of {place} were restored"));
         }
         NamespaceStep::Keep { .. } | NamespaceStep::Mark { .. } => {}
     }
-    if let QuotaStep::Create | QuotaStep::Update { cause: Rewriting::Drift, .. } = plan.quota
+    if let QuotaStep::Create | QuotaStep::Update { cause: QuotaUpdateCause::Drift, .. } = plan.quota
         && plan.origin != Origin::Replaced
     {
         drifted(Drift::Quota, REPAIRED, format!("the ResourceQuota of {place} was repaired"));

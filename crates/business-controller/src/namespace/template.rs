@@ -6,55 +6,53 @@ pub mod wanted;
 /// What its pods pull by.
 pub mod pull_secret;
 /// What is known of that.
-pub mod pull_memory;
+pub mod pull_secret_memory;
 /// What is known of it.
 pub mod state;
-/// What it was when it was right.
-pub mod kept;
 
 use super::kind::NamespaceView;
 use super::report;
-use super::site::Site;
+use super::target::Target;
 use crate::context::Context;
 use crate::error::{CallFailure, Error};
 use crate::member::Member;
 use crate::member::dressing::Dressing;
 use crate::member::template_objects::{SeenTemplateObjects, TemplateObject, TemplateObjectKind};
 use crate::namespace_template::kind::CurrentTemplate;
-use crate::namespace_template::resolve::{self, Resolved};
+use crate::namespace_template::resolve::{self, ResolvedTemplate};
 use crate::namespace_template::rollout::{self, is_in_use};
 use business_types::AppliedTemplate;
 use futures_util::future::join_all;
-use pull_secret::PullAim;
-use state::{TemplateState, Undone, Withdrawal};
+use pull_secret::PullSecretGoal;
+use state::{TemplateFailure, TemplateState, Withdrawal};
 use std::sync::Arc;
 use wanted::{WantedObject, WantedTemplate};
 
 /// The template of a namespace, and what of it is to be there now.
 #[derive(Clone, Debug)]
-pub enum TemplateStage {
+pub enum TemplateSelection {
     /// It has none: what one has put there goes.
-    Nothing(WantedTemplate),
+    NoTemplate(WantedTemplate),
     /// Its newest state.
     Newest(CurrentTemplate, WantedTemplate),
     /// What is there stays until it is this namespace's turn.
     Waiting(String),
     /// It is named and does not exist: what is there stays.
-    Missing(String),
+    NotFound(String),
 }
 
-impl TemplateStage {
-    pub fn of(cx: &Context, object: &NamespaceView, site: &Site) -> Self {
-        let current = match resolve::of_project(cx, &site.project) {
-            Resolved::Nothing => return Self::Nothing(WantedTemplate::default()),
-            Resolved::Missing(name) => return Self::Missing(name),
-            Resolved::Template(current) => current,
+impl TemplateSelection {
+    pub fn of(cx: &Context, object: &NamespaceView, target: &Target) -> Self {
+        let current = match resolve::of_project(cx, &target.project) {
+            ResolvedTemplate::None => return Self::NoTemplate(WantedTemplate::default()),
+            ResolvedTemplate::NotFound(name) => return Self::NotFound(name),
+            ResolvedTemplate::Template(current) => current,
         };
         let has_it = object.status.template.as_ref() == Some(&current.state);
         // What somebody has deleted is made anew, with all that is new.
-        let is_gone = site.member.observed.at(&object.spec.namespace).0.is_none();
-        if has_it || is_gone || !is_in_use(object) || rollout::admits(&current, object) {
-            let wanted = wanted::wanted(&current.state.name, &current.view.spec, &site.project);
+        let is_gone = target.member.observed.at(&object.spec.namespace).0.is_none();
+        if has_it || is_gone || !is_in_use(object) || rollout::is_in_wave(&current, object) {
+            let wanted = wanted::wanted(&current.state.name, &current.view.spec, &target.project);
             return Self::Newest(current, wanted);
         }
         Self::Waiting(current.state.name)
@@ -63,39 +61,41 @@ impl TemplateStage {
     /// Labels and annotations that are to be there; `None` leaves them as they are.
     pub fn dressing(&self) -> Option<&Dressing> {
         match self {
-            Self::Nothing(wanted) | Self::Newest(_, wanted) => Some(&wanted.dressing),
-            Self::Waiting(_) | Self::Missing(_) => None,
+            Self::NoTemplate(wanted) | Self::Newest(_, wanted) => Some(&wanted.dressing),
+            Self::Waiting(_) | Self::NotFound(_) => None,
         }
     }
 
     /// Whether what it is to be was there before: whatever is not so is drift.
-    pub fn was_kept(&self, cx: &Context, object: &NamespaceView) -> bool {
+    pub fn was_applied(&self, cx: &Context, object: &NamespaceView) -> bool {
         match self {
-            Self::Nothing(wanted) | Self::Newest(_, wanted) => was_kept(cx, object, wanted),
-            Self::Waiting(_) | Self::Missing(_) => false,
+            Self::NoTemplate(wanted) | Self::Newest(_, wanted) => was_applied(cx, object, wanted),
+            Self::Waiting(_) | Self::NotFound(_) => false,
         }
     }
 
     /// What is to become of the pull secret. Whoever waits for something else goes on pulling.
-    pub fn pull_secret(&self) -> PullAim<'_> {
+    pub fn pull_secret(&self) -> PullSecretGoal<'_> {
         match self {
-            Self::Nothing(_) => PullAim::Gone,
-            Self::Newest(_, wanted) => wanted.pull_secret.as_ref().map_or(PullAim::Gone, PullAim::Newest),
-            Self::Waiting(_) | Self::Missing(_) => PullAim::AsItIs,
+            Self::NoTemplate(_) => PullSecretGoal::Absent,
+            Self::Newest(_, wanted) => {
+                wanted.pull_secret.as_ref().map_or(PullSecretGoal::Absent, PullSecretGoal::Newest)
+            }
+            Self::Waiting(_) | Self::NotFound(_) => PullSecretGoal::Unchanged,
         }
     }
 
     fn state(&self) -> Option<&AppliedTemplate> {
         match self {
             Self::Newest(current, _) => Some(&current.state),
-            Self::Nothing(_) | Self::Waiting(_) | Self::Missing(_) => None,
+            Self::NoTemplate(_) | Self::Waiting(_) | Self::NotFound(_) => None,
         }
     }
 }
 
 /// Whether exactly this was in place before.
-fn was_kept(cx: &Context, object: &NamespaceView, wanted: &WantedTemplate) -> bool {
-    cx.objects.namespaces.memory.kept.was(&object.uid, &wanted.kept())
+fn was_applied(cx: &Context, object: &NamespaceView, wanted: &WantedTemplate) -> bool {
+    cx.objects.namespaces.memory.templates.matches(&object.uid, &wanted.fingerprint())
 }
 
 /// What to do with an object.
@@ -118,7 +118,7 @@ impl TemplateStep {
     }
 
     /// `LimitRange business-template`
-    fn told(&self) -> String {
+    fn describe(&self) -> String {
         let name = match self {
             Self::Apply(wanted, _) | Self::Replace(_, wanted) => &wanted.name,
             Self::Delete(there) => &there.name,
@@ -150,86 +150,93 @@ pub fn steps(
 }
 
 /// Makes a namespace that is the object's what its template says. Its labels and annotations were seen to before.
-pub async fn keep(
+pub async fn reconcile(
     cx: &Context,
     object: &NamespaceView,
-    site: &Site,
-    stage: &TemplateStage,
-    labels: Labels,
+    target: &Target,
+    selection: &TemplateSelection,
+    labels: LabelsResult,
 ) -> Result<TemplateState, Error> {
-    let wanted = match stage {
-        TemplateStage::Waiting(name) => return Ok(TemplateState::Waiting(name.clone())),
-        TemplateStage::Missing(name) => return Ok(TemplateState::Missing(name.clone())),
-        TemplateStage::Nothing(wanted) | TemplateStage::Newest(_, wanted) => wanted,
+    let wanted = match selection {
+        TemplateSelection::Waiting(name) => return Ok(TemplateState::Waiting(name.clone())),
+        TemplateSelection::NotFound(name) => return Ok(TemplateState::NotFound(name.clone())),
+        TemplateSelection::NoTemplate(wanted) | TemplateSelection::Newest(_, wanted) => wanted,
     };
-    let seen = match site.member.observed.templates.at(&object.spec.namespace) {
+    let seen = match target.member.observed.templates.at(&object.spec.namespace) {
         SeenTemplateObjects::Listed(seen) => seen,
-        _ if stage.state().is_none() && object.status.template.is_none() => return Ok(TemplateState::None),
+        _ if selection.state().is_none() && object.status.template.is_none() => {
+            return Ok(TemplateState::None);
+        }
         SeenTemplateObjects::Unlisted(None) => return Ok(TemplateState::Unknown),
         SeenTemplateObjects::Unlisted(Some(error)) => {
-            let message = format!("cluster {} does not list {error}", site.member.name);
-            let undone = Undone { message, retry: false, limits: wanted.has_limits(), others: true };
-            return Ok(state(stage, Some(undone)));
+            let message = format!("cluster {} does not list {error}", target.member.name);
+            let failure = TemplateFailure {
+                message,
+                retry: false,
+                limits: wanted.has_limits(),
+                has_other_causes: true,
+            };
+            return Ok(state(selection, Some(failure)));
         }
     };
     let steps = steps(object, &wanted.objects, &seen);
-    let was_right = was_kept(cx, object, wanted);
+    let was_right = was_applied(cx, object, wanted);
     if was_right && (labels.written || !steps.is_empty()) {
-        let told: Vec<String> = steps.iter().map(TemplateStep::told).collect();
-        report::template_restored(cx, object, &told);
+        let changed: Vec<String> = steps.iter().map(TemplateStep::describe).collect();
+        report::template_restored(cx, object, &changed);
     }
-    let mut undone = carry_out(object, site, &stage_name(stage), &steps).await?;
+    let mut failure = apply_steps(object, target, &selected_name(selection), &steps).await?;
     if let Some(refused) = labels.refused {
-        undone.get_or_insert_default().add(&refused);
+        failure.get_or_insert_default().add(&refused);
     }
-    let kept = &cx.objects.namespaces.memory.kept;
-    if undone.is_none() && stage.state().is_some() {
-        kept.remember(&object.uid, wanted.kept());
+    let last_applied = &cx.objects.namespaces.memory.templates;
+    if failure.is_none() && selection.state().is_some() {
+        last_applied.remember(&object.uid, wanted.fingerprint());
     } else {
-        kept.forget(&object.uid);
+        last_applied.forget(&object.uid);
     }
-    if let (None, Some(invalid)) = (&undone, wanted.invalid.first()) {
-        return Ok(TemplateState::Invalid { state: stage.state().cloned(), message: invalid.clone() });
+    if let (None, Some(invalid)) = (&failure, wanted.invalid.first()) {
+        return Ok(TemplateState::Invalid { state: selection.state().cloned(), message: invalid.clone() });
     }
-    Ok(state(stage, undone))
+    Ok(state(selection, failure))
 }
 
 /// What became of the labels and annotations of the namespace itself.
 #[derive(Clone, Debug, Default)]
-pub struct Labels {
+pub struct LabelsResult {
     /// They were not what they are to be, and were written.
     pub written: bool,
     /// The cluster does not take them, and why.
-    pub refused: Option<Undone>,
+    pub refused: Option<TemplateFailure>,
 }
 
-fn stage_name(stage: &TemplateStage) -> String {
-    stage.state().map(|state| state.name.clone()).unwrap_or_default()
+fn selected_name(selection: &TemplateSelection) -> String {
+    selection.state().map(|state| state.name.clone()).unwrap_or_default()
 }
 
-fn state(stage: &TemplateStage, undone: Option<Undone>) -> TemplateState {
-    match (stage.state().cloned(), undone) {
-        (state, Some(undone)) => TemplateState::Undone { state, undone },
+fn state(selection: &TemplateSelection, failure: Option<TemplateFailure>) -> TemplateState {
+    match (selection.state().cloned(), failure) {
+        (state, Some(failure)) => TemplateState::Failed { state, failure },
         (Some(state), None) => TemplateState::Applied(state),
         (None, None) => TemplateState::None,
     }
 }
 
 /// One kind after the other, all of a kind at once. What is refused keeps nothing else from being done.
-async fn carry_out(
+async fn apply_steps(
     object: &NamespaceView,
-    site: &Site,
+    target: &Target,
     template: &str,
     steps: &[TemplateStep],
-) -> Result<Option<Undone>, Error> {
-    let mut undone: Option<Undone> = None;
+) -> Result<Option<TemplateFailure>, Error> {
+    let mut failure: Option<TemplateFailure> = None;
     for kind in TemplateObjectKind::ALL {
         let of_kind = steps.iter().filter(|step| step.kind() == kind);
         let outcomes = join_all(of_kind.map(|step| async move {
-            match write(object, site, template, step).await {
+            match apply_step(object, target, template, step).await {
                 Err(Error::Member(CallFailure::Refused { code, message })) => {
-                    let what = format!("cluster {}: {}", site.member.name, step.told());
-                    Ok(Some(Undone::refused(&what, code, &message)))
+                    let what = format!("cluster {}: {}", target.member.name, step.describe());
+                    Ok(Some(TemplateFailure::refused(&what, code, &message)))
                 }
                 outcome => outcome.map(|()| None),
             }
@@ -238,27 +245,27 @@ async fn carry_out(
         for refused in outcomes {
             let Some(refused) = refused? else { continue };
             let limits = kind == TemplateObjectKind::LimitRange;
-            undone.get_or_insert_default().add(&Undone { limits, ..refused });
+            failure.get_or_insert_default().add(&TemplateFailure { limits, ..refused });
         }
     }
-    Ok(undone)
+    Ok(failure)
 }
 
-async fn write(
+async fn apply_step(
     object: &NamespaceView,
-    site: &Site,
+    target: &Target,
     template: &str,
     step: &TemplateStep,
 ) -> Result<(), Error> {
-    let (api, namespace) = (&site.member.api, &object.spec.namespace);
-    let observed = &site.member.observed.templates;
+    let (api, namespace) = (&target.member.api, &object.spec.namespace);
+    let observed = &target.member.observed.templates;
     let (wanted, there) = match step {
         TemplateStep::Delete(there) => {
-            delete(&site.member, namespace, there).await?;
+            delete(&target.member, namespace, there).await?;
             return Ok(());
         }
         TemplateStep::Replace(there, wanted) => {
-            delete(&site.member, namespace, there).await?;
+            delete(&target.member, namespace, there).await?;
             (wanted, None)
         }
         TemplateStep::Apply(wanted, there) => (wanted, there.as_ref()),
@@ -292,19 +299,19 @@ async fn delete(member: &Member, namespace: &str, there: &TemplateObject) -> Res
 }
 
 /// Takes everything of a template away from a namespace that stays: nobody looks after it later.
-pub async fn withdraw(cx: &Context, object: &NamespaceView, site: &Site) -> Result<Withdrawal, Error> {
+pub async fn withdraw(cx: &Context, object: &NamespaceView, target: &Target) -> Result<Withdrawal, Error> {
     let mut there = Vec::new();
     for kind in TemplateObjectKind::ALL {
-        match site.member.observed.templates.of(kind).within(&object.spec.namespace) {
+        match target.member.observed.templates.of(kind).within(&object.spec.namespace) {
             Ok(seen) => there.extend(seen),
             Err(unlisted) if unlisted.is_forbidden() => {}
-            Err(_not_yet) => return Ok(Withdrawal::Unseen),
+            Err(_not_yet) => return Ok(Withdrawal::NotListed),
         }
     }
     for step in steps(object, &[], &there) {
-        write(object, site, "", &step).await?;
+        apply_step(object, target, "", &step).await?;
     }
-    pull_secret::withdraw(cx, object, site).await
+    pull_secret::withdraw(cx, object, target).await
 }
 
 /// Takes all that have a role by templates out of a namespace that belongs to no object any more, as far as it is seen.

@@ -1,6 +1,6 @@
 //! What a pass over a namespace comes to: values only.
 
-use super::access_state::Access;
+use super::access_state::AccessState;
 use super::template::state::TemplateState;
 use crate::member::others::OtherAccess;
 use crate::member::{ClusterNamespace, ClusterQuota};
@@ -16,7 +16,7 @@ pub enum NamespaceVerdict {
     /// This, which may be nothing.
     Proceed(Plan),
     /// Nothing now: something else must happen first.
-    Wait(NamespaceFinding),
+    Wait(StatusInput),
     /// Nothing, until a person changes something.
     Refuse(NamespaceRefusal),
     /// It was there before us, and consent is given. That it is the object's now goes on record before anything is
@@ -50,17 +50,17 @@ impl Plan {
 
     /// Whether it undoes what somebody else has done, and nothing that anybody asks for. What is not as the template says counts when
     /// it was so before.
-    pub fn only_repairs(&self, template_was_kept: bool) -> bool {
+    pub fn only_repairs(&self, was_template_applied: bool) -> bool {
         let marks = match self.namespace {
             NamespaceStep::Create => return false,
-            NamespaceStep::Mark { cause: Marking::Drift, .. } => true,
-            NamespaceStep::Mark { cause: Marking::Template, .. } => template_was_kept,
+            NamespaceStep::Mark { cause: MarkCause::Drift, .. } => true,
+            NamespaceStep::Mark { cause: MarkCause::Template, .. } => was_template_applied,
             NamespaceStep::Mark { .. } | NamespaceStep::Keep { .. } => false,
         };
         match self.quota {
-            QuotaStep::Create | QuotaStep::Update { cause: Rewriting::Drift, .. } => true,
-            QuotaStep::Update { cause: Rewriting::Asked, .. } => false,
-            QuotaStep::Update { cause: Rewriting::Reseal, .. } | QuotaStep::Keep { .. } => marks,
+            QuotaStep::Create | QuotaStep::Update { cause: QuotaUpdateCause::Drift, .. } => true,
+            QuotaStep::Update { cause: QuotaUpdateCause::SpecChanged, .. } => false,
+            QuotaStep::Update { cause: QuotaUpdateCause::Reseal, .. } | QuotaStep::Keep { .. } => marks,
         }
     }
 }
@@ -73,12 +73,12 @@ pub enum NamespaceStep {
     /// It is missing.
     Create,
     /// Our marks are put on it.
-    Mark { from: Arc<ClusterNamespace>, cause: Marking },
+    Mark { from: Arc<ClusterNamespace>, cause: MarkCause },
 }
 
 /// Why marks are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Marking {
+pub enum MarkCause {
     /// Somebody has changed them, or taken them away.
     Drift,
     /// Somebody has made it in the place of ours.
@@ -101,14 +101,14 @@ pub enum QuotaStep {
     /// It is missing.
     Create,
     /// It is not what is asked for.
-    Update { from: Arc<ClusterQuota>, cause: Rewriting },
+    Update { from: Arc<ClusterQuota>, cause: QuotaUpdateCause },
 }
 
 /// Why a quota is written anew.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rewriting {
+pub enum QuotaUpdateCause {
     /// Something else is asked for.
-    Asked,
+    SpecChanged,
     /// It was right before: somebody else has changed it.
     Drift,
     /// The seal is older than it could be.
@@ -153,16 +153,16 @@ pub enum PlaceOwner {
 
 /// What was found out, and what goes on record of the namespace in the cluster; `None` leaves the record as it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NamespaceFinding {
-    pub situation: Situation,
+pub struct StatusInput {
+    pub state: NamespaceState,
     pub record: Option<ClusterNamespaceRecord>,
     /// Who may use the namespace.
-    pub access: Access,
+    pub access: AccessState,
 }
 
-impl From<Situation> for NamespaceFinding {
-    fn from(situation: Situation) -> Self {
-        Self { situation, record: None, access: Access::Unknown }
+impl From<NamespaceState> for StatusInput {
+    fn from(state: NamespaceState) -> Self {
+        Self { state, record: None, access: AccessState::Unknown }
     }
 }
 
@@ -180,7 +180,7 @@ pub fn record_of(uid: &str, origin: Origin) -> Option<ClusterNamespaceRecord> {
 
 /// What a pass has found out.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Situation {
+pub enum NamespaceState {
     /// The cluster does not answer or is not known.
     Unreachable { reason: &'static str, message: String },
     /// The namespace in the cluster is being deleted although nobody asked us.
@@ -190,9 +190,9 @@ pub enum Situation {
     /// The cluster enforces more than the object is charged.
     Ahead { message: String },
     /// Namespace and quota are as asked for.
-    InPlace(InPlace),
+    Provisioned(Provisioned),
     /// Another namespace stands in the place of ours; it has our quota.
-    Replaced { quota: InPlace, message: String },
+    Replaced { quota: Provisioned, message: String },
     /// Being deleted, and something is left in the cluster.
     Deleting { reason: &'static str, message: String },
     /// Being deleted, and seen gone from the cluster: nothing is charged any more.
@@ -205,14 +205,14 @@ pub enum Enforcement {
     /// Not yet, or with something else.
     Pending,
     /// With exactly that. More stays charged until the cluster has counted again what is in use.
-    Counting,
+    AwaitingRecount,
     /// With exactly that.
     Enforced,
 }
 
 /// A quota that is in place.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct InPlace {
+pub struct Provisioned {
     pub quota: Arc<ClusterQuota>,
     pub enforced: Enforcement,
     /// The lower charge that is confirmed with it.

@@ -10,7 +10,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 /// Whether it is a namespace's turn to get the newest state of a template.
-pub fn admits(template: &CurrentTemplate, namespace: &NamespaceView) -> bool {
+pub fn is_in_wave(template: &CurrentTemplate, namespace: &NamespaceView) -> bool {
     wave_of(template).is_some_and(|wave| wave.namespaces.contains(&namespace.uid))
 }
 
@@ -21,16 +21,16 @@ fn wave_of(template: &CurrentTemplate) -> Option<&TemplateWave> {
 
 /// Whose turn it is to be: those of the last wave until they are done, then those of the next, if there is to be one. What one
 /// tenant does not take, or does not end, holds up him alone; his keep their turn.
-pub fn next_wave(template: &CurrentTemplate, tally: &Tally) -> Option<TemplateWave> {
+pub fn next_wave(template: &CurrentTemplate, progress: &RolloutProgress) -> Option<TemplateWave> {
     let rollout = template.view.spec.rollout;
     let admitted: HashSet<&str> =
         wave_of(template).into_iter().flat_map(|wave| &wave.namespaces).map(String::as_str).collect();
     let is_admitted = |waiting: &&Arc<NamespaceView>| admitted.contains(waiting.uid.as_str());
-    let under_way = || tally.waiting.iter().filter(is_admitted);
-    let mut held = tally.failing();
+    let under_way = || progress.waiting.iter().filter(is_admitted);
+    let mut held = progress.failing_owners();
     held.extend(under_way().map(|object| Owner::of(object)));
     let batch = usize::try_from(rollout.batch).unwrap_or_default();
-    let others = || tally.waiting.iter().filter(|object| !held.contains(&Owner::of(object))).take(batch);
+    let others = || progress.waiting.iter().filter(|object| !held.contains(&Owner::of(object))).take(batch);
     let nobody_else_can = held.len() > 1 || (!held.is_empty() && others().next().is_none());
     if rollout.paused || nobody_else_can {
         return wave_of(template).cloned();
@@ -47,7 +47,7 @@ pub fn is_in_use(object: &NamespaceView) -> bool {
 
 /// Whether what is wrong is something that a tenant says himself: of a project, which no namespace can take, or of a namespace's
 /// quota, which leaves no room. It tells nothing of the template.
-fn is_its_tenants(told: &Condition) -> bool {
+fn is_tenant_error(told: &Condition) -> bool {
     [reason::INVALID_VALUE, reason::QUOTA_EXCEEDED].contains(&told.reason.as_str())
 }
 
@@ -69,7 +69,7 @@ impl<'a> Owner<'a> {
 
 /// Where the namespaces of a template are.
 #[derive(Clone, Debug, Default)]
-pub struct Tally {
+pub struct RolloutProgress {
     pub namespaces: i64,
     pub updated: i64,
     pub clusters: BTreeSet<String>,
@@ -81,7 +81,7 @@ pub struct Tally {
     pub unreachable: i64,
 }
 
-impl Tally {
+impl RolloutProgress {
     /// Counts a namespace of the template.
     pub fn count(&mut self, template: &CurrentTemplate, object: &Arc<NamespaceView>, reachable: bool) {
         let one_more = |number: &mut i64| *number = number.saturating_add(1);
@@ -92,7 +92,7 @@ impl Tally {
         let told = condition::find(&object.status.conditions, TEMPLATE_APPLIED);
         let has_it = object.status.template.as_ref() == Some(&template.state);
         match told {
-            Some(told) if has_it && (told.is_true() || is_its_tenants(told)) => one_more(&mut self.updated),
+            Some(told) if has_it && (told.is_true() || is_tenant_error(told)) => one_more(&mut self.updated),
             Some(told) if has_it && told.status == FALSE => self.failed.push(Arc::clone(object)),
             _ if !reachable => one_more(&mut self.unreachable),
             _ if is_in_use(object) => self.waiting.push(Arc::clone(object)),
@@ -102,12 +102,12 @@ impl Tally {
 
     /// Whether nobody else gets it before something that has failed is mended.
     pub fn is_stopped(&self) -> bool {
-        let failing = self.failing();
-        let goes_on = || self.waiting.iter().any(|object| !failing.contains(&Owner::of(object)));
-        failing.len() > 1 || (!failing.is_empty() && !goes_on())
+        let failing_owners = self.failing_owners();
+        let goes_on = || self.waiting.iter().any(|object| !failing_owners.contains(&Owner::of(object)));
+        failing_owners.len() > 1 || (!failing_owners.is_empty() && !goes_on())
     }
 
-    fn failing(&self) -> BTreeSet<Owner<'_>> {
+    fn failing_owners(&self) -> BTreeSet<Owner<'_>> {
         self.failed.iter().map(|object| Owner::of(object)).collect()
     }
 }
@@ -146,17 +146,17 @@ mod tests {
         object
     }
 
-    fn tally(template: &CurrentTemplate, all: &[Arc<NamespaceView>], reachable: bool) -> Tally {
-        let mut tally = Tally::default();
+    fn progress(template: &CurrentTemplate, all: &[Arc<NamespaceView>], reachable: bool) -> RolloutProgress {
+        let mut progress = RolloutProgress::default();
         for object in all {
-            tally.count(template, object, reachable);
+            progress.count(template, object, reachable);
         }
-        tally
+        progress
     }
 
     /// The template as its status says it next: whose turn it is.
     fn published(template: &CurrentTemplate, all: &[Arc<NamespaceView>]) -> (CurrentTemplate, Vec<String>) {
-        let wave = next_wave(template, &tally(template, all, true));
+        let wave = next_wave(template, &progress(template, all, true));
         let mut view = template.view.as_ref().clone();
         view.status.wave.clone_from(&wave);
         let next = CurrentTemplate { view: Arc::new(view), state: template.state.clone() };
@@ -172,17 +172,17 @@ mod tests {
         let (now, wave) = published(&now, &all);
         assert_eq!(wave, ["uid-a", "uid-b"]);
         all[0] = namespace("a", Some(&now), "True");
-        let half = tally(&now, &all, true);
+        let half = progress(&now, &all, true);
         assert_eq!((half.namespaces, half.updated), (5, 1));
         let (now, wave) = published(&now, &all);
         assert_eq!(wave, ["uid-a", "uid-b"], "b is under way");
-        assert!(admits(&now, &all[1]) && !admits(&now, &all[2]));
+        assert!(is_in_wave(&now, &all[1]) && !is_in_wave(&now, &all[2]));
         all[1] = namespace("b", Some(&now), "True");
         let (now, wave) = published(&now, &all);
         assert_eq!(wave, ["uid-c", "uid-d"]);
         all[2] = namespace("c", Some(&now), "False");
         all[3] = namespace("d", Some(&now), "True");
-        let stopped = tally(&now, &all, true);
+        let stopped = progress(&now, &all, true);
         assert_eq!((stopped.failed.as_slice(), stopped.updated), (&all[2..3], 3));
         let (now, wave) = published(&now, &all);
         assert_eq!(
@@ -200,7 +200,7 @@ mod tests {
         newer.view =
             Arc::new(TemplateView { status: now.view.status.clone(), ..newer.view.as_ref().clone() });
         assert_eq!(published(&newer, &all).1, [""; 0], "paused");
-        assert!(!admits(&newer, &all[4]), "that was its turn for another state");
+        assert!(!is_in_wave(&newer, &all[4]), "that was its turn for another state");
     }
 
     #[test]
@@ -212,7 +212,7 @@ mod tests {
             let told = Condition::new(TEMPLATE_APPLIED, FALSE, own, "no value of a label, or no room");
             condition::set(&mut odd.status.conditions, told, "now");
             let all = [Arc::new(odd), namespace("b", Some(&old), "True")];
-            let counted = tally(&now, &all, true);
+            let counted = progress(&now, &all, true);
             assert_eq!((counted.updated, counted.failed.as_slice()), (1, &[][..]), "{own}");
             assert_eq!(published(&now, &all).1, ["uid-b"], "{own}");
         }
@@ -230,7 +230,7 @@ mod tests {
         all[0] = of_tenant("m", "a", &now, "False");
         let (now, wave) = published(&now, &all);
         assert_eq!(wave, ["uid-b", "uid-d", "uid-e"], "b keeps its turn, and c is m's");
-        assert!(!tally(&now, &all, true).is_stopped());
+        assert!(!progress(&now, &all, true).is_stopped());
         all[3] = of_tenant("n", "d", &now, "True");
         let (now, wave) = published(&now, &all);
         assert_eq!(wave, ["uid-b", "uid-d", "uid-e"], "e is under way");
@@ -239,13 +239,13 @@ mod tests {
         assert_eq!(wave, ["uid-b", "uid-f"]);
         let mut broken = all.clone();
         broken[4] = of_tenant("n", "e", &now, "False");
-        assert!(tally(&now, &broken, true).is_stopped());
+        assert!(progress(&now, &broken, true).is_stopped());
         let nobody = CurrentTemplate { view: template("2", now.view.spec.rollout).view, ..now.clone() };
         assert_eq!(published(&nobody, &broken).1, [""; 0], "two have failed: it is the template");
         all[5] = of_tenant("o", "f", &now, "True");
         let (now, wave) = published(&now, &all);
         assert_eq!(wave, ["uid-b", "uid-f"], "c goes when m's are done");
-        assert!(tally(&now, &all, true).is_stopped());
+        assert!(progress(&now, &all, true).is_stopped());
         all[0] = of_tenant("m", "a", &now, "True");
         all[1] = of_tenant("m", "b", &now, "True");
         assert_eq!(published(&now, &all).1, ["uid-c"]);
@@ -254,7 +254,7 @@ mod tests {
     #[test]
     fn what_cannot_be_reached_holds_nobody_up() {
         let now = template("2", Rollout::default());
-        let away = tally(&now, &[namespace("a", None, "True")], false);
+        let away = progress(&now, &[namespace("a", None, "True")], false);
         assert_eq!((away.unreachable, away.waiting.len()), (1, 0));
     }
 }

@@ -18,7 +18,7 @@ const PARALLEL: usize = 16;
 /// Latest time to look again at children that should tell of themselves.
 const RECHECK: Duration = Duration::from_secs(30);
 /// Children asked for in the last look.
-const LAST_LOOK: u32 = 100;
+const LIST_LIMIT: u32 = 100;
 
 const DELETED: Topic = Topic::normal("Deleted", "Delete");
 
@@ -56,12 +56,12 @@ pub async fn run(cx: &Context, object: &ProjectView, children: &Children) -> Res
         return Ok(PassOutcome::WaitingFor(RECHECK));
     }
     // What is held in memory may be behind: the last look is at the server's own state.
-    let left = last_look(cx, object.key.name()).await?;
+    let left = list_children(cx, object.key.name()).await?;
     if left.count() > 0 {
         left.delete(cx).await?;
         return Ok(PassOutcome::WaitingFor(Duration::from_secs(1)));
     }
-    if remnants(&object.status).is_some() {
+    if finalize_blocker(&object.status).is_some() {
         return Ok(PassOutcome::WaitingFor(RECHECK));
     }
     cx.business.finalize(object, &tokens).await?;
@@ -70,7 +70,7 @@ pub async fn run(cx: &Context, object: &ProjectView, children: &Children) -> Res
 }
 
 /// What keeps a project without children: nobody would know whose it is when the project has gone.
-pub fn remnants(status: &ProjectStatus) -> Option<String> {
+pub fn finalize_blocker(status: &ProjectStatus) -> Option<String> {
     if let Some(held) = status.ledger.held.first() {
         let HeldAmount { uid, state, cluster_name, namespace, .. } = held;
         let more = match status.ledger.held.len().saturating_sub(1) {
@@ -87,12 +87,12 @@ pub fn remnants(status: &ProjectStatus) -> Option<String> {
     Some(format!("{namespace} of cluster {cluster_name} still bears our quota and marks"))
 }
 
-async fn last_look(cx: &Context, project: &str) -> Result<Children, CallFailure> {
-    let namespaces = cx.business.some_in::<BusinessNamespace>(project, LAST_LOOK).await?;
-    let image_namespaces = cx.business.some_in::<BusinessImageNamespace>(project, LAST_LOOK).await?;
-    let chart_groups = cx.business.some_in::<BusinessChartGroup>(project, LAST_LOOK).await?;
+async fn list_children(cx: &Context, project: &str) -> Result<Children, CallFailure> {
+    let namespaces = cx.business.some_in::<BusinessNamespace>(project, LIST_LIMIT).await?;
+    let image_namespaces = cx.business.some_in::<BusinessImageNamespace>(project, LIST_LIMIT).await?;
+    let chart_groups = cx.business.some_in::<BusinessChartGroup>(project, LIST_LIMIT).await?;
     let of_parent = format!("spec.parentProjectName={project}");
-    let projects = cx.business.some_where::<BusinessProject>(&of_parent, LAST_LOOK).await?;
+    let projects = cx.business.some_where::<BusinessProject>(&of_parent, LIST_LIMIT).await?;
     Ok(Children {
         namespaces: namespaces.into_iter().map(Arc::new).collect(),
         image_namespaces: image_namespaces.into_iter().map(Arc::new).collect(),

@@ -26,13 +26,13 @@ impl Kind for BusinessProject {
 /// Child projects by their parent, and all by their tenant.
 #[derive(Debug, Default)]
 pub struct ProjectTree {
-    children: Groups,
-    tenants: Groups,
+    children: KeyIndex,
+    tenants: KeyIndex,
 }
 
 /// Projects by a name.
 #[derive(Debug, Default)]
-struct Groups(BTreeMap<String, BTreeSet<RootKey>>);
+struct KeyIndex(BTreeMap<String, BTreeSet<RootKey>>);
 
 impl ViewIndex<BusinessProject> for ProjectTree {
     fn follow(&mut self, change: &ViewChange<BusinessProject>) {
@@ -41,7 +41,7 @@ impl ViewIndex<BusinessProject> for ProjectTree {
     }
 }
 
-impl Groups {
+impl KeyIndex {
     fn follow(&mut self, change: &ViewChange<BusinessProject>, group: impl Fn(&ProjectView) -> &String) {
         let (old, new) = (change.old.as_deref().map(&group), change.new.as_deref().map(&group));
         if old == new {

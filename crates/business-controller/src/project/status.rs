@@ -16,12 +16,12 @@ pub async fn write(
     object: &ProjectView,
     next: &ProjectStatus,
 ) -> Result<Option<ProjectView>, Error> {
-    let (old, new) = apart(&object.status, next);
+    let (old, new) = without_common_figures(&object.status, next);
     write_status(cx, object, &old, &new).await
 }
 
 /// Both without the figures that they share.
-fn apart(old: &ProjectStatus, new: &ProjectStatus) -> (ProjectStatus, ProjectStatus) {
+fn without_common_figures(old: &ProjectStatus, new: &ProjectStatus) -> (ProjectStatus, ProjectStatus) {
     let (mut left, mut right) = (old.without_figures(), new.without_figures());
     if old.clusters != new.clusters {
         left.clusters.clone_from(&old.clusters);
@@ -50,7 +50,7 @@ pub fn next(object: &ProjectView, account: ProjectAccounting, now: &str) -> Proj
         let ProjectAccounting { namespaces, children, registered, .. } = &account;
         let left = [namespaces.len(), children.len(), *registered].iter().sum::<usize>();
         let ending = if left == 0 {
-            match cleanup::remnants(&object.status) {
+            match cleanup::finalize_blocker(&object.status) {
                 Some(what) => Condition::new(TERMINATING, TRUE, reason::AMOUNTS_HELD, what),
                 None => Condition::new(TERMINATING, TRUE, reason::DELETING, ""),
             }
@@ -188,10 +188,10 @@ mod tests {
         let mut old = ProjectStatus { calculated_namespaces: vec!["n".into()], ..ProjectStatus::default() };
         old.clusters.insert("c1".into(), business_types::UsedQuantity::default());
         let mut new = ProjectStatus { observed_generation: Some(2), ..old.clone() };
-        assert_eq!(apart(&old, &new), (old.without_figures(), new.without_figures()));
+        assert_eq!(without_common_figures(&old, &new), (old.without_figures(), new.without_figures()));
         new.calculated_namespaces.clear();
         new.calculated_child_projects.push("p".into());
-        let (left, right) = apart(&old, &new);
+        let (left, right) = without_common_figures(&old, &new);
         assert_eq!((left.calculated_namespaces.len(), left.calculated_child_projects.len()), (1, 0));
         assert_eq!((right.calculated_namespaces.len(), right.calculated_child_projects.len()), (0, 1));
         assert!(left.clusters.is_empty() && right.clusters.is_empty());

@@ -1,6 +1,6 @@
 //! A registry, whatever its sort.
 
-use super::turns::Turns;
+use super::tenant_limiter::TenantLimiter;
 use crate::error::{CallFailure, Error};
 use business_types::registry::{ManifestName, RegistryBackend, RegistryRecord};
 use futures_util::future::BoxFuture;
@@ -12,7 +12,7 @@ use std::time::Duration;
 pub const TOO_MUCH: u16 = 413;
 
 /// A measurement or a removal that takes longer ends, before its pass does.
-pub(super) const WORK_MAX: Duration = Duration::from_secs(100);
+pub(super) const WORK_DEADLINE: Duration = Duration::from_secs(100);
 
 /// The registry, and how it is used.
 #[derive(Debug)]
@@ -26,14 +26,14 @@ pub struct Registry {
     /// Time between two measurements of an object that nothing is heard of.
     pub scan_period: Duration,
     /// Whose objects are worked on.
-    pub turns: Turns,
+    pub limiter: TenantLimiter,
 }
 
 /// What a look at what is there before an object finds, as long as that may take.
-pub(super) async fn in_time<T>(look: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
-    match tokio::time::timeout(WORK_MAX, look).await {
+pub(super) async fn with_deadline<T>(look: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+    match tokio::time::timeout(WORK_DEADLINE, look).await {
         Ok(found) => found,
-        Err(_elapsed) => Err(Error::Registry(CallFailure::deadline(WORK_MAX))),
+        Err(_elapsed) => Err(Error::Registry(CallFailure::deadline(WORK_DEADLINE))),
     }
 }
 
@@ -67,17 +67,17 @@ pub enum Content {
 
 /// Whether the registry has the place for an object now.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Provided {
+pub enum ProvideResult {
     /// It has.
-    Record(RegistryRecord),
+    Provided(RegistryRecord),
     /// It cannot.
     Refused(String),
 }
 
 /// What became of what is on record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RegistryState {
-    There {
+pub enum RecordedState {
+    Present {
         /// Somebody has locked it in the registry itself.
         locked: bool,
     },
@@ -96,23 +96,23 @@ pub struct Measured {
 
 /// How far a removal has come.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Removal {
+pub enum RemovalProgress {
     /// Nothing was found.
-    Gone,
+    Done,
     /// Something was, and was removed; another look is needed.
-    Begun(String),
+    InProgress(String),
 }
 
 /// A registry, as the controllers of its kinds see it.
 pub trait Backend: Debug + Send + Sync {
-    fn sort(&self) -> RegistryBackend;
+    fn backend_type(&self) -> RegistryBackend;
 
     /// Sees to it that the place is the object's. With `consent` it takes over what is there and is nobody else's.
     fn provide<'a>(
         &'a self,
         place: &'a RegistryPlace,
         consent: bool,
-    ) -> BoxFuture<'a, Result<Provided, Error>>;
+    ) -> BoxFuture<'a, Result<ProvideResult, Error>>;
 
     /// What is the object's although nothing is on record: what was made for it, and with `consent` what else is there and
     /// is nobody else's. Makes nothing.
@@ -127,7 +127,7 @@ pub trait Backend: Debug + Send + Sync {
         &'a self,
         place: &'a RegistryPlace,
         record: &'a RegistryRecord,
-    ) -> BoxFuture<'a, Result<RegistryState, Error>>;
+    ) -> BoxFuture<'a, Result<RecordedState, Error>>;
 
     /// `None` where the registry does not tell. Refused with [`TOO_MUCH`] where there is more than can be measured.
     fn measure<'a>(&'a self, place: &'a RegistryPlace) -> BoxFuture<'a, Result<Option<Measured>, Error>>;
@@ -139,11 +139,11 @@ pub trait Backend: Debug + Send + Sync {
         place: &'a RegistryPlace,
         record: &'a RegistryRecord,
         is_closed: bool,
-    ) -> BoxFuture<'a, Result<Removal, Error>>;
+    ) -> BoxFuture<'a, Result<RemovalProgress, Error>>;
 
     /// Whether nothing that was sent can come any more that is not seen yet. Else the time to wait.
     fn writes_have_ended(&self) -> Result<(), Duration>;
 
     /// How long after an object's deletion something may still be pushed by what was allowed before.
-    fn late_pushes(&self) -> Duration;
+    fn late_push_window(&self) -> Duration;
 }

@@ -2,7 +2,7 @@
 
 use super::backend::{Content, RegistryPlace};
 use super::kind::{BusinessChartGroup, BusinessImageNamespace, Registered, RegisteredView};
-use super::scans::Scans;
+use super::schedule::MeasureSchedule;
 use crate::kinds::{ObjectKey as _, ProjectKey};
 use crate::objects::Tabled;
 use business_types::registry::{ManifestName, RegistryKind};
@@ -10,24 +10,24 @@ use business_types::{RegistrySpec, RegistryStatus, names};
 use std::collections::BTreeSet;
 
 /// What the objects of a kind keep. Names what else is the same of both kinds.
-pub trait OfContent:
-    Tabled<Spec = RegistrySpec, Status = RegistryStatus, Key = ProjectKey, Memory = Scans>
+pub trait HasContent:
+    Tabled<Spec = RegistrySpec, Status = RegistryStatus, Key = ProjectKey, Memory = MeasureSchedule>
 {
     const CONTENT: Content;
 }
 
-impl OfContent for BusinessImageNamespace {
+impl HasContent for BusinessImageNamespace {
     const CONTENT: Content = Content::Images;
 }
 
-impl OfContent for BusinessChartGroup {
+impl HasContent for BusinessChartGroup {
     const CONTENT: Content = Content::Charts;
 }
 
 /// What the registry is told of an object.
 pub fn place<K: RegistryKind>(object: &RegisteredView<K>) -> RegistryPlace
 where
-    Registered<K>: OfContent,
+    Registered<K>: HasContent,
 {
     RegistryPlace {
         content: Registered::<K>::CONTENT,

@@ -1,6 +1,6 @@
 //! What image namespaces and chart groups are to the controller.
 
-use super::scans::Scans;
+use super::schedule::MeasureSchedule;
 use crate::cache::Cache;
 use crate::kinds::{Kind, ProjectKey, View, ViewChange, ViewIndex};
 use business_types::registry::RegistryKind;
@@ -23,7 +23,7 @@ impl<K: RegistryKind> Kind for Registered<K> {
     type Status = RegistryStatus;
     type Key = ProjectKey;
     type Index = NoIndex;
-    type Memory = Scans;
+    type Memory = MeasureSchedule;
 }
 
 /// They are only looked up by their key.

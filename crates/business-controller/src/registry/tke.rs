@@ -1,6 +1,8 @@
 //! TKE's registry: `namespaces` and `chartgroups` of `registry.tkestack.io/v1`. It tells no sizes.
 
-use super::backend::{Backend, Content, Measured, Provided, RegistryPlace, RegistryState, Removal};
+use super::backend::{
+    Backend, Content, Measured, ProvideResult, RecordedState, RegistryPlace, RemovalProgress,
+};
 use super::writes::RegistryWrites;
 use crate::error::{self, CallFailure, Error};
 use crate::fence::Fence;
@@ -77,7 +79,7 @@ impl TkeRegistry {
         self.writes.send(async { call.await.map_err(|error| Error::Registry(error.into())) }).await
     }
 
-    async fn make(&self, place: &RegistryPlace) -> Result<Provided, Error> {
+    async fn make(&self, place: &RegistryPlace) -> Result<ProvideResult, Error> {
         let namespace = json!({
             "apiVersion": format!("{GROUP}/v1"), "kind": "Namespace",
             "metadata": { "annotations": { PROJECT_ANNOTATION: place.project, UID_ANNOTATION: place.uid } },
@@ -87,28 +89,28 @@ impl TkeRegistry {
             serde_json::from_value(namespace).map_err(|error| CallFailure::Unavailable(error.to_string()))?;
         let api = self.api(Content::Images);
         match self.write(api.create(&PostParams::default(), &namespace)).await {
-            Ok(made) => Ok(Provided::Record(record(&made, RegistryProvenance::Made))),
+            Ok(made) => Ok(ProvideResult::Provided(record(&made, RegistryProvenance::Made))),
             Err(Error::Registry(CallFailure::Refused { message, .. } | CallFailure::Conflict(message))) => {
-                Ok(Provided::Refused(format!("the registry has refused the namespace: {message}")))
+                Ok(ProvideResult::Refused(format!("the registry has refused the namespace: {message}")))
             }
             Err(error) => Err(error),
         }
     }
 
-    async fn provide(&self, place: &RegistryPlace, consent: bool) -> Result<Provided, Error> {
+    async fn provide(&self, place: &RegistryPlace, consent: bool) -> Result<ProvideResult, Error> {
         let Some(found) = self.find(place).await? else {
             return match place.content {
                 Content::Images => self.make(place).await,
-                Content::Charts => Ok(Provided::Refused(
+                Content::Charts => Ok(ProvideResult::Refused(
                     "no chart group exists with the specified name in the registry".to_owned(),
                 )),
             };
         };
         // Whose a chart group is, it says itself.
         if let Some(record) = owned(place, &found, consent || place.content == Content::Charts) {
-            return Ok(Provided::Record(record));
+            return Ok(ProvideResult::Provided(record));
         }
-        Ok(Provided::Refused(match place.content {
+        Ok(ProvideResult::Refused(match place.content {
             Content::Images => {
                 format!("the registry has a namespace {} already that is not this object's", place.prefix())
             }
@@ -121,8 +123,8 @@ impl TkeRegistry {
         }))
     }
 
-    async fn remove(&self, place: &RegistryPlace, record: &RegistryRecord) -> Result<Removal, Error> {
-        let Some(found) = self.find_recorded(place, record).await? else { return Ok(Removal::Gone) };
+    async fn remove(&self, place: &RegistryPlace, record: &RegistryRecord) -> Result<RemovalProgress, Error> {
+        let Some(found) = self.find_recorded(place, record).await? else { return Ok(RemovalProgress::Done) };
         let name = found.metadata.name.clone().unwrap_or_default();
         let api = self.api(place.content);
         let result = match place.content {
@@ -144,9 +146,9 @@ impl TkeRegistry {
         };
         match result {
             // A conflict is another version, or another object: the next look tells.
-            Ok(()) | Err(Error::Registry(CallFailure::NotFound | CallFailure::Conflict(_))) => {
-                Ok(Removal::Begun(format!("{} is being removed from the registry", place.prefix())))
-            }
+            Ok(()) | Err(Error::Registry(CallFailure::NotFound | CallFailure::Conflict(_))) => Ok(
+                RemovalProgress::InProgress(format!("{} is being removed from the registry", place.prefix())),
+            ),
             Err(error) => Err(error),
         }
     }
@@ -187,7 +189,7 @@ fn record(object: &DynamicObject, provenance: RegistryProvenance) -> RegistryRec
 }
 
 impl Backend for TkeRegistry {
-    fn sort(&self) -> RegistryBackend {
+    fn backend_type(&self) -> RegistryBackend {
         RegistryBackend::Tke
     }
 
@@ -195,7 +197,7 @@ impl Backend for TkeRegistry {
         &'a self,
         place: &'a RegistryPlace,
         consent: bool,
-    ) -> BoxFuture<'a, Result<Provided, Error>> {
+    ) -> BoxFuture<'a, Result<ProvideResult, Error>> {
         Self::provide(self, place, consent).boxed()
     }
 
@@ -215,14 +217,14 @@ impl Backend for TkeRegistry {
         &'a self,
         place: &'a RegistryPlace,
         record: &'a RegistryRecord,
-    ) -> BoxFuture<'a, Result<RegistryState, Error>> {
+    ) -> BoxFuture<'a, Result<RecordedState, Error>> {
         let found = async move {
             Ok(match self.find_recorded(place, record).await? {
                 Some(found) => {
                     let locked = found.data.pointer("/status/locked").and_then(Value::as_bool);
-                    RegistryState::There { locked: locked.unwrap_or_default() }
+                    RecordedState::Present { locked: locked.unwrap_or_default() }
                 }
-                None => RegistryState::Lost,
+                None => RecordedState::Lost,
             })
         };
         found.boxed()
@@ -237,7 +239,7 @@ impl Backend for TkeRegistry {
         place: &'a RegistryPlace,
         record: &'a RegistryRecord,
         _is_closed: bool,
-    ) -> BoxFuture<'a, Result<Removal, Error>> {
+    ) -> BoxFuture<'a, Result<RemovalProgress, Error>> {
         Self::remove(self, place, record).boxed()
     }
 
@@ -246,7 +248,7 @@ impl Backend for TkeRegistry {
     }
 
     /// Its tokens are its own affair: what it has removed takes no push.
-    fn late_pushes(&self) -> Duration {
+    fn late_push_window(&self) -> Duration {
         Duration::ZERO
     }
 }

@@ -12,7 +12,7 @@ use crate::kinds::{Heard, ObjectKey as _, ProjectKey, RootKey};
 use crate::member::counting::RECOUNT;
 use crate::member::{Member, Reach};
 use crate::member_cluster::kind::{BusinessMemberCluster, MemberClusterView};
-use crate::namespace::trouble::NamespaceTrouble;
+use crate::namespace::problem::NamespaceProblem;
 use crate::objects::ObjectKey;
 use crate::outcome::{PassOutcome, StateLabels};
 use crate::project::kind::BusinessProject;
@@ -756,7 +756,7 @@ async fn a_namespace_that_its_cluster_refuses_is_counted_by_whoever_has_that_clu
     world.holds(&pending(&[("pods", "3")]));
     world.server.refuse(NAMESPACE);
     world.pass().await.unwrap();
-    let refused = StateLabels { state: NamespaceTrouble::Refused.label() };
+    let refused = StateLabels { state: NamespaceProblem::Refused.label() };
     audit(&world).await;
     assert_eq!(world.cx.metrics.namespaces.get_or_create(&refused).get(), 1);
     for post in world.cx.shares.posts() {

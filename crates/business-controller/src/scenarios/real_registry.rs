@@ -2,9 +2,9 @@
 
 use crate::fence::{Fence, Moment};
 use crate::fixtures::world::times;
-use crate::registry::backend::{Backend, Content, Provided, RegistryPlace, Removal};
+use crate::registry::backend::{Backend, Content, ProvideResult, RegistryPlace, RemovalProgress};
 use crate::registry::oci::OciRegistry;
-use crate::registry::oci::calls::{Http, Site};
+use crate::registry::oci::client::{RegistryClient, RegistryEndpoint};
 use business_types::registry::{RegistryBackend, RegistryProvenance, RegistryRecord};
 use ring::digest::{SHA256, digest};
 use serde_json::json;
@@ -121,16 +121,16 @@ fn place() -> RegistryPlace {
 #[ignore = "needs the program registry: REGISTRY_PROGRAM"]
 async fn content_is_measured_and_removed_in_a_real_registry() {
     let program = Program::start(&std::env::var("REGISTRY_PROGRAM").unwrap()).await;
-    let site = Site { url: format!("http://{}", program.address), ..Site::default() };
+    let site = RegistryEndpoint { url: format!("http://{}", program.address), ..RegistryEndpoint::default() };
     let fence = Arc::new(Fence::new(times()));
     fence.acquired(Moment::now(), true);
-    let registry = OciRegistry::new(Http::new(site).await.unwrap(), Arc::clone(&fence));
+    let registry = OciRegistry::new(RegistryClient::new(site).await.unwrap(), Arc::clone(&fence));
     let (place, provenance) = (place(), RegistryProvenance::Made);
     let record = RegistryRecord { backend: RegistryBackend::Oci, provenance, uid: String::new() };
     for neighbour in ["acme/web-x/a", "acme/webb/a", "acme/a/b", "zeta/web/a", "acme/web.y/z"] {
         program.push(neighbour, "v1", b"neighbour").await;
     }
-    assert_eq!(registry.provide(&place, false).await.unwrap(), Provided::Record(record.clone()));
+    assert_eq!(registry.provide(&place, false).await.unwrap(), ProvideResult::Provided(record.clone()));
 
     let (repositories, tags) = (60_usize, 3_usize);
     let mut kept = b"{}".len();
@@ -155,9 +155,9 @@ async fn content_is_measured_and_removed_in_a_real_registry() {
 
     let begun = Instant::now();
     fence.acquired(Moment::now(), true);
-    assert!(matches!(registry.remove(&place, &record, true).await.unwrap(), Removal::Begun(_)));
+    assert!(matches!(registry.remove(&place, &record, true).await.unwrap(), RemovalProgress::InProgress(_)));
     println!("removed in {:?}", begun.elapsed());
-    assert_eq!(registry.remove(&place, &record, true).await.unwrap(), Removal::Gone);
+    assert_eq!(registry.remove(&place, &record, true).await.unwrap(), RemovalProgress::Done);
     let neighbour = registry.measure(&RegistryPlace { name: "web-x".to_owned(), ..place }).await.unwrap();
     assert!(neighbour.is_some_and(|kept| kept.bytes > 0), "the neighbours are untouched");
 }

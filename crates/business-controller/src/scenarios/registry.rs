@@ -11,10 +11,12 @@ use crate::fixtures::server::Server;
 use crate::fixtures::world::World;
 use crate::kinds::{Heard, ObjectKey as _, ProjectKey, View};
 use crate::outcome::PassOutcome;
-use crate::registry::backend::{Backend, Measured, Provided, RegistryPlace, RegistryState, Removal};
+use crate::registry::backend::{
+    Backend, Measured, ProvideResult, RecordedState, RegistryPlace, RemovalProgress,
+};
 use crate::registry::kind::BusinessImageNamespace as Images;
 use crate::registry::oci::OciRegistry;
-use crate::registry::oci::calls::{Http, Site};
+use crate::registry::oci::client::{RegistryClient, RegistryEndpoint};
 use business_types::registry::{RegistryBackend, RegistryRecord};
 use business_types::{RegistrySpec, names};
 use futures_util::future::{BoxFuture, FutureExt as _};
@@ -59,9 +61,12 @@ impl Scene {
     async fn beside(registry: FakeRegistry) -> Self {
         let credentials = std::env::temp_dir().join(format!("registry-{}", uuid::Uuid::new_v4()));
         std::fs::write(&credentials, format!("{ACCOUNT}\n")).unwrap();
-        let site =
-            Site { url: registry.url.clone(), authority: None, credentials: Some(credentials.clone()) };
-        let http = Http::new(site).await.unwrap();
+        let site = RegistryEndpoint {
+            url: registry.url.clone(),
+            authority: None,
+            credentials: Some(credentials.clone()),
+        };
+        let http = RegistryClient::new(site).await.unwrap();
         let world = World::with_registry(&Server::default(), |fence| {
             Some(Box::new(OciRegistry::new(http, Arc::clone(fence))) as Box<dyn Backend>)
         });
@@ -550,12 +555,12 @@ async fn what_is_pushed_behind_a_removal_that_was_cut_is_removed_as_well() {
 struct Endless;
 
 impl Backend for Endless {
-    fn sort(&self) -> RegistryBackend {
+    fn backend_type(&self) -> RegistryBackend {
         RegistryBackend::Oci
     }
 
-    fn provide<'a>(&'a self, _: &'a RegistryPlace, _: bool) -> BoxFuture<'a, Result<Provided, Error>> {
-        std::future::ready(Ok(Provided::Refused(String::new()))).boxed()
+    fn provide<'a>(&'a self, _: &'a RegistryPlace, _: bool) -> BoxFuture<'a, Result<ProvideResult, Error>> {
+        std::future::ready(Ok(ProvideResult::Refused(String::new()))).boxed()
     }
 
     fn recover<'a>(
@@ -570,8 +575,8 @@ impl Backend for Endless {
         &'a self,
         _: &'a RegistryPlace,
         _: &'a RegistryRecord,
-    ) -> BoxFuture<'a, Result<RegistryState, Error>> {
-        std::future::ready(Ok(RegistryState::There { locked: false })).boxed()
+    ) -> BoxFuture<'a, Result<RecordedState, Error>> {
+        std::future::ready(Ok(RecordedState::Present { locked: false })).boxed()
     }
 
     fn measure<'a>(&'a self, _: &'a RegistryPlace) -> BoxFuture<'a, Result<Option<Measured>, Error>> {
@@ -583,7 +588,7 @@ impl Backend for Endless {
         _: &'a RegistryPlace,
         _: &'a RegistryRecord,
         _: bool,
-    ) -> BoxFuture<'a, Result<Removal, Error>> {
+    ) -> BoxFuture<'a, Result<RemovalProgress, Error>> {
         std::future::pending().boxed()
     }
 
@@ -591,7 +596,7 @@ impl Backend for Endless {
         Ok(())
     }
 
-    fn late_pushes(&self) -> Duration {
+    fn late_push_window(&self) -> Duration {
         Duration::ZERO
     }
 }

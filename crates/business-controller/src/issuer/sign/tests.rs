@@ -21,7 +21,7 @@ async fn ask(server: &Server) -> Result<String, IssueRefusal> {
         expiration_seconds: 86_400,
         ..IssueRequest::default()
     };
-    signed_by(&server.client(), "uid", &request, "1").await
+    sign_with_client(&server.client(), "uid", &request, "1").await
 }
 
 /// Waits until the request is approved, and does this to it.

@@ -47,7 +47,7 @@ fn what_it_says_is_what_it_asks_for() {
             (DnType::OrganizationalUnitName, "x"),
         ],
     ] {
-        assert!(matches!(check(&asked(&subject)), Err(IssueRefusal::Wrong(_))), "{subject:?}");
+        assert!(matches!(check(&asked(&subject)), Err(IssueRefusal::Invalid(_))), "{subject:?}");
     }
     assert!(
         check(&IssueRequest { groups: Vec::new(), ..right.clone() }).is_err(),

@@ -95,7 +95,7 @@ fn what_may_be_let_in_beyond_the_charge_is_the_excess() {
         ..ClusterQuota::default()
     };
     assert_eq!(
-        may_take(&quota),
+        max_admitted(&quota),
         amounts(&[("pods", "8"), ("cpu", "1")]),
         "what is not limited is not counted"
     );
@@ -146,7 +146,10 @@ fn what_was_in_use_when_it_was_lowered_stays_charged_until_all_was_counted_anew(
     let written = object.written().enforced(&[("pods", "0")]);
     let of = |counted: &Counted| {
         let sealed = Some(&written.sealed);
-        (charge(&object, &written.quota, sealed, counted), wait(&object, &written.quota, sealed, counted))
+        (
+            charge(&object, &written.quota, sealed, counted),
+            time_to_recount(&object, &written.quota, sealed, counted),
+        )
     };
     let (pods, left) = (|count| Some(amounts(&[("pods", count)])), Some(Duration::from_mins(5)));
     assert_eq!(of(&lowered_from(&[("pods", "7")])), (pods("7"), left));
@@ -154,7 +157,7 @@ fn what_was_in_use_when_it_was_lowered_stays_charged_until_all_was_counted_anew(
     assert_eq!(of(&lowered_from(&[])), (None, left), "what was in use is not known");
     assert_eq!(of(&lowered_from(&[("pods", "4")])), (pods("4"), None), "it is granted anyway");
     assert_eq!(of(&Counted::Anew), (pods("4"), None));
-    assert_eq!(wait(&object, &object.quota(), Some(&written.sealed), &lowered_from(&[])), None);
+    assert_eq!(time_to_recount(&object, &object.quota(), Some(&written.sealed), &lowered_from(&[])), None);
 }
 
 #[test]
@@ -163,7 +166,7 @@ fn what_is_counted_as_in_use_is_not_waited_for() {
     let written = object.written().enforced(&[("pods", "7")]);
     let (sealed, counted) = (Some(&written.sealed), lowered_from(&[("pods", "7")]));
     assert_eq!(charge(&object, &written.quota, sealed, &counted), Some(amounts(&[("pods", "7")])));
-    assert_eq!(wait(&object, &written.quota, sealed, &counted), None);
+    assert_eq!(time_to_recount(&object, &written.quota, sealed, &counted), None);
 }
 
 #[test]
@@ -174,7 +177,7 @@ fn what_no_quota_counts_waits_for_no_count() {
     let (sealed, counted) = (Some(&written.sealed), lowered_from(&[]));
     let refunded = Some(amounts(&[("pods", "1"), ("nvidia.com/gpu", "2")]));
     assert_eq!(charge(&object, &written.quota, sealed, &counted), refunded);
-    assert_eq!(wait(&object, &written.quota, sealed, &counted), None);
+    assert_eq!(time_to_recount(&object, &written.quota, sealed, &counted), None);
 }
 
 #[test]

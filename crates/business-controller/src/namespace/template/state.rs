@@ -13,20 +13,20 @@ pub enum TemplateState {
     /// All of it is in place.
     Applied(AppliedTemplate),
     /// All of it but the pull secret, of which nothing is known yet.
-    ButPullSecret(AppliedTemplate),
+    PullSecretUnknown(AppliedTemplate),
     /// Another state is in place until it is this namespace's turn.
     Waiting(String),
     /// It is named and does not exist.
-    Missing(String),
+    NotFound(String),
     /// Some of it is not in place.
-    Undone { state: Option<AppliedTemplate>, undone: Undone },
+    Failed { state: Option<AppliedTemplate>, failure: TemplateFailure },
     /// What the project says cannot be a label or annotation; all else is in place.
     Invalid { state: Option<AppliedTemplate>, message: String },
 }
 
 /// What is not in place.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Undone {
+pub struct TemplateFailure {
     /// Each object and why.
     pub message: String,
     /// Whether another try may help, without an event.
@@ -34,15 +34,15 @@ pub struct Undone {
     /// Limits are among it: pods without requests are not admitted, or have no limits.
     pub limits: bool,
     /// Something else than the namespace's own quota keeps it from being there.
-    pub others: bool,
+    pub has_other_causes: bool,
 }
 
-impl Undone {
+impl TemplateFailure {
     /// What a cluster does not take: what it is, the status of the answer, and what it says.
     pub fn refused(what: &str, code: u16, message: &str) -> Self {
-        let others = !is_by_quota(code, message);
+        let has_other_causes = !is_by_quota(code, message);
         let message = format!("{what}: refused with {code}: {message}");
-        Self { message, retry: true, limits: false, others }
+        Self { message, retry: true, limits: false, has_other_causes }
     }
 
     /// More of the same.
@@ -53,7 +53,7 @@ impl Undone {
         self.message.push_str(&more.message);
         self.retry = true;
         self.limits |= more.limits;
-        self.others |= more.others;
+        self.has_other_causes |= more.has_other_causes;
     }
 }
 
@@ -63,20 +63,20 @@ fn is_by_quota(code: u16, message: &str) -> bool {
 }
 
 impl TemplateState {
-    pub fn is_to_be_retried(&self) -> bool {
-        matches!(self, Self::Undone { undone: Undone { retry: true, .. }, .. })
+    pub fn should_retry(&self) -> bool {
+        matches!(self, Self::Failed { failure: TemplateFailure { retry: true, .. }, .. })
     }
 
     /// Whether a namespace that was never in use can be used now.
-    pub fn lets_begin(&self) -> bool {
+    pub fn allows_use(&self) -> bool {
         match self {
             Self::None
             | Self::Applied(_)
-            | Self::ButPullSecret(_)
+            | Self::PullSecretUnknown(_)
             | Self::Waiting(_)
             | Self::Invalid { .. } => true,
-            Self::Unknown | Self::Missing(_) => false,
-            Self::Undone { undone, .. } => !undone.limits,
+            Self::Unknown | Self::NotFound(_) => false,
+            Self::Failed { failure, .. } => !failure.limits,
         }
     }
 }
@@ -86,7 +86,7 @@ impl TemplateState {
 pub enum Withdrawal {
     Done,
     /// It is not known yet what is there.
-    Unseen,
+    NotListed,
     /// The cluster keeps something, and says why.
     Refused(String),
 }

@@ -1,12 +1,11 @@
 //! What a template puts into a namespace. Pure.
 
-use super::kept::KeptTemplate;
 use crate::digest;
 use crate::member::binding::RBAC;
 use crate::member::dressing::Dressing;
 use crate::member::template_objects::{TemplateObject, TemplateObjectKind};
 use crate::namespace::kind::NamespaceView;
-use crate::namespace_template::taken;
+use crate::namespace_template::project_fields;
 use crate::project::kind::ProjectView;
 use business_types::names::{TEMPLATE_DIGEST_ANNOTATION, TEMPLATE_LABEL, UID_ANNOTATION};
 use business_types::{
@@ -27,6 +26,13 @@ pub struct WantedTemplate {
     pub pull_secret: Option<WantedPullSecret>,
     /// Labels and annotations that are left out, and why.
     pub invalid: Vec<String>,
+}
+
+/// What a template puts into a namespace, as far as it tells drift from a change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TemplateFingerprint {
+    dressing: Dressing,
+    digests: Vec<String>,
 }
 
 /// The pull secret that a template puts into a namespace.
@@ -91,7 +97,7 @@ fn from_project(
 ) -> Vec<String> {
     let mut invalid = Vec::new();
     for (key, field) in fields {
-        let value = ProjectField::parse(field).and_then(|field| taken::value(&field, project));
+        let value = ProjectField::parse(field).and_then(|field| project_fields::value(&field, project));
         match value.filter(|value| !value.is_empty()) {
             None => {}
             Some(value) if fits(value) => drop(into.insert(key.clone(), value.to_owned())),
@@ -112,9 +118,9 @@ impl WantedTemplate {
     }
 
     /// What of it tells drift from a change.
-    pub fn kept(&self) -> KeptTemplate {
+    pub fn fingerprint(&self) -> TemplateFingerprint {
         let digests = self.objects.iter().map(|one| one.digest.clone()).collect();
-        KeptTemplate { dressing: self.dressing.clone(), digests }
+        TemplateFingerprint { dressing: self.dressing.clone(), digests }
     }
 }
 

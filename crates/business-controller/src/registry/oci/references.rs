@@ -8,7 +8,7 @@ use std::iter::{Copied, Peekable};
 use std::slice::Iter;
 
 /// Digests that are read of one manifest, and one more. No image names as many.
-pub const MANIFEST_NAMES_MAX: usize = if cfg!(test) { 30 } else { 10_000 };
+pub const MANIFEST_REFERENCES_MAX: usize = if cfg!(test) { 30 } else { 10_000 };
 
 /// Digests that a manifest names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub struct References {
 #[derive(Debug)]
 pub struct Manifest {
     pub bytes: u64,
-    pub names: References,
+    pub references: References,
 }
 
 type Bytes<'a> = Peekable<Copied<Iter<'a, u8>>>;
@@ -36,7 +36,7 @@ impl References {
 
     /// Whether it names more than anybody looks for. Not all of that is read.
     pub fn are_too_many(&self) -> bool {
-        self.count() > MANIFEST_NAMES_MAX
+        self.count() > MANIFEST_REFERENCES_MAX
     }
 
     /// Those of a manifest, whatever it is.
@@ -144,10 +144,10 @@ mod tests {
     fn of_too_many_no_more_are_read_than_shows_that() {
         let names = |count: usize| (0..count).map(|name| format!(r#"{{"digest": "{}"}}"#, digest(name)));
         let index = |count| format!(r#"{{"manifests": [{}]}}"#, names(count).collect::<Vec<_>>().join(","));
-        let most = References::of(index(MANIFEST_NAMES_MAX).as_bytes());
-        assert!(most.count() == MANIFEST_NAMES_MAX && !most.are_too_many());
-        let more = References::of(index(3 * MANIFEST_NAMES_MAX).as_bytes());
-        assert!(more.count() == MANIFEST_NAMES_MAX + 1 && more.are_too_many());
+        let most = References::of(index(MANIFEST_REFERENCES_MAX).as_bytes());
+        assert!(most.count() == MANIFEST_REFERENCES_MAX && !most.are_too_many());
+        let more = References::of(index(3 * MANIFEST_REFERENCES_MAX).as_bytes());
+        assert!(more.count() == MANIFEST_REFERENCES_MAX + 1 && more.are_too_many());
     }
 
     #[test]

@@ -247,8 +247,8 @@ async fn what_came_from_elsewhere_and_cannot_be_looked_at_says_so_and_keeps_its_
 #[tokio::test]
 async fn who_waits_for_a_turn_of_his_tenant_stays_as_urgent_as_he_was() {
     let scene = Scene::new().await;
-    let (turns, key) = (&scene.world.cx.registry.turns, ProjectKey::new(Some("p"), "web"));
-    let mut held: Vec<_> = (0..4).filter_map(|_| turns.take("t", false)).collect();
+    let (limiter, key) = (&scene.world.cx.registry.limiter, ProjectKey::new(Some("p"), "web"));
+    let mut held: Vec<_> = (0..4).filter_map(|_| limiter.try_acquire("t", false)).collect();
     assert!(matches!(scene.pass().await.unwrap(), PassOutcome::NotBegun(_)));
     held.pop();
     let scans = &scene.world.cx.objects.image_namespaces.memory;

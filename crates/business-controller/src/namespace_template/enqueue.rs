@@ -12,27 +12,27 @@ use std::time::Duration;
 const GROUP: &str = "";
 /// What changes within this time is counted together; a wave may have to wait so long for the next. The more there is to be counted the
 /// longer, so that it takes a small part of the time.
-const COUNTED_TOGETHER: Pace = Pace {
+const COALESCING_DELAY: Pace = Pace {
     floor: Duration::from_millis(50),
     each: Duration::from_micros(2),
     ceiling: Duration::from_secs(10),
 };
 
 /// Looks at a template again. What many namespaces say in one moment is counted once.
-pub fn wake_template(cx: &Context, key: &RootKey, lane: Lane) {
-    let delay = if lane == Lane::Later { counted_together(cx, key) } else { Duration::ZERO };
+pub fn enqueue_template(cx: &Context, key: &RootKey, lane: Lane) {
+    let delay = if lane == Lane::Later { coalescing_delay(cx, key) } else { Duration::ZERO };
     cx.wake(&NamespaceTemplate::queued(key.clone()), GROUP, lane, delay);
 }
 
 /// What is counted is about as much as the last time.
-fn counted_together(cx: &Context, key: &RootKey) -> Duration {
+fn coalescing_delay(cx: &Context, key: &RootKey) -> Duration {
     let known = cx.objects.namespace_templates.get(key).map_or(0, |template| template.status.namespaces);
-    COUNTED_TOGETHER.period(usize::try_from(known).unwrap_or_default())
+    COALESCING_DELAY.period(usize::try_from(known).unwrap_or_default())
 }
 
 /// Looks at all templates again: there are few.
-pub fn wake_templates(cx: &Context) {
+pub fn enqueue_all_templates(cx: &Context) {
     for template in cx.objects.namespace_templates.all() {
-        wake_template(cx, &template.key, Lane::Later);
+        enqueue_template(cx, &template.key, Lane::Later);
     }
 }

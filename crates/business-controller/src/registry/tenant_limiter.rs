@@ -6,33 +6,33 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Passes over objects of one tenant at a time: a part of those that the queue lets run. One of them is for what does not take
 /// long, which else would wait for what does.
-const TURNS_MAX: usize = 4;
+const PASSES_MAX: usize = 4;
 
 /// The passes that run.
 #[derive(Debug, Default)]
-pub struct Turns {
+pub struct TenantLimiter {
     /// By tenant. None is without any.
     running: Mutex<HashMap<String, usize>>,
 }
 
 /// Leave for a pass, as long as it is held.
 #[derive(Debug)]
-pub struct Turn<'a> {
-    turns: &'a Turns,
+pub struct TenantPermit<'a> {
+    limiter: &'a TenantLimiter,
     tenant: &'a str,
 }
 
-impl Turns {
+impl TenantLimiter {
     /// Leave for a pass over an object of this tenant; `None` while too many run. `is_slow`: the last one has taken long.
-    pub fn take<'a>(&'a self, tenant: &'a str, is_slow: bool) -> Option<Turn<'a>> {
-        let max = if is_slow { TURNS_MAX - 1 } else { TURNS_MAX };
+    pub fn try_acquire<'a>(&'a self, tenant: &'a str, is_slow: bool) -> Option<TenantPermit<'a>> {
+        let max = if is_slow { PASSES_MAX - 1 } else { PASSES_MAX };
         let mut running = self.lock();
         let count = running.entry(tenant.to_owned()).or_default();
         if *count >= max {
             return None;
         }
         *count = count.saturating_add(1);
-        Some(Turn { turns: self, tenant })
+        Some(TenantPermit { limiter: self, tenant })
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, usize>> {
@@ -40,9 +40,9 @@ impl Turns {
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for TenantPermit<'_> {
     fn drop(&mut self) {
-        let mut running = self.turns.lock();
+        let mut running = self.limiter.lock();
         let Some(count) = running.get_mut(self.tenant) else { return };
         *count = count.saturating_sub(1);
         if *count == 0 {
@@ -57,22 +57,24 @@ mod tests {
 
     #[test]
     fn a_tenant_has_some_turns_at_a_time_and_others_have_theirs() {
-        let turns = Turns::default();
-        let mut held: Vec<_> = (0..TURNS_MAX).filter_map(|_| turns.take("large", false)).collect();
-        assert_eq!(held.len(), TURNS_MAX);
-        assert!(turns.take("large", false).is_none() && turns.take("small", true).is_some());
+        let limiter = TenantLimiter::default();
+        let mut held: Vec<_> = (0..PASSES_MAX).filter_map(|_| limiter.try_acquire("large", false)).collect();
+        assert_eq!(held.len(), PASSES_MAX);
+        assert!(
+            limiter.try_acquire("large", false).is_none() && limiter.try_acquire("small", true).is_some()
+        );
         held.pop();
-        assert!(turns.take("large", false).is_some());
+        assert!(limiter.try_acquire("large", false).is_some());
         held.clear();
-        assert!(turns.lock().is_empty());
+        assert!(limiter.lock().is_empty());
     }
 
     #[test]
     fn what_takes_long_leaves_a_turn_to_what_does_not() {
-        let turns = Turns::default();
-        let held: Vec<_> = (0..10).filter_map(|_| turns.take("t", true)).collect();
-        assert_eq!(held.len(), TURNS_MAX - 1);
-        let last = turns.take("t", false);
-        assert!(last.is_some() && turns.take("t", false).is_none());
+        let limiter = TenantLimiter::default();
+        let held: Vec<_> = (0..10).filter_map(|_| limiter.try_acquire("t", true)).collect();
+        assert_eq!(held.len(), PASSES_MAX - 1);
+        let last = limiter.try_acquire("t", false);
+        assert!(last.is_some() && limiter.try_acquire("t", false).is_none());
     }
 }

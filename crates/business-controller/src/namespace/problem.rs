@@ -9,7 +9,7 @@ const LONG: i64 = 15 * 60;
 
 /// What is wrong. Of a cluster that does not answer nothing is told here: it is told of the cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NamespaceTrouble {
+pub enum NamespaceProblem {
     /// Its cluster refuses namespace or quota.
     Refused,
     /// It cannot be, for a reason that its owner reads and can end.
@@ -20,7 +20,7 @@ pub enum NamespaceTrouble {
     Terminating,
 }
 
-impl NamespaceTrouble {
+impl NamespaceProblem {
     pub const ALL: [Self; 4] = [Self::Refused, Self::Failed, Self::Unenforced, Self::Terminating];
 
     /// Label for metrics.
@@ -62,7 +62,7 @@ mod tests {
     use crate::fixtures::pending;
     use crate::fixtures::server::BEGINNING;
     use crate::namespace::status;
-    use crate::namespace::verdict::Situation;
+    use crate::namespace::verdict::NamespaceState;
     use business_types::Condition;
     use meta::quantity::ResourceList;
 
@@ -73,8 +73,8 @@ mod tests {
     }
 
     /// At once, and after a long time.
-    fn seen(object: &NamespaceView) -> [Option<NamespaceTrouble>; 2] {
-        [0, LONG].map(|seconds| NamespaceTrouble::of(object, BEGINNING + seconds))
+    fn seen(object: &NamespaceView) -> [Option<NamespaceProblem>; 2] {
+        [0, LONG].map(|seconds| NamespaceProblem::of(object, BEGINNING + seconds))
     }
 
     #[test]
@@ -82,11 +82,11 @@ mod tests {
         let object = || pending(&[("pods", "3")]);
         assert_eq!(seen(&object()), [None, None]);
         let unenforced = with(object(), QUOTA_ENFORCED, reason::NOT_ENFORCED);
-        assert_eq!(seen(&unenforced), [None, Some(NamespaceTrouble::Unenforced)]);
+        assert_eq!(seen(&unenforced), [None, Some(NamespaceProblem::Unenforced)]);
         let above = with(object(), QUOTA_ENFORCED, reason::USED_ABOVE_HARD);
         assert_eq!(seen(&above), [None, None], "its owner uses more than he asks for now");
         let mut going = object().ending();
-        assert_eq!(seen(&going), [None, Some(NamespaceTrouble::Terminating)]);
+        assert_eq!(seen(&going), [None, Some(NamespaceProblem::Terminating)]);
         going.status.cached_spec_hard = Some(ResourceList::new());
         assert_eq!(seen(&going), [None, None], "it is gone from its cluster");
         for silent in [unenforced, object().ending()] {
@@ -96,14 +96,14 @@ mod tests {
 
     #[test]
     fn what_a_cluster_refuses_is_another_thing_than_what_an_owner_can_end() {
-        for (reason, trouble) in [
-            (reason::REFUSED, NamespaceTrouble::Refused),
-            (reason::NAMESPACE_CONFLICT, NamespaceTrouble::Failed),
+        for (reason, problem) in [
+            (reason::REFUSED, NamespaceProblem::Refused),
+            (reason::NAMESPACE_CONFLICT, NamespaceProblem::Failed),
         ] {
             let mut object = pending(&[("pods", "3")]);
-            let refused = Situation::Refused { reason, message: "no".into() };
+            let refused = NamespaceState::Refused { reason, message: "no".into() };
             object.status = status::next(&object, &refused.into(), &meta::time::rfc3339(BEGINNING));
-            assert_eq!(seen(&object), [Some(trouble); 2], "{reason}");
+            assert_eq!(seen(&object), [Some(problem); 2], "{reason}");
         }
     }
 }

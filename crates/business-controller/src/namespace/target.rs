@@ -1,7 +1,7 @@
 //! The place of a namespace in its member cluster: what there is, with what is proved of it, unjudged.
 
 use super::kind::NamespaceView;
-use super::verdict::Situation;
+use super::verdict::NamespaceState;
 use crate::context::Context;
 use crate::error::Error;
 use crate::kinds::{ObjectKey as _, RootKey};
@@ -19,24 +19,24 @@ const QUIET_SECONDS: i64 = 60;
 
 /// A member cluster that answers, and the project of an object in it.
 #[derive(Clone, Debug)]
-pub struct Reached {
+pub struct ReachedTarget {
     pub member: Arc<Member>,
     pub project: Arc<ProjectView>,
 }
 
 /// A member cluster that answers, and what a pass needs to work in it.
 #[derive(Clone, Debug)]
-pub struct Site {
+pub struct Target {
     pub member: Arc<Member>,
     /// Whether no write can happen any more that is not seen yet; taken before anything was looked at.
-    pub settled: Result<(), Duration>,
+    pub writes_ended: Result<(), Duration>,
     pub keyring: Arc<Keyring>,
     pub project: Arc<ProjectView>,
 }
 
 /// What there is in the member cluster for one of our namespaces.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct FoundSite {
+pub struct ObservedState {
     pub namespace: Option<Arc<ClusterNamespace>>,
     /// What its seal says, if it holds for this place.
     pub namespace_seal: Option<Opened>,
@@ -45,129 +45,130 @@ pub struct FoundSite {
     /// What its seal says, if it holds for this place and this very namespace.
     pub quota_seal: Option<Opened>,
     /// No write for the object can have made anything: each was refused, or none was sent.
-    pub untried: bool,
+    pub never_created: bool,
     /// What the cluster may let in beyond the charge is held against the project.
-    pub excess_is_told: bool,
+    pub is_excess_reported: bool,
     /// Nothing else is going on.
     pub quiet: bool,
 }
 
 /// Where a namespace lives. The error says why nothing can be done.
-pub async fn reach(cx: &Context, object: &NamespaceView) -> Result<Reached, Nowhere> {
+pub async fn resolve(cx: &Context, object: &NamespaceView) -> Result<ReachedTarget, TargetError> {
     let name = &object.spec.cluster_name;
     let member = match cx.member(name) {
         Lookup::Found(member) => member,
-        Lookup::NotLoaded => return Err(Nowhere::NotYet),
+        Lookup::NotLoaded => return Err(TargetError::NotReady),
         Lookup::Unknown => {
             let message = format!("cluster {name} is not in the directory");
-            return Err(Situation::Unreachable { reason: reason::CLUSTER_UNKNOWN, message }.into());
+            return Err(NamespaceState::Unreachable { reason: reason::CLUSTER_UNKNOWN, message }.into());
         }
     };
     match member.reach() {
-        Reach::Connecting => return Err(Nowhere::NotYet),
+        Reach::Connecting => return Err(TargetError::NotReady),
         Reach::Unreachable { since, reason: cause } => {
             let message = format!("cluster {name} has not answered since {since}: {cause}");
-            return Err(Situation::Unreachable { reason: reason::UNREACHABLE, message }.into());
+            return Err(NamespaceState::Unreachable { reason: reason::UNREACHABLE, message }.into());
         }
         Reach::Reachable => {}
     }
     if !member.may_decide_from(object, cx.objects.namespaces.age()) {
-        return Err(Nowhere::Behind);
+        return Err(TargetError::CacheBehind);
     }
     let project = project(cx, object).await?;
-    Ok(Reached { member, project })
+    Ok(ReachedTarget { member, project })
 }
 
 /// Whether the place in the cluster is still seen as that of the object where it was.
-pub(super) fn is_there(cx: &Context, object: &NamespaceView) -> bool {
+pub(super) fn still_owns_place(cx: &Context, object: &NamespaceView) -> bool {
     let at_place = cx.objects.namespaces.at_place(&object.spec.cluster_name, &object.spec.namespace);
     at_place.is_some_and(|now| now.uid == object.uid && now.key == object.key)
 }
 
 /// Why a namespace cannot be worked on.
 #[derive(Debug)]
-pub enum Nowhere {
+pub enum TargetError {
     /// It is not known yet; an event tells when it is.
-    NotYet,
+    NotReady,
     /// Our view of the object is older than our tenure.
-    Behind,
+    CacheBehind,
     /// The project that it lies in is not there.
-    WithoutProject,
-    Because(Situation),
+    ProjectNotFound,
+    Unavailable(NamespaceState),
     Failed(Error),
 }
 
-impl From<Situation> for Nowhere {
-    fn from(situation: Situation) -> Self {
-        Self::Because(situation)
+impl From<NamespaceState> for TargetError {
+    fn from(state: NamespaceState) -> Self {
+        Self::Unavailable(state)
     }
 }
 
 /// The watch of projects may be behind that of namespaces.
-async fn project(cx: &Context, object: &NamespaceView) -> Result<Arc<ProjectView>, Nowhere> {
+async fn project(cx: &Context, object: &NamespaceView) -> Result<Arc<ProjectView>, TargetError> {
     let key = RootKey::new(None, &object.key.project);
     if let Some(project) = cx.objects.projects.get(&key) {
         return Ok(project);
     }
     let asked = cx.business.get::<BusinessProject>(&key).await;
-    match asked.map_err(|failure| Nowhere::Failed(Error::Api(failure)))? {
+    match asked.map_err(|failure| TargetError::Failed(Error::Api(failure)))? {
         Some(project) => Ok(Arc::new(project)),
-        None => Err(Nowhere::WithoutProject),
+        None => Err(TargetError::ProjectNotFound),
     }
 }
 
-impl Site {
+impl Target {
     /// `None` while there is no key to seal with.
-    pub fn of(cx: &Context, reached: &Reached, namespace: &str) -> Option<Self> {
+    pub fn of(cx: &Context, reached: &ReachedTarget, namespace: &str) -> Option<Self> {
         let keyring = cx.seals.keyring()?;
-        let Reached { member, project } = reached.clone();
-        Some(Self { settled: member.api.may_confirm_at(namespace), member, keyring, project })
+        let ReachedTarget { member, project } = reached.clone();
+        Some(Self { writes_ended: member.api.may_confirm_at(namespace), member, keyring, project })
     }
 
     /// The same without the key.
-    pub fn reached(&self) -> Reached {
-        Reached { member: Arc::clone(&self.member), project: Arc::clone(&self.project) }
+    pub fn reached(&self) -> ReachedTarget {
+        ReachedTarget { member: Arc::clone(&self.member), project: Arc::clone(&self.project) }
     }
 
     /// What the watches see.
-    pub fn seen(&self, cx: &Context, object: &NamespaceView) -> FoundSite {
+    pub fn observe_cached(&self, cx: &Context, object: &NamespaceView) -> ObservedState {
         let (namespace, quota) = self.member.observed.at(&object.spec.namespace);
-        self.found(cx, object, namespace, quota)
+        self.observed_state(cx, object, namespace, quota)
     }
 
     /// The same asked of the cluster itself.
-    pub async fn live(&self, cx: &Context, object: &NamespaceView) -> Result<FoundSite, Error> {
+    pub async fn observe_live(&self, cx: &Context, object: &NamespaceView) -> Result<ObservedState, Error> {
         let name = &object.spec.namespace;
         let namespace = self.member.api.namespace(name).await.map_err(Error::Member)?;
         let quota = match namespace {
             Some(_) => self.member.api.quota(name).await.map_err(Error::Member)?,
             None => None,
         };
-        Ok(self.found(cx, object, namespace.map(Arc::new), quota.map(Arc::new)))
+        Ok(self.observed_state(cx, object, namespace.map(Arc::new), quota.map(Arc::new)))
     }
 
-    fn found(
+    fn observed_state(
         &self,
         cx: &Context,
         object: &NamespaceView,
         namespace: Option<Arc<ClusterNamespace>>,
         quota: Option<Arc<ClusterQuota>>,
-    ) -> FoundSite {
+    ) -> ObservedState {
         let uid = namespace.as_ref().map(|there| there.uid.as_str()).unwrap_or_default();
         let name = &object.spec.namespace;
         let opened = |seal: Option<&String>| seal.and_then(|seal| self.open(name, uid, seal));
-        let told = |told: &business_types::Orphan| told.state == OrphanState::Ahead && told.uid == uid;
-        FoundSite {
+        let is_ahead =
+            |orphan: &business_types::Orphan| orphan.state == OrphanState::Ahead && orphan.uid == uid;
+        ObservedState {
             namespace_seal: opened(namespace.as_ref().and_then(|there| there.marks.seal.as_ref())),
             quota_seal: opened(quota.as_ref().and_then(|there| there.marks.seal.as_ref()))
                 .filter(|opened| opened.sealed.namespace_uid.is_some()),
-            untried: cx
+            never_created: cx
                 .objects
                 .namespaces
                 .memory
-                .untried
+                .never_created
                 .has(&object.uid, cx.tenure_of(&object.spec.cluster_name)),
-            excess_is_told: self.project.status.orphans.iter().any(told),
+            is_excess_reported: self.project.status.orphans.iter().any(is_ahead),
             quiet: is_quiet(object, cx.clock.unix_seconds()),
             namespace,
             quota,

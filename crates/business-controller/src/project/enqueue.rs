@@ -10,7 +10,7 @@ use crate::queue::Lane;
 const GROUP: &str = "";
 
 /// Looks at a project again. What only changes its figures waits until they may be written.
-pub fn wake_project(cx: &Context, name: &str, lane: Lane) {
+pub fn enqueue_project(cx: &Context, name: &str, lane: Lane) {
     if name.is_empty() {
         return;
     }

@@ -47,8 +47,8 @@ pub struct ClusterEndpoint {
 }
 
 impl From<business_types::ClusterEndpoint> for ClusterEndpoint {
-    fn from(written: business_types::ClusterEndpoint) -> Self {
-        Self { server: written.server, ca_bundle: written.ca_bundle }
+    fn from(configured: business_types::ClusterEndpoint) -> Self {
+        Self { server: configured.server, ca_bundle: configured.ca_bundle }
     }
 }
 
@@ -63,13 +63,13 @@ pub enum IssuerSource {
 
 /// All that is looked up for a request.
 #[derive(Clone, Debug)]
-pub struct Places {
+pub struct ClusterLookup {
     source: IssuerSource,
     business: Business,
     dialer: Dialer,
 }
 
-impl Places {
+impl ClusterLookup {
     /// What the clusters' names stand for is read by this client.
     pub fn new(source: IssuerSource, client: kube::Client, dialer: Dialer) -> Self {
         Self { source, business: Business::new(client), dialer }
@@ -79,16 +79,16 @@ impl Places {
     pub async fn find(&self, cluster: &str) -> Result<IssuingCluster, IssueRefusal> {
         let MemberClusterView { spec, status: MemberClusterStatus { uid, .. }, .. } =
             self.record(cluster).await?;
-        let written = spec.endpoint.map(ClusterEndpoint::from);
+        let configured = spec.endpoint.map(ClusterEndpoint::from);
         let (signer, endpoint) = match &self.source {
             IssuerSource::Files { signers, endpoints } => {
-                let endpoint = match written {
+                let endpoint = match configured {
                     Some(endpoint) => endpoint,
                     None => endpoint_in(&read(endpoints)?, cluster)?,
                 };
                 (signer_in(read(signers)?, cluster).await?, endpoint)
             }
-            IssuerSource::Secrets(api) => from_secret(api, cluster, written).await?,
+            IssuerSource::Secrets(api) => from_secret(api, cluster, configured).await?,
         };
         Ok(IssuingCluster { signer, dialer: self.dialer.clone(), endpoint, uid })
     }
@@ -155,10 +155,10 @@ fn bundle(cluster: &Cluster) -> Result<String, IssueRefusal> {
 async fn from_secret(
     api: &Api<Secret>,
     cluster: &str,
-    written: Option<ClusterEndpoint>,
+    configured: Option<ClusterEndpoint>,
 ) -> Result<(kube::Config, ClusterEndpoint), IssueRefusal> {
     let params = ListParams::default().labels(&format!("{CLUSTER_LABEL}={cluster}")).limit(2);
-    let mut found = within(api.list(&params)).await?.items;
+    let mut found = bounded(api.list(&params)).await?.items;
     if let Some(why) = several(cluster, &found) {
         return Err(IssueRefusal::CannotSign(format!("cluster {cluster} issues no certificates: {why}")));
     }
@@ -171,7 +171,7 @@ async fn from_secret(
             .map_err(|error| IssueRefusal::Unavailable(format!("key {key} of its Secret: {error}")))
     };
     let annotations = secret.metadata.annotations.unwrap_or_default();
-    let endpoint = match written {
+    let endpoint = match configured {
         Some(endpoint) => endpoint,
         None => ClusterEndpoint {
             server: annotations
@@ -188,7 +188,7 @@ async fn from_secret(
     Ok((config, endpoint))
 }
 
-async fn within<T>(call: impl Future<Output = Result<T, kube::Error>>) -> Result<T, IssueRefusal> {
+async fn bounded<T>(call: impl Future<Output = Result<T, kube::Error>>) -> Result<T, IssueRefusal> {
     match tokio::time::timeout(DEADLINE, call).await {
         Ok(answer) => answer.map_err(|error| IssueRefusal::Unavailable(chain(&error))),
         Err(_elapsed) => Err(IssueRefusal::Unavailable("kube-apiserver does not answer".to_owned())),

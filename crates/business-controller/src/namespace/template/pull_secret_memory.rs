@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// What a password is for, and how long it is good.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PullOrder {
+pub struct PullSecretSpec {
     /// `None`: whichever it was.
     pub(super) template: Option<String>,
     pub(super) names: Vec<String>,
@@ -15,17 +15,17 @@ pub struct PullOrder {
 
 /// What a process knows of pull secrets by having written them, by the uid of the object.
 #[derive(Debug, Default)]
-pub struct PullMemories(Mutex<HashMap<String, PullMemory>>);
+pub struct PullSecretMemory(Mutex<HashMap<String, PullSecretRecord>>);
 
 #[derive(Clone, Debug, Default)]
-struct PullMemory {
+struct PullSecretRecord {
     /// A password that is not in the cluster yet.
     unwritten: Option<IssuedPassword>,
     /// What the Secret was made for when it was right.
-    right: Option<PullOrder>,
+    applied: Option<PullSecretSpec>,
 }
 
-impl PullMemories {
+impl PullSecretMemory {
     pub fn forget(&self, uid: &str) {
         self.lock().remove(uid);
     }
@@ -34,20 +34,20 @@ impl PullMemories {
         self.lock().get(uid)?.unwritten.clone()
     }
 
-    pub(super) fn issued(&self, uid: &str, password: &IssuedPassword) {
+    pub(super) fn set_unwritten(&self, uid: &str, password: &IssuedPassword) {
         self.lock().entry(uid.to_owned()).or_default().unwritten = Some(password.clone());
     }
 
-    pub(super) fn is_right(&self, uid: &str, order: &PullOrder) {
-        let memory = PullMemory { unwritten: None, right: Some(order.clone()) };
+    pub(super) fn set_applied(&self, uid: &str, spec: &PullSecretSpec) {
+        let memory = PullSecretRecord { unwritten: None, applied: Some(spec.clone()) };
         self.lock().insert(uid.to_owned(), memory);
     }
 
-    pub(super) fn was_right(&self, uid: &str, order: &PullOrder) -> bool {
-        self.lock().get(uid).is_some_and(|memory| memory.right.as_ref() == Some(order))
+    pub(super) fn was_applied(&self, uid: &str, spec: &PullSecretSpec) -> bool {
+        self.lock().get(uid).is_some_and(|memory| memory.applied.as_ref() == Some(spec))
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, PullMemory>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, PullSecretRecord>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

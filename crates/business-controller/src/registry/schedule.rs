@@ -8,50 +8,50 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// What took longer to measure rests before the next time.
-const QUICK: Duration = Duration::from_secs(2);
+const FAST_MAX: Duration = Duration::from_secs(2);
 /// So many times as long as it took.
-const RESTS: u32 = 2;
+const COOLDOWN_FACTOR: u32 = 2;
 
 /// When each object's content is to be measured.
 #[derive(Debug, Default)]
-pub struct Scans(Mutex<ScanTimes>);
+pub struct MeasureSchedule(Mutex<ScheduleState>);
 
 #[derive(Debug, Default)]
-struct ScanTimes {
+struct ScheduleState {
     /// From when on it is measured again.
     due: HashMap<ProjectKey, Instant>,
     /// Until when it is not measured again, whatever changes: what takes long leaves the registry to others.
-    rests: HashMap<ProjectKey, Instant>,
+    cooldowns: HashMap<ProjectKey, Instant>,
     /// Whose last measurement has not come to its end.
-    late: HashSet<ProjectKey>,
+    timed_out: HashSet<ProjectKey>,
 }
 
-impl Scans {
+impl MeasureSchedule {
     /// How long the next measurement has to wait; none is due at once.
     pub fn wait(&self, key: &ProjectKey) -> Option<Duration> {
         until(self.lock().due.get(key).copied()).err()
     }
 
     /// How long what has been measured still rests.
-    pub fn rest(&self, key: &ProjectKey) -> Option<Duration> {
-        until(self.lock().rests.get(key).copied()).err()
+    pub fn cooldown(&self, key: &ProjectKey) -> Option<Duration> {
+        until(self.lock().cooldowns.get(key).copied()).err()
     }
 
     /// Whether the last measurement has taken long, or has not come to its end.
     pub fn is_slow(&self, key: &ProjectKey) -> bool {
         let times = self.lock();
-        times.rests.contains_key(key) || times.late.contains(key)
+        times.cooldowns.contains_key(key) || times.timed_out.contains(key)
     }
 
     /// It was measured, which has taken so long; the next time is after `period`.
-    pub fn measured(&self, key: &ProjectKey, took: Duration, period: Duration) {
+    pub fn record_measured(&self, key: &ProjectKey, took: Duration, period: Duration) {
         self.put_off(key, period);
         let mut times = self.lock();
-        times.late.remove(key);
-        if took > QUICK {
-            times.rests.insert(key.clone(), Instant::now() + took.saturating_mul(RESTS));
+        times.timed_out.remove(key);
+        if took > FAST_MAX {
+            times.cooldowns.insert(key.clone(), Instant::now() + took.saturating_mul(COOLDOWN_FACTOR));
         } else {
-            times.rests.remove(key);
+            times.cooldowns.remove(key);
         }
     }
 
@@ -62,21 +62,21 @@ impl Scans {
 
     /// A measurement has not come to its end in time, and is due again. Whether that was so the last time, too: the first look
     /// at much finds out most of what the next one needs.
-    pub fn was_late(&self, key: &ProjectKey) -> bool {
+    pub fn record_timeout(&self, key: &ProjectKey) -> bool {
         let mut times = self.lock();
         times.due.remove(key);
-        !times.late.insert(key.clone())
+        !times.timed_out.insert(key.clone())
     }
 
     /// Something has changed there, or it is gone.
     pub fn forget(&self, key: &ProjectKey) {
         let mut times = self.lock();
         times.due.remove(key);
-        times.rests.remove(key);
-        times.late.remove(key);
+        times.cooldowns.remove(key);
+        times.timed_out.remove(key);
     }
 
-    fn lock(&self) -> MutexGuard<'_, ScanTimes> {
+    fn lock(&self) -> MutexGuard<'_, ScheduleState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -88,28 +88,29 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_late_is_due_until_it_is_put_off() {
-        let (scans, key) = (Scans::default(), ProjectKey::new(Some("p"), "web"));
-        scans.measured(&key, Duration::ZERO, Duration::from_mins(1));
-        assert!(scans.wait(&key).is_some() && !scans.is_slow(&key));
-        assert!(!scans.was_late(&key) && scans.wait(&key).is_none(), "it goes on at once");
-        assert!(scans.was_late(&key) && scans.is_slow(&key));
-        scans.put_off(&key, Duration::from_mins(1));
-        assert!(scans.wait(&key).is_some() && scans.was_late(&key));
-        scans.measured(&key, Duration::ZERO, Duration::from_mins(1));
-        assert!(!scans.was_late(&key), "it has come to its end meanwhile");
+        let (schedule, key) = (MeasureSchedule::default(), ProjectKey::new(Some("p"), "web"));
+        schedule.record_measured(&key, Duration::ZERO, Duration::from_mins(1));
+        assert!(schedule.wait(&key).is_some() && !schedule.is_slow(&key));
+        assert!(!schedule.record_timeout(&key) && schedule.wait(&key).is_none(), "it goes on at once");
+        assert!(schedule.record_timeout(&key) && schedule.is_slow(&key));
+        schedule.put_off(&key, Duration::from_mins(1));
+        assert!(schedule.wait(&key).is_some() && schedule.record_timeout(&key));
+        schedule.record_measured(&key, Duration::ZERO, Duration::from_mins(1));
+        assert!(!schedule.record_timeout(&key), "it has come to its end meanwhile");
     }
 
     #[tokio::test(start_paused = true)]
     async fn what_took_long_rests_twice_as_long() {
-        let (scans, key) = (Scans::default(), ProjectKey::new(Some("p"), "web"));
-        let measured = |took| scans.measured(&key, Duration::from_secs(took), Duration::from_mins(1));
+        let (schedule, key) = (MeasureSchedule::default(), ProjectKey::new(Some("p"), "web"));
+        let measured =
+            |took| schedule.record_measured(&key, Duration::from_secs(took), Duration::from_mins(1));
         measured(1);
-        assert_eq!(scans.rest(&key), None);
+        assert_eq!(schedule.cooldown(&key), None);
         measured(10);
-        assert_eq!(scans.rest(&key), Some(Duration::from_secs(20)));
+        assert_eq!(schedule.cooldown(&key), Some(Duration::from_secs(20)));
         tokio::time::advance(Duration::from_secs(20)).await;
-        assert!(scans.rest(&key).is_none() && scans.is_slow(&key));
+        assert!(schedule.cooldown(&key).is_none() && schedule.is_slow(&key));
         measured(1);
-        assert!(!scans.is_slow(&key));
+        assert!(!schedule.is_slow(&key));
     }
 }

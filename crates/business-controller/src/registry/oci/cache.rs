@@ -1,138 +1,139 @@
 //! What was seen before below prefixes. It is lost with the process.
 
+use super::cursor::RemovalCursor;
 use super::references::Manifest;
-use super::turn::Turn;
 use crate::registry::backend::RegistryPlace;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Digests that manifests name whose content is remembered: what most of their memory goes to.
-const NAMES_MAX: usize = 500_000;
+const REFERENCES_MAX: usize = 500_000;
 /// A manifest that names more is read anew each time.
-const NAMES_OF_ONE_MAX: usize = 256;
+const REFERENCES_PER_MANIFEST_MAX: usize = 256;
 /// Blobs whose size is remembered.
 const SIZES_MAX: usize = 200_000;
 
 /// What was seen before: no list shows a manifest that has lost its tag, and every manifest has to be removed by its digest.
 #[derive(Debug)]
-pub struct Known {
+pub struct OciCache {
     /// By prefix.
-    below: Mutex<HashMap<String, Below>>,
+    prefixes: Mutex<HashMap<String, PrefixState>>,
     /// By digest, whose content never changes.
-    contents: Mutex<Memory<Arc<Manifest>>>,
+    manifests: Mutex<PrefixCache<Arc<Manifest>>>,
     /// Bytes of blobs by repository and digest, as the registry says: what a manifest says of them is its author's, and what
     /// another repository has he may not know.
-    sizes: Mutex<Memory<u64>>,
+    sizes: Mutex<PrefixCache<u64>>,
 }
 
 /// What is known below a prefix.
 #[derive(Debug, Default)]
-struct Below {
+struct PrefixState {
     /// Digests of manifests by repository. None is empty.
     repositories: BTreeMap<String, BTreeSet<String>>,
-    round: Option<Round>,
+    round: Option<RemovalRound>,
     /// With which part of a repository its removal goes on, where nothing of those before it could be removed.
-    turns: BTreeMap<String, Turn>,
+    cursors: BTreeMap<String, RemovalCursor>,
     /// Repositories of which every part has had its turn, and nothing was removed since.
-    kept: BTreeSet<String>,
+    undeletable: BTreeSet<String>,
 }
 
 /// A look through all repositories below a prefix, which may take several passes.
 #[derive(Debug)]
-struct Round {
+struct RemovalRound {
     /// The object's whose content is removed.
     uid: String,
     /// Nothing could be pushed any more when it began.
     is_closed: bool,
     /// The last repository that it has come to.
-    behind: String,
+    last_repository: String,
 }
 
-impl Default for Known {
+impl Default for OciCache {
     fn default() -> Self {
         Self {
-            below: Mutex::default(),
-            contents: Mutex::new(Memory::new(NAMES_MAX)),
-            sizes: Mutex::new(Memory::new(SIZES_MAX)),
+            prefixes: Mutex::default(),
+            manifests: Mutex::new(PrefixCache::new(REFERENCES_MAX)),
+            sizes: Mutex::new(PrefixCache::new(SIZES_MAX)),
         }
     }
 }
 
-impl Known {
+impl OciCache {
     /// Nothing is left below this prefix.
     pub fn forget(&self, prefix: &str) {
-        lock(&self.below).remove(prefix);
-        lock(&self.contents).forget(prefix);
+        lock(&self.prefixes).remove(prefix);
+        lock(&self.manifests).forget(prefix);
         lock(&self.sizes).forget(prefix);
     }
 
     /// Behind which repository the removal goes on. What was looked at while something could still be pushed is looked at anew.
-    pub fn goes_on(&self, place: &RegistryPlace, is_closed: bool) -> String {
-        let below = lock(&self.below);
+    pub fn resume_after(&self, place: &RegistryPlace, is_closed: bool) -> String {
+        let below = lock(&self.prefixes);
         let round = below.get(&place.prefix()).and_then(|below| below.round.as_ref());
         let same = round.filter(|round| round.uid == place.uid && round.is_closed == is_closed);
-        same.map(|round| round.behind.clone()).unwrap_or_default()
+        same.map(|round| round.last_repository.clone()).unwrap_or_default()
     }
 
     /// The removal has come so far.
-    pub fn has_come_to(&self, place: &RegistryPlace, is_closed: bool, repository: &str) {
-        let round = Round { uid: place.uid.clone(), is_closed, behind: repository.to_owned() };
-        lock(&self.below).entry(place.prefix()).or_default().round = Some(round);
+    pub fn record_progress(&self, place: &RegistryPlace, is_closed: bool, repository: &str) {
+        let round =
+            RemovalRound { uid: place.uid.clone(), is_closed, last_repository: repository.to_owned() };
+        lock(&self.prefixes).entry(place.prefix()).or_default().round = Some(round);
     }
 
     /// All repositories were looked at, and the next look begins anew. Whether anything has answered: what does is known until it
     /// answers no more.
-    pub fn ends_round(&self, place: &RegistryPlace) -> bool {
-        let mut below = lock(&self.below);
+    pub fn finish_round(&self, place: &RegistryPlace) -> bool {
+        let mut below = lock(&self.prefixes);
         let Some(below) = below.get_mut(&place.prefix()) else { return false };
         below.round = None;
         !below.repositories.is_empty()
     }
 
     /// With which part the removal of a repository goes on; `None` for the first one.
-    pub fn turn(&self, prefix: &str, repository: &str) -> Option<Turn> {
-        lock(&self.below).get(prefix)?.turns.get(repository).cloned()
+    pub fn cursor(&self, prefix: &str, repository: &str) -> Option<RemovalCursor> {
+        lock(&self.prefixes).get(prefix)?.cursors.get(repository).cloned()
     }
 
-    pub fn turns_to(&self, prefix: &str, repository: &str, turn: Option<Turn>) {
-        let mut below = lock(&self.below);
-        let turns = &mut below.entry(prefix.to_owned()).or_default().turns;
-        match turn {
-            Some(turn) => drop(turns.insert(repository.to_owned(), turn)),
-            None => drop(turns.remove(repository)),
+    pub fn set_cursor(&self, prefix: &str, repository: &str, cursor: Option<RemovalCursor>) {
+        let mut below = lock(&self.prefixes);
+        let cursors = &mut below.entry(prefix.to_owned()).or_default().cursors;
+        match cursor {
+            Some(cursor) => drop(cursors.insert(repository.to_owned(), cursor)),
+            None => drop(cursors.remove(repository)),
         }
     }
 
     /// Whether every part of a repository has had its turn and nothing was removed since.
-    pub fn is_kept(&self, prefix: &str, repository: &str) -> bool {
-        lock(&self.below).get(prefix).is_some_and(|below| below.kept.contains(repository))
+    pub fn is_undeletable(&self, prefix: &str, repository: &str) -> bool {
+        lock(&self.prefixes).get(prefix).is_some_and(|below| below.undeletable.contains(repository))
     }
 
-    pub fn keeps(&self, prefix: &str, repository: &str, is_kept: bool) {
-        let mut below = lock(&self.below);
-        let kept = &mut below.entry(prefix.to_owned()).or_default().kept;
-        if is_kept {
-            kept.insert(repository.to_owned());
+    pub fn set_undeletable(&self, prefix: &str, repository: &str, is_undeletable: bool) {
+        let mut below = lock(&self.prefixes);
+        let undeletable = &mut below.entry(prefix.to_owned()).or_default().undeletable;
+        if is_undeletable {
+            undeletable.insert(repository.to_owned());
         } else {
-            kept.remove(repository);
+            undeletable.remove(repository);
         }
     }
 
     /// Manifests of a repository that were seen before.
-    pub fn before(&self, prefix: &str, repository: &str) -> BTreeSet<String> {
-        let below = lock(&self.below);
+    pub fn seen_manifests(&self, prefix: &str, repository: &str) -> BTreeSet<String> {
+        let below = lock(&self.prefixes);
         below.get(prefix).and_then(|below| below.repositories.get(repository)).cloned().unwrap_or_default()
     }
 
     /// These were seen in a repository, and those have gone.
-    pub fn sees(
+    pub fn record_manifests(
         &self,
         prefix: &str,
         repository: &str,
         digests: impl IntoIterator<Item = String>,
         gone: &BTreeSet<String>,
     ) {
-        let mut below = lock(&self.below);
+        let mut below = lock(&self.prefixes);
         let repositories = &mut below.entry(prefix.to_owned()).or_default().repositories;
         let mut seen = repositories.remove(repository).unwrap_or_default();
         seen.retain(|digest| !gone.contains(digest));
@@ -143,34 +144,35 @@ impl Known {
     }
 
     /// These are all manifests below a prefix, by repository.
-    pub fn sees_all(&self, prefix: &str, repositories: BTreeMap<String, BTreeSet<String>>) {
-        lock(&self.below).insert(prefix.to_owned(), Below { repositories, ..Below::default() });
+    pub fn replace_manifests(&self, prefix: &str, repositories: BTreeMap<String, BTreeSet<String>>) {
+        lock(&self.prefixes)
+            .insert(prefix.to_owned(), PrefixState { repositories, ..PrefixState::default() });
     }
 
-    pub fn repositories_before(&self, prefix: &str) -> Vec<String> {
-        let below = lock(&self.below);
+    pub fn seen_repositories(&self, prefix: &str) -> Vec<String> {
+        let below = lock(&self.prefixes);
         below.get(prefix).into_iter().flat_map(|below| below.repositories.keys().cloned()).collect()
     }
 
     /// The content of a manifest, which may have been seen in another repository below the same prefix.
-    pub fn content(&self, repository: &str, digest: &str) -> Option<Arc<Manifest>> {
-        lock(&self.contents).get(prefix_of(repository), digest)
+    pub fn manifest(&self, repository: &str, digest: &str) -> Option<Arc<Manifest>> {
+        lock(&self.manifests).get(prefix_of(repository), digest)
     }
 
-    pub fn keep(&self, repository: &str, digest: &str, manifest: &Arc<Manifest>) {
-        let names = manifest.names.count();
-        if names <= NAMES_OF_ONE_MAX {
+    pub fn cache_manifest(&self, repository: &str, digest: &str, manifest: &Arc<Manifest>) {
+        let names = manifest.references.count();
+        if names <= REFERENCES_PER_MANIFEST_MAX {
             let weight = names.saturating_add(1);
-            lock(&self.contents).keep(prefix_of(repository), digest, Arc::clone(manifest), weight);
+            lock(&self.manifests).keep(prefix_of(repository), digest, Arc::clone(manifest), weight);
         }
     }
 
     /// Bytes of a blob of a repository.
-    pub fn size(&self, repository: &str, digest: &str) -> Option<u64> {
+    pub fn blob_size(&self, repository: &str, digest: &str) -> Option<u64> {
         lock(&self.sizes).get(prefix_of(repository), &format!("{repository}@{digest}"))
     }
 
-    pub fn keep_size(&self, repository: &str, digest: &str, bytes: u64) {
+    pub fn cache_blob_size(&self, repository: &str, digest: &str, bytes: u64) {
         let name = format!("{repository}@{digest}");
         lock(&self.sizes).keep(prefix_of(repository), &name, bytes, 1);
     }
@@ -189,20 +191,20 @@ fn prefix_of(repository: &str) -> &str {
 /// What is remembered by prefix and name, up to a weight of all together. Behind that the prefix with most forgets all of its own:
 /// whoever has much there does it at his own expense.
 #[derive(Debug)]
-struct Memory<T> {
-    by_prefix: HashMap<String, Remembered<T>>,
+struct PrefixCache<T> {
+    by_prefix: HashMap<String, PrefixEntries<T>>,
     weight: usize,
     max: usize,
 }
 
 /// The same of one prefix.
 #[derive(Debug)]
-struct Remembered<T> {
+struct PrefixEntries<T> {
     values: HashMap<String, T>,
     weight: usize,
 }
 
-impl<T: Clone> Memory<T> {
+impl<T: Clone> PrefixCache<T> {
     fn new(max: usize) -> Self {
         Self { by_prefix: HashMap::new(), weight: 0, max }
     }
@@ -216,7 +218,7 @@ impl<T: Clone> Memory<T> {
         let held = self
             .by_prefix
             .entry(prefix.to_owned())
-            .or_insert_with(|| Remembered { values: HashMap::new(), weight: 0 });
+            .or_insert_with(|| PrefixEntries { values: HashMap::new(), weight: 0 });
         if held.values.insert(name.to_owned(), value).is_none() {
             held.weight = held.weight.saturating_add(weight);
             self.weight = self.weight.saturating_add(weight);
@@ -242,7 +244,7 @@ mod tests {
 
     #[test]
     fn whoever_has_most_forgets_his_own() {
-        let mut memory = Memory::new(10);
+        let mut memory = PrefixCache::new(10);
         memory.keep("t/small", "a", 1, 3);
         for name in 0..100 {
             memory.keep("t/large", &name.to_string(), name, 2);
@@ -258,20 +260,20 @@ mod tests {
 
     #[test]
     fn contents_are_remembered_as_far_as_there_is_room_for_what_they_name() {
-        let known = Known::default();
+        let cache = OciCache::default();
         let names = |count: usize| {
             let blobs = (0..count).map(|name| format!("sha256:{name:064x}")).collect();
-            Arc::new(Manifest { bytes: 1, names: References { blobs, ..References::default() } })
+            Arc::new(Manifest { bytes: 1, references: References { blobs, ..References::default() } })
         };
-        let (most, more) = (names(NAMES_OF_ONE_MAX), names(NAMES_OF_ONE_MAX + 1));
-        known.keep("t/other/a", "b", &names(1));
-        known.keep("t/web/a", "more", &more);
-        for image in 0..2 * NAMES_MAX / NAMES_OF_ONE_MAX {
-            known.keep("t/web/a", &image.to_string(), &most);
+        let (most, more) = (names(REFERENCES_PER_MANIFEST_MAX), names(REFERENCES_PER_MANIFEST_MAX + 1));
+        cache.cache_manifest("t/other/a", "b", &names(1));
+        cache.cache_manifest("t/web/a", "more", &more);
+        for image in 0..2 * REFERENCES_MAX / REFERENCES_PER_MANIFEST_MAX {
+            cache.cache_manifest("t/web/a", &image.to_string(), &most);
         }
-        assert!(lock(&known.contents).weight <= NAMES_MAX);
-        assert!(known.content("t/web/a", "more").is_none());
-        assert!(known.content("t/other/c", "b").is_some() && known.content("t/web/a", "b").is_none());
+        assert!(lock(&cache.manifests).weight <= REFERENCES_MAX);
+        assert!(cache.manifest("t/web/a", "more").is_none());
+        assert!(cache.manifest("t/other/c", "b").is_some() && cache.manifest("t/web/a", "b").is_none());
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! What lies below a prefix: manifests, and the bytes of every blob that they name, each counted once.
 
-use super::calls::{Call, Http, PARALLEL, unusable};
-use super::known::Known;
-use super::references::{MANIFEST_NAMES_MAX, Manifest, References};
-use super::turn::{PAGE, TagsAt, Turn, tags_of};
+use super::cache::OciCache;
+use super::client::{Call, PARALLEL, RegistryClient, unusable};
+use super::cursor::{PAGE, RemovalCursor, TagCursor, tags_path};
+use super::references::{MANIFEST_REFERENCES_MAX, Manifest, References};
 use crate::digest::sha256;
 use crate::error::{CallFailure, Error};
 use crate::registry::backend::{Measured, RegistryPlace, TOO_MUCH};
@@ -26,21 +26,21 @@ const REMOVED_CHILDREN: usize = if cfg!(test) { 4 } else { 2_000 };
 const MANIFESTS_MAX: usize = 100_000;
 /// Digests that the manifests of a repository name, and blobs below one prefix. Each takes some hundred bytes as long as it is
 /// looked at.
-const NAMED_MAX: usize = if cfg!(test) { 500 } else { 200_000 };
+const REFERENCES_MAX: usize = if cfg!(test) { 500 } else { 200_000 };
 /// Manifests that are told of an object, as long as all that have no tag are among them.
-const TOLD_MAX: usize = if cfg!(test) { 4 } else { UNTAGGED_MAX };
+const REPORTED_MAX: usize = if cfg!(test) { 4 } else { UNTAGGED_MAX };
 /// Calls that are prepared at a time: each takes several thousand bytes from then on.
-pub const TOGETHER: usize = if cfg!(test) { 3 } else { 200 };
+pub const CALLS_CHUNK: usize = if cfg!(test) { 3 } else { 200 };
 
 /// What was found below a prefix.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Inventory {
+pub struct ScanResult {
     /// Digests of manifests by repository.
     pub repositories: BTreeMap<String, BTreeSet<String>>,
     pub measured: Measured,
 }
 
-impl Inventory {
+impl ScanResult {
     pub fn is_empty(&self) -> bool {
         self.repositories.is_empty()
     }
@@ -54,34 +54,39 @@ impl Inventory {
 }
 
 /// Looks through everything below the prefix of a place.
-pub async fn read(http: &Http, known: &Known, place: &RegistryPlace) -> Result<Inventory, Error> {
+pub async fn scan(
+    client: &RegistryClient,
+    cache: &OciCache,
+    place: &RegistryPlace,
+) -> Result<ScanResult, Error> {
     let prefix = &place.prefix();
-    let (repositories, true) = repositories(http, known, place).await? else {
+    let (repositories, true) = repositories(client, cache, place).await? else {
         return Err(too_many_repositories(prefix));
     };
-    let are_named = !repositories.is_empty();
-    let mut found = Inventory::default();
+    let has_repositories = !repositories.is_empty();
+    let mut found = ScanResult::default();
     let mut blobs: HashMap<String, u64> = HashMap::new();
     let mut with_tags: Vec<ManifestName> = Vec::new();
     for repository in repositories {
-        let before = before(known, place, &repository);
-        let tags = list_tags(http, &repository).await?;
-        let tagged = existing(http, &repository, &tags, usize::MAX).await?;
-        let room = TOLD_MAX.saturating_sub(with_tags.len());
+        let before = seen_manifests(cache, place, &repository);
+        let tags = list_tags(client, &repository).await?;
+        let tagged = existing(client, &repository, &tags, usize::MAX).await?;
+        let room = REPORTED_MAX.saturating_sub(with_tags.len());
         with_tags
             .extend(tagged.iter().take(room).filter_map(|digest| ManifestName::new(&repository, digest)));
         let Manifests { manifests, untagged } =
-            all_manifests(http, known, &repository, &tagged, &before).await?;
+            all_manifests(client, cache, &repository, &tagged, &before).await?;
         found
             .measured
             .untagged
             .extend(untagged.iter().filter_map(|digest| ManifestName::new(&repository, digest)));
         let named: BTreeSet<&String> =
-            manifests.values().flat_map(|manifest| &manifest.names.blobs).collect();
+            manifests.values().flat_map(|manifest| &manifest.references.blobs).collect();
         let is_counted = |digest: &str| blobs.contains_key(digest) || manifests.contains_key(digest);
         let asked: Vec<&String> = named.into_iter().filter(|digest| !is_counted(digest)).collect();
-        for some in asked.chunks(TOGETHER) {
-            let sizes: Vec<_> = some.iter().map(|digest| size_of(http, known, &repository, digest)).collect();
+        for some in asked.chunks(CALLS_CHUNK) {
+            let sizes: Vec<_> =
+                some.iter().map(|digest| size_of(client, cache, &repository, digest)).collect();
             let sizes: Vec<_> = stream::iter(sizes).buffer_unordered(PARALLEL).try_collect().await?;
             // What is not there may be in another repository, and counts then.
             blobs.extend(sizes.into_iter().flatten());
@@ -92,40 +97,45 @@ pub async fn read(http: &Http, known: &Known, place: &RegistryPlace) -> Result<I
             found.repositories.insert(repository, digests);
         }
         if found.manifests().count() > MANIFESTS_MAX {
-            return Err(too_much(&format!("there are more than {MANIFESTS_MAX} manifests below {prefix}")));
+            return Err(too_large(&format!("there are more than {MANIFESTS_MAX} manifests below {prefix}")));
         }
-        if blobs.len() > NAMED_MAX {
-            return Err(too_much(&format!("there are more than {NAMED_MAX} blobs below {prefix}")));
+        if blobs.len() > REFERENCES_MAX {
+            return Err(too_large(&format!("there are more than {REFERENCES_MAX} blobs below {prefix}")));
         }
     }
     // Of all of them nothing is there any more: somebody may answer so by now to whatever he is asked.
-    if are_named && found.is_empty() {
-        confirm(http).await?;
+    if has_repositories && found.is_empty() {
+        check_catalog(client).await?;
     }
-    let room = TOLD_MAX.saturating_sub(found.measured.untagged.len());
+    let room = REPORTED_MAX.saturating_sub(found.measured.untagged.len());
     found.measured.untagged.extend(with_tags.into_iter().take(room));
     found.measured.bytes = blobs.into_values().fold(0, u64::saturating_add);
-    known.sees_all(prefix, found.repositories.clone());
+    cache.replace_manifests(prefix, found.repositories.clone());
     Ok(found)
 }
 
 /// Whether anything is kept below the prefix of a place. It does not matter how much.
-pub async fn is_any(http: &Http, known: &Known, place: &RegistryPlace) -> Result<bool, Error> {
-    let (repositories, are_all) = repositories(http, known, place).await?;
+pub async fn has_content(
+    client: &RegistryClient,
+    cache: &OciCache,
+    place: &RegistryPlace,
+) -> Result<bool, Error> {
+    let (repositories, is_complete) = repositories(client, cache, place).await?;
     for repository in &repositories {
-        let before: Vec<String> = before(known, place, repository).into_iter().collect();
-        let is_any = !some_tagged(http, repository, TagsAt::first(repository)).await?.digests.is_empty()
-            || !existing(http, repository, &before, 1).await?.is_empty();
-        if is_any {
+        let before: Vec<String> = seen_manifests(cache, place, repository).into_iter().collect();
+        let has_any =
+            !tagged_part(client, repository, TagCursor::first(repository)).await?.digests.is_empty()
+                || !existing(client, repository, &before, 1).await?.is_empty();
+        if has_any {
             return Ok(true);
         }
     }
-    if !are_all {
+    if !is_complete {
         return Err(too_many_repositories(&place.prefix()));
     }
     // Somebody else may answer so by now to whatever he is asked.
     if !repositories.is_empty() {
-        confirm(http).await?;
+        check_catalog(client).await?;
     }
     Ok(false)
 }
@@ -133,72 +143,72 @@ pub async fn is_any(http: &Http, known: &Known, place: &RegistryPlace) -> Result
 /// The repositories below the prefix of a place: those that are listed, and those that something else leads to. And whether
 /// that is all of them.
 pub async fn repositories(
-    http: &Http,
-    known: &Known,
+    client: &RegistryClient,
+    cache: &OciCache,
     place: &RegistryPlace,
 ) -> Result<(BTreeSet<String>, bool), Error> {
     let prefix = &place.prefix();
     let below = format!("{prefix}/");
-    let (listed, are_all) = list_repositories(http, prefix).await?;
+    let (listed, is_complete) = list_repositories(client, prefix).await?;
     let mut repositories: BTreeSet<String> = listed.into_iter().collect();
-    repositories.extend(known.repositories_before(prefix));
+    repositories.extend(cache.seen_repositories(prefix));
     let told = place.untagged.iter().map(ManifestName::repository);
     repositories.extend(told.filter(|name| name.starts_with(&below)).map(str::to_owned));
-    Ok((repositories, are_all))
+    Ok((repositories, is_complete))
 }
 
 /// Digests of a part of a repository: of all of it, unless there is much.
 #[derive(Debug)]
-pub struct Digests {
+pub struct RemovalBatch {
     /// In the order in which they go: what others name before those.
     pub waves: Vec<Vec<String>>,
     /// Of what leads to these and to others, which are remembered. It stays, unless these do not go before it.
-    pub above: Vec<String>,
+    pub parents: Vec<String>,
     /// Where another part begins.
-    pub next: Option<Turn>,
+    pub next: Option<RemovalCursor>,
 }
 
 /// The digests of manifests of a part. They are remembered until they answer no more: what an index names is not found without it.
-pub async fn digests(
-    http: &Http,
-    known: &Known,
+pub async fn removal_batch(
+    client: &RegistryClient,
+    cache: &OciCache,
     place: &RegistryPlace,
     repository: &str,
-    turn: &Turn,
-) -> Result<Digests, Error> {
-    let before = before(known, place, repository);
-    let tagged = match turn.tags.clone() {
-        Some(at) => some_tagged(http, repository, at).await?,
+    cursor: &RemovalCursor,
+) -> Result<RemovalBatch, Error> {
+    let before = seen_manifests(cache, place, repository);
+    let tagged = match cursor.tags.clone() {
+        Some(at) => tagged_part(client, repository, at).await?,
         None => Tagged::default(),
     };
-    let part = some_manifests(http, known, repository, &tagged.digests, &before, turn).await?;
-    let Part { manifests, above, gone, unasked, behind, unread } = part;
+    let part = read_part(client, cache, repository, &tagged.digests, &before, cursor).await?;
+    let ManifestPart { manifests, parents, gone, unasked, last_seen, unread } = part;
     // Somebody else may answer so by now to whatever he is asked.
     if !gone.is_empty() {
-        confirm(http).await?;
+        check_catalog(client).await?;
     }
-    let is_more = tagged.next.is_some() || before.last().is_some_and(|last| *last > behind);
+    let is_more = tagged.next.is_some() || before.last().is_some_and(|last| *last > last_seen);
     let next = match unread {
-        Some(from) => Some(Turn { tags: tagged.at, before: turn.before.clone(), from }),
-        None if is_more => Some(Turn { tags: tagged.next, before: behind, from: String::new() }),
+        Some(from) => Some(RemovalCursor { tags: tagged.at, before: cursor.before.clone(), from }),
+        None if is_more => Some(RemovalCursor { tags: tagged.next, before: last_seen, from: String::new() }),
         None => None,
     };
-    let waves = waves(&manifests);
-    let seen = manifests.into_keys().chain(above.iter().cloned()).chain(unasked);
-    known.sees(&place.prefix(), repository, seen, &gone);
-    Ok(Digests { waves, above: above.into_iter().collect(), next })
+    let waves = deletion_waves(&manifests);
+    let seen = manifests.into_keys().chain(parents.iter().cloned()).chain(unasked);
+    cache.record_manifests(&place.prefix(), repository, seen, &gone);
+    Ok(RemovalBatch { waves, parents: parents.into_iter().collect(), next })
 }
 
 /// The digests in the order in which they go: what is named before what names it, deepest first. Where a removal is cut its
 /// next leader finds what is left.
-fn waves(manifests: &BTreeMap<String, Arc<Manifest>>) -> Vec<Vec<String>> {
+fn deletion_waves(manifests: &BTreeMap<String, Arc<Manifest>>) -> Vec<Vec<String>> {
     let mut parents: HashMap<&str, Vec<&str>> = HashMap::new();
     // How many of what it names are in no wave yet.
     let mut left: HashMap<&str, usize> = HashMap::new();
     let mut wave: Vec<&str> = Vec::new();
     for (digest, manifest) in manifests {
         let mut count: usize = 0;
-        for child in manifest.names.children.iter().filter(|child| manifests.contains_key(*child)) {
+        for child in manifest.references.children.iter().filter(|child| manifests.contains_key(*child)) {
             parents.entry(child.as_str()).or_default().push(digest.as_str());
             count = count.saturating_add(1);
         }
@@ -230,33 +240,33 @@ fn waves(manifests: &BTreeMap<String, Arc<Manifest>>) -> Vec<Vec<String>> {
 }
 
 /// Whether it is the registry that answers: it has a catalogue.
-pub async fn confirm(http: &Http) -> Result<(), Error> {
-    catalogue(http, "/v2/_catalog?n=1".to_owned()).await.map(drop)
+pub async fn check_catalog(client: &RegistryClient) -> Result<(), Error> {
+    catalogue(client, "/v2/_catalog?n=1".to_owned()).await.map(drop)
 }
 
 /// Manifests of a repository that no list may show.
-fn before(known: &Known, place: &RegistryPlace, repository: &str) -> BTreeSet<String> {
+fn seen_manifests(cache: &OciCache, place: &RegistryPlace, repository: &str) -> BTreeSet<String> {
     let told = place.untagged.iter().filter(|name| name.repository() == repository);
-    let mut before = known.before(&place.prefix(), repository);
+    let mut before = cache.seen_manifests(&place.prefix(), repository);
     before.extend(told.map(|name| name.digest().to_owned()));
     before
 }
 
-fn too_much(message: &str) -> Error {
+fn too_large(message: &str) -> Error {
     Error::Registry(CallFailure::Refused { code: TOO_MUCH, message: message.to_owned() })
 }
 
 /// Whether there is more than is looked through.
-pub fn is_too_much(error: &Error) -> bool {
+pub fn is_too_large(error: &Error) -> bool {
     matches!(error, Error::Registry(CallFailure::Refused { code: TOO_MUCH, .. }))
 }
 
 pub fn too_many_repositories(prefix: &str) -> Error {
-    too_much(&format!("the registry lists too many repositories around {prefix}"))
+    too_large(&format!("the registry lists too many repositories around {prefix}"))
 }
 
 fn too_many_tags(repository: &str) -> Error {
-    too_much(&format!("{repository} has too many tags"))
+    too_large(&format!("{repository} has too many tags"))
 }
 
 /// The manifests of a repository that answer, by digest.
@@ -268,80 +278,83 @@ struct Manifests {
 
 /// Those with tags, those that were seen before, and those that an index names.
 async fn all_manifests(
-    http: &Http,
-    known: &Known,
+    client: &RegistryClient,
+    cache: &OciCache,
     repository: &str,
     tagged: &BTreeSet<String>,
     before: &BTreeSet<String>,
 ) -> Result<Manifests, Error> {
     // What has a tag has answered by it.
     let rest: Vec<String> = before.difference(tagged).cloned().collect();
-    let others = existing(http, repository, &rest, usize::MAX).await?;
+    let others = existing(client, repository, &rest, usize::MAX).await?;
     let mut wanted: Vec<String> = tagged.union(&others).cloned().collect();
     let mut manifests: BTreeMap<String, Arc<Manifest>> = BTreeMap::new();
     let mut names: usize = 0;
     while !wanted.is_empty() {
         let mut next: BTreeSet<String> = BTreeSet::new();
         let take = |digest: String, manifest: Arc<Manifest>| {
-            if manifest.names.are_too_many() {
-                let message = format!("{repository}@{digest} names more than {MANIFEST_NAMES_MAX} digests");
-                return Err(too_much(&message));
+            if manifest.references.are_too_many() {
+                let message =
+                    format!("{repository}@{digest} names more than {MANIFEST_REFERENCES_MAX} digests");
+                return Err(too_large(&message));
             }
-            names = names.saturating_add(manifest.names.count());
-            if names > NAMED_MAX {
-                let message = format!("the manifests in {repository} name more than {NAMED_MAX} digests");
-                return Err(too_much(&message));
+            names = names.saturating_add(manifest.references.count());
+            if names > REFERENCES_MAX {
+                let message =
+                    format!("the manifests in {repository} name more than {REFERENCES_MAX} digests");
+                return Err(too_large(&message));
             }
-            next.extend(manifest.names.children.iter().cloned());
+            next.extend(manifest.references.children.iter().cloned());
             manifests.insert(digest, manifest);
             Ok(true)
         };
-        read_each(http, known, repository, &wanted, take).await?;
+        read_in_order(client, cache, repository, &wanted, take).await?;
         next.retain(|digest| !manifests.contains_key(digest));
         if manifests.len().saturating_add(next.len()) > MANIFESTS_MAX {
-            return Err(too_much(&format!("there are more than {MANIFESTS_MAX} manifests in {repository}")));
+            return Err(too_large(&format!("there are more than {MANIFESTS_MAX} manifests in {repository}")));
         }
-        wanted = to_be_read(http, known, repository, next).await?;
+        wanted = to_be_read(client, cache, repository, next).await?;
     }
-    let named: BTreeSet<&String> = manifests.values().flat_map(|manifest| &manifest.names.children).collect();
+    let named: BTreeSet<&String> =
+        manifests.values().flat_map(|manifest| &manifest.references.children).collect();
     let untagged = others.iter().filter(|digest| !named.contains(digest)).cloned().collect();
     Ok(Manifests { manifests, untagged })
 }
 
 /// A part of the manifests of a repository, which is removed.
 #[derive(Default)]
-struct Part {
+struct ManifestPart {
     manifests: BTreeMap<String, Arc<Manifest>>,
     /// Those that lead to them and to others that were not read.
-    above: BTreeSet<String>,
+    parents: BTreeSet<String>,
     /// Those that were seen before and do not answer any more.
     gone: BTreeSet<String>,
     /// What they name that was not asked for, for there is too much of it. Whether it is there is seen the next time.
     unasked: BTreeSet<String>,
     /// The last one that was seen before and has had its turn.
-    behind: String,
+    last_seen: String,
     /// The first one with a tag or seen before that was not read, for there is too much.
     unread: Option<String>,
 }
 
 /// Some of what has a tag or was seen before, with what it names. However much that is, there is something that can be removed
 /// by now: whoever may push has no say in whether a removal comes to its end.
-async fn some_manifests(
-    http: &Http,
-    known: &Known,
+async fn read_part(
+    client: &RegistryClient,
+    cache: &OciCache,
     repository: &str,
     tagged: &BTreeSet<String>,
     before: &BTreeSet<String>,
-    turn: &Turn,
-) -> Result<Part, Error> {
+    cursor: &RemovalCursor,
+) -> Result<ManifestPart, Error> {
     // What has a tag has answered by it.
-    let rest = before.difference(tagged).filter(|digest| **digest > turn.before);
+    let rest = before.difference(tagged).filter(|digest| **digest > cursor.before);
     let rest: Vec<String> = rest.take(REMOVED_MANIFESTS).cloned().collect();
-    let others = existing(http, repository, &rest, usize::MAX).await?;
-    let wanted = tagged.union(&others).filter(|digest| **digest >= turn.from);
+    let others = existing(client, repository, &rest, usize::MAX).await?;
+    let wanted = tagged.union(&others).filter(|digest| **digest >= cursor.from);
     let mut wanted: Vec<String> = wanted.cloned().collect();
-    let behind = rest.last().unwrap_or(&turn.before).clone();
-    let mut part = Part { behind, ..Part::default() };
+    let last_seen = rest.last().unwrap_or(&cursor.before).clone();
+    let mut part = ManifestPart { last_seen, ..ManifestPart::default() };
     part.gone.extend(rest.into_iter().filter(|digest| !others.contains(digest)));
     let (mut names, mut asked): (usize, usize) = (0, 0);
     let mut is_named = false;
@@ -349,12 +362,12 @@ async fn some_manifests(
         let mut level: BTreeMap<String, Arc<Manifest>> = BTreeMap::new();
         let mut next: BTreeSet<String> = BTreeSet::new();
         let take = |digest: String, manifest: Arc<Manifest>| {
-            let children = &manifest.names.children;
+            let children = &manifest.references.children;
             // No image names so many: those are nobody's, and are left to the registry's own collection.
-            let is_odd = manifest.names.are_too_many() || children.len() > REMOVED_CHILDREN;
+            let is_odd = manifest.references.are_too_many() || children.len() > REMOVED_CHILDREN;
             let count = if is_odd { 0 } else { children.difference(&next).count() };
-            names = names.saturating_add(manifest.names.count());
-            let is_much = names > NAMED_MAX || next.len().saturating_add(count) > REMOVED_CHILDREN;
+            names = names.saturating_add(manifest.references.count());
+            let is_much = names > REFERENCES_MAX || next.len().saturating_add(count) > REMOVED_CHILDREN;
             if is_much && !level.is_empty() {
                 return Ok(false);
             }
@@ -364,38 +377,38 @@ async fn some_manifests(
             level.insert(digest, manifest);
             Ok(true)
         };
-        let unread = read_each(http, known, repository, &wanted, take).await?;
+        let unread = read_in_order(client, cache, repository, &wanted, take).await?;
         if !is_named {
             part.unread = unread.first().cloned();
         } else if !unread.is_empty() {
             // What leads to the others has to stay, and leads there again, whoever leads then.
-            part.above.extend(std::mem::take(&mut part.manifests).into_keys());
+            part.parents.extend(std::mem::take(&mut part.manifests).into_keys());
             part.unasked.extend(unread.iter().cloned());
         }
         part.manifests.append(&mut level);
-        next.retain(|digest| !part.manifests.contains_key(digest) && !part.above.contains(digest));
+        next.retain(|digest| !part.manifests.contains_key(digest) && !part.parents.contains(digest));
         asked = asked.saturating_add(next.len());
         if asked > REMOVED_CHILDREN {
             part.unasked.extend(next);
             break;
         }
         is_named = true;
-        wanted = to_be_read(http, known, repository, next).await?;
+        wanted = to_be_read(client, cache, repository, next).await?;
     }
     Ok(part)
 }
 
 /// Reads these manifests in their order, as far as they answer, until one is not taken any more. That one and those behind it.
-async fn read_each<'a>(
-    http: &Http,
-    known: &Known,
+async fn read_in_order<'a>(
+    client: &RegistryClient,
+    cache: &OciCache,
     repository: &str,
     digests: &'a [String],
     mut take: impl FnMut(String, Arc<Manifest>) -> Result<bool, Error>,
 ) -> Result<&'a [String], Error> {
     let mut count: usize = 0;
-    for some in digests.chunks(TOGETHER) {
-        let reads: Vec<_> = some.iter().map(|digest| manifest(http, known, repository, digest)).collect();
+    for some in digests.chunks(CALLS_CHUNK) {
+        let reads: Vec<_> = some.iter().map(|digest| manifest(client, cache, repository, digest)).collect();
         let mut reads = stream::iter(reads).buffered(PARALLEL);
         while let Some(read) = reads.try_next().await? {
             if let Some((digest, manifest)) = read
@@ -412,28 +425,28 @@ async fn read_each<'a>(
 /// What of these may be there and is to be read. Where the content is known it may be from another repository: this one is asked
 /// whether it has it.
 async fn to_be_read(
-    http: &Http,
-    known: &Known,
+    client: &RegistryClient,
+    cache: &OciCache,
     repository: &str,
     digests: BTreeSet<String>,
 ) -> Result<Vec<String>, Error> {
     let (read, unread): (Vec<String>, Vec<String>) =
-        digests.into_iter().partition(|digest| known.content(repository, digest).is_some());
-    let mut wanted = existing(http, repository, &read, usize::MAX).await?;
+        digests.into_iter().partition(|digest| cache.manifest(repository, digest).is_some());
+    let mut wanted = existing(client, repository, &read, usize::MAX).await?;
     wanted.extend(unread);
     Ok(wanted.into_iter().collect())
 }
 
 /// The digests of what answers under these tags or digests, until so many have answered.
 async fn existing(
-    http: &Http,
+    client: &RegistryClient,
     repository: &str,
     references: &[String],
     max: usize,
 ) -> Result<BTreeSet<String>, Error> {
     let mut found = BTreeSet::new();
-    for some in references.chunks(TOGETHER) {
-        let heads: Vec<_> = some.iter().map(|reference| digest_of(http, repository, reference)).collect();
+    for some in references.chunks(CALLS_CHUNK) {
+        let heads: Vec<_> = some.iter().map(|reference| digest_of(client, repository, reference)).collect();
         let mut answers = stream::iter(heads).buffer_unordered(PARALLEL);
         while let Some(answer) = answers.try_next().await? {
             found.extend(answer);
@@ -446,9 +459,13 @@ async fn existing(
 }
 
 /// The digest of what answers under a tag or digest; `None` when nothing does.
-async fn digest_of(http: &Http, repository: &str, reference: &str) -> Result<Option<String>, Error> {
+async fn digest_of(
+    client: &RegistryClient,
+    repository: &str,
+    reference: &str,
+) -> Result<Option<String>, Error> {
     let path = format!("/v2/{repository}/manifests/{reference}");
-    let Some(answer) = http.head(path, pull(repository)).await? else { return Ok(None) };
+    let Some(answer) = client.head(path, pull(repository)).await? else { return Ok(None) };
     let digest = answer.header("docker-content-digest").unwrap_or(reference);
     if !is_digest(digest) {
         return Err(unusable(&format!("the registry does not say what {repository}:{reference} is")));
@@ -463,19 +480,19 @@ fn pull(repository: &str) -> String {
 /// A manifest that is there or whose content is not known, by its digest; `None` when it does not answer. An index may name
 /// what was never pushed.
 async fn manifest(
-    http: &Http,
-    known: &Known,
+    client: &RegistryClient,
+    cache: &OciCache,
     repository: &str,
     digest: &str,
 ) -> Result<Option<(String, Arc<Manifest>)>, Error> {
-    if let Some(manifest) = known.content(repository, digest) {
+    if let Some(manifest) = cache.manifest(repository, digest) {
         return Ok(Some((digest.to_owned(), manifest)));
     }
     let path = format!("/v2/{repository}/manifests/{digest}");
-    let answer = http.call(&Call { method: Method::GET, path, scope: pull(repository) }).await?;
+    let answer = client.call(&Call { method: Method::GET, path, scope: pull(repository) }).await?;
     match answer.status {
         StatusCode::OK => {}
-        _ if answer.is_unknown() => return Ok(None),
+        _ if answer.is_not_found() => return Ok(None),
         _ => return Err(answer.failure()),
     }
     // Another content would name something else, and be remembered.
@@ -485,24 +502,24 @@ async fn manifest(
         )));
     }
     let bytes = u64::try_from(answer.body.len()).unwrap_or(u64::MAX);
-    let manifest = Arc::new(Manifest { bytes, names: References::of(&answer.body) });
-    known.keep(repository, digest, &manifest);
+    let manifest = Arc::new(Manifest { bytes, references: References::of(&answer.body) });
+    cache.cache_manifest(repository, digest, &manifest);
     Ok(Some((digest.to_owned(), manifest)))
 }
 
 /// A blob and its bytes; `None` for one that is not there, such as a layer that is kept elsewhere.
 async fn size_of(
-    http: &Http,
-    known: &Known,
+    client: &RegistryClient,
+    cache: &OciCache,
     repository: &str,
     digest: &str,
 ) -> Result<Option<(String, u64)>, Error> {
-    if let Some(bytes) = known.size(repository, digest) {
+    if let Some(bytes) = cache.blob_size(repository, digest) {
         return Ok(Some((digest.to_owned(), bytes)));
     }
     let path = format!("/v2/{repository}/blobs/{digest}");
-    let Some(bytes) = http.bytes(path, pull(repository)).await? else { return Ok(None) };
-    known.keep_size(repository, digest, bytes);
+    let Some(bytes) = client.blob_size(path, pull(repository)).await? else { return Ok(None) };
+    cache.cache_blob_size(repository, digest, bytes);
     Ok(Some((digest.to_owned(), bytes)))
 }
 
@@ -524,13 +541,13 @@ struct Tags {
 /// It begins behind a name that none can have and that sorts before all below the prefix. Behind the prefix itself distribution
 /// 3 begins in its storage at `PREFIX/_manifests`, and passes over each part that begins with a digit. Registries that take
 /// only the name of a repository that is there (Harbor) take neither.
-async fn list_repositories(http: &Http, prefix: &str) -> Result<(Vec<String>, bool), Error> {
+async fn list_repositories(client: &RegistryClient, prefix: &str) -> Result<(Vec<String>, bool), Error> {
     let mut path = format!("/v2/_catalog?n={PAGE}&last={prefix}/-");
     let (mut found, below) = (Vec::new(), format!("{prefix}/"));
     // Where a page ends at a repository with a tag `_manifests`, distribution has `REPOSITORY/_manifests/tags` on the next one.
     let is_ours = |name: &String| name.starts_with(&below) && name.split('/').all(is_repository_component);
     for _page in 0..PAGES_MAX {
-        let (page, next) = catalogue(http, path).await?;
+        let (page, next) = catalogue(client, path).await?;
         let names = page.repositories.unwrap_or_default();
         let is_past = names.last().is_some_and(|last| !last.starts_with(prefix) && last.as_str() > prefix);
         found.extend(names.into_iter().filter(is_ours));
@@ -543,8 +560,8 @@ async fn list_repositories(http: &Http, prefix: &str) -> Result<(Vec<String>, bo
 }
 
 /// A page of the catalogue, and where the next one is. One that is not there is not an empty one.
-async fn catalogue(http: &Http, path: String) -> Result<(Catalog, Option<String>), Error> {
-    page(http, path, "registry:catalog:*").await?.ok_or_else(|| {
+async fn catalogue(client: &RegistryClient, path: String) -> Result<(Catalog, Option<String>), Error> {
+    page(client, path, "registry:catalog:*").await?.ok_or_else(|| {
         Error::Registry(CallFailure::Refused {
             code: 404,
             message: "the registry does not list its repositories: /v2/_catalog has to be allowed to the controller"
@@ -554,11 +571,11 @@ async fn catalogue(http: &Http, path: String) -> Result<(Catalog, Option<String>
 }
 
 /// All tags of a repository.
-async fn list_tags(http: &Http, repository: &str) -> Result<Vec<String>, Error> {
-    let mut path = tags_of(repository);
+async fn list_tags(client: &RegistryClient, repository: &str) -> Result<Vec<String>, Error> {
+    let mut path = tags_path(repository);
     let mut found = Vec::new();
     for _page in 0..PAGES_MAX {
-        let (tags, next) = tags(http, repository, path).await?;
+        let (tags, next) = tags(client, repository, path).await?;
         found.extend(tags);
         match next {
             Some(next) => path = next,
@@ -572,25 +589,25 @@ async fn list_tags(http: &Http, repository: &str) -> Result<Vec<String>, Error> 
 #[derive(Default)]
 struct Tagged {
     /// Where they begin.
-    at: Option<TagsAt>,
+    at: Option<TagCursor>,
     digests: BTreeSet<String>,
     /// Where others do.
-    next: Option<TagsAt>,
+    next: Option<TagCursor>,
 }
 
 /// The first tags from there on of which any answers.
-async fn some_tagged(http: &Http, repository: &str, from: TagsAt) -> Result<Tagged, Error> {
+async fn tagged_part(client: &RegistryClient, repository: &str, from: TagCursor) -> Result<Tagged, Error> {
     let mut at = from;
     for _page in 0..PAGES_MAX {
-        let (tags, next_page) = tags(http, repository, at.path.clone()).await?;
+        let (tags, next_page) = tags(client, repository, at.path.clone()).await?;
         let some: Vec<String> = tags.iter().skip(at.skip).take(REMOVED_MANIFESTS).cloned().collect();
         let end = at.skip.saturating_add(some.len());
         let next = if end < tags.len() {
-            Some(TagsAt { path: at.path.clone(), skip: end })
+            Some(TagCursor { path: at.path.clone(), skip: end })
         } else {
-            next_page.map(|path| TagsAt { path, skip: 0 })
+            next_page.map(|path| TagCursor { path, skip: 0 })
         };
-        let digests = existing(http, repository, &some, usize::MAX).await?;
+        let digests = existing(client, repository, &some, usize::MAX).await?;
         match (digests.is_empty(), next) {
             (true, Some(next)) => at = next,
             (_, next) => return Ok(Tagged { at: Some(at), digests, next }),
@@ -600,18 +617,22 @@ async fn some_tagged(http: &Http, repository: &str, from: TagsAt) -> Result<Tagg
 }
 
 /// A page of tags, and where the next one is.
-async fn tags(http: &Http, repository: &str, path: String) -> Result<(Vec<String>, Option<String>), Error> {
-    let page = page::<Tags>(http, path, &pull(repository)).await?;
+async fn tags(
+    client: &RegistryClient,
+    repository: &str,
+    path: String,
+) -> Result<(Vec<String>, Option<String>), Error> {
+    let page = page::<Tags>(client, path, &pull(repository)).await?;
     Ok(page.map(|(page, next)| (page.tags.unwrap_or_default(), next)).unwrap_or_default())
 }
 
 /// A page of a list, and where the next one is; `None` when the registry says that there is no such list.
 async fn page<T: DeserializeOwned>(
-    http: &Http,
+    client: &RegistryClient,
     path: String,
     scope: &str,
 ) -> Result<Option<(T, Option<String>)>, Error> {
-    let answer = http.call(&Call { method: Method::GET, path, scope: scope.to_owned() }).await?;
+    let answer = client.call(&Call { method: Method::GET, path, scope: scope.to_owned() }).await?;
     match answer.status {
         StatusCode::OK => {
             let page = serde_json::from_slice(&answer.body).map_err(|error| {
@@ -621,7 +642,7 @@ async fn page<T: DeserializeOwned>(
             })?;
             Ok(Some((page, answer.next_page()?)))
         }
-        _ if answer.is_unknown() => Ok(None),
+        _ if answer.is_not_found() => Ok(None),
         _ => Err(answer.failure()),
     }
 }
