@@ -1,42 +1,42 @@
 //! The controller of namespaces: site → access → validate → build → apply → template → status, and cleanup at the end.
 
-/// What a namespace is to the controller.
+/// The kind, its index and its cache look-ups.
 pub mod kind;
-/// Objects for which nothing can have been made yet.
+/// What is remembered of namespaces from pass to pass.
 pub mod memory;
-/// What a pass comes to.
+/// The decision of a pass, and its parts.
 pub mod verdict;
-/// Who looks at namespaces again.
+/// Adds namespaces to the work queue.
 pub mod enqueue;
-/// What there is in the member cluster.
+/// The target of a namespace in its member cluster, and what is observed there.
 pub mod target;
-/// How soon to look again.
+/// Requeue delays.
 mod pauses;
-/// Who may use it there.
+/// Reconciles the RoleBindings of a namespace: who may use it.
 pub mod access;
-/// Whom its bindings are to name; pure.
+/// Computes whom the RoleBindings name; pure.
 pub mod grants;
-/// What is known of them.
+/// The state of the RoleBindings, and the grants that they should name.
 pub mod access_state;
-/// What its template puts there.
+/// Reconciles what the template of a namespace puts into it.
 pub mod template;
-/// What has to be done there; pure.
+/// Compares the desired state with the observed state; pure.
 pub mod validate;
 /// The bodies of the writes; pure.
 pub mod build;
-/// The writes.
+/// Sends the writes.
 pub mod apply;
-/// When less may be charged; pure.
+/// When the charge may be lowered; pure.
 pub mod confirm;
-/// The status to show; pure but for its write.
+/// Computes the status (pure) and writes it.
 pub mod status;
-/// What somebody has to look at; pure.
+/// Problems that an operator has to look at; pure.
 pub mod problem;
-/// Events for what a pass has done.
+/// Events and metrics for what a pass has done.
 pub mod report;
-/// The deletion of a cluster's namespace.
+/// Deletes the namespace in the cluster.
 pub mod removal;
-/// The end of a namespace.
+/// Finalizes a namespace that is being deleted.
 pub mod cleanup;
 
 use crate::context::Context;
@@ -72,13 +72,14 @@ use verdict::{
     Plan, Provisioned, StatusInput, record_of,
 };
 
-/// Times that a pass begins anew when the member cluster was changed under it.
+/// How often a pass starts again after the member cluster was changed under it.
 const ATTEMPTS_MAX: usize = 4;
-/// What a cluster's admission may be behind.
+/// How far the admission of a member cluster may lag behind its API.
 const ADMISSION_LAG: Duration = Duration::from_millis(200);
-/// How often to look whether an excess is held.
+/// How often to check whether the audit holds an excess.
 const EXCESS_RECHECK: Duration = Duration::from_secs(5);
-/// What is older when it is first seen has come back from a backup, and somebody may have written for it.
+/// An object that is older than this when it is first seen was restored from a backup. Somebody may have written for it
+/// before.
 const NEW_OBJECT_SECONDS: i64 = 300;
 impl Controller for BusinessNamespace {
     fn changed(cx: &Context, change: &ViewChange<Self>) {
@@ -115,7 +116,7 @@ impl Controller for BusinessNamespace {
         }
     }
 
-    /// Those first that somebody waits for.
+    /// Namespaces that somebody waits for come first.
     fn cluster_changed(cx: &Context, cluster: &str) {
         for object in cx.objects.namespaces.in_cluster(cluster) {
             let lane = if is_settled(&object) { Lane::Later } else { Lane::Urgent };
@@ -130,15 +131,15 @@ impl Controller for BusinessNamespace {
     }
 }
 
-/// Whether nobody waits for it: it is where it should be, and was not changed since that was said.
+/// Whether nobody waits for the namespace: it is Available, and its status is of the current generation.
 fn is_settled(object: &NamespaceView) -> bool {
     let status = &object.status;
     let is_seen = status.observed_generation == Some(object.generation);
     status.phase == NamespacePhase::Available && is_seen && !object.is_deleting()
 }
 
-/// Remembers an object that is new: as long as its cluster is looked after here and nobody else can have written for it, it
-/// is known what was made for it.
+/// Remembers a new object, for which nothing can have been created yet. This is known only while this process holds the
+/// share of its cluster and nobody else can have written for the object.
 fn remember_new_object(cx: &Context, change: &ViewChange<BusinessNamespace>) {
     let (old, new) = (change.old.as_deref(), change.new.as_deref());
     if let Some(gone) = old.filter(|old| new.is_none_or(|new| new.uid != old.uid)) {
@@ -150,7 +151,7 @@ fn remember_new_object(cx: &Context, change: &ViewChange<BusinessNamespace>) {
             && old.is_none_or(|old| old.uid != new.uid)
             && age(new) < NEW_OBJECT_SECONDS
             && new.status.cluster_namespace.is_none()
-            // Where it was before, a write may have been tried for it.
+            // In its former project, a write may have been tried for it.
             && !new.was_transferred()
     };
     if let Some(new) = new.filter(is_new)
@@ -160,7 +161,8 @@ fn remember_new_object(cx: &Context, change: &ViewChange<BusinessNamespace>) {
     }
 }
 
-/// The tenure in which the object was made, if nobody else can have written for it: its cluster is looked after here.
+/// The share and tenure in which the object was made, if this process holds the share of its cluster and nobody else
+/// can have written for the object.
 fn first_tenure(cx: &Context, new: &NamespaceView) -> Option<(Share, u64)> {
     let held = cx.tenure_of(&new.spec.cluster_name)?;
     let Lookup::Found(member) = cx.member(&new.spec.cluster_name) else { return None };
@@ -170,7 +172,7 @@ fn first_tenure(cx: &Context, new: &NamespaceView) -> Option<(Share, u64)> {
 
 async fn reconcile(cx: &Context, key: &ProjectKey) -> Result<PassOutcome, Error> {
     let Some(object) = cx.objects.namespaces.get(key) else { return Ok(PassOutcome::Skipped) };
-    // One that has moved has two keys, and from where it lay something may be under way.
+    // A namespace that was moved has two keys. A pass over its former key may still be running.
     let Some(_guard) = cx.objects.namespaces.memory.running.try_start(&object.uid) else {
         return Ok(PassOutcome::NotBegun(SOON));
     };
@@ -183,7 +185,7 @@ async fn reconcile(cx: &Context, key: &ProjectKey) -> Result<PassOutcome, Error>
         Err(TargetError::Failed(error)) => return Err(error),
         Err(TargetError::Unavailable(state)) => return report_unavailable(cx, &object, state).await,
     };
-    // Before anything else is looked at: whatever else is wrong, who has no role any more loses it.
+    // Access comes first: whatever else is wrong, people who have no role any more must lose access.
     let access = access::reconcile(AccessTarget { cx, object: &object, reached: &reached }).await?;
     let result = match Target::of(cx, &reached, &object.spec.namespace) {
         None => Ok(PassOutcome::Waiting),
@@ -194,7 +196,7 @@ async fn reconcile(cx: &Context, key: &ProjectKey) -> Result<PassOutcome, Error>
         reached.member.suspect.notify_one();
     }
     match result {
-        // That is tried again soon, whatever else there is to wait for.
+        // Access is retried soon, whatever else the pass waits for.
         Ok(
             PassOutcome::Applied | PassOutcome::Unchanged | PassOutcome::Waiting | PassOutcome::WaitingFor(_),
         ) if access.should_retry() => Ok(PassOutcome::Refused),
@@ -202,7 +204,7 @@ async fn reconcile(cx: &Context, key: &ProjectKey) -> Result<PassOutcome, Error>
     }
 }
 
-/// The cluster does not answer, or is not known: said once, and nothing is tried.
+/// The cluster does not answer, or is not known: reports this once, and tries nothing.
 async fn report_unavailable(
     cx: &Context,
     object: &NamespaceView,
@@ -231,7 +233,7 @@ async fn converge(
     let wanted = WantedNamespace { object, project_uid, is_newest: false, forbidden, dressing };
     let mut attempt =
         Attempt { wanted, labels: LabelsResult::default(), last_refusal: None, deletion_refusal: None };
-    // The watches see nothing without our marks, such as the quota of an imported object's namespace.
+    // The watches do not see objects without our marks, such as the quota in the namespace of an imported object.
     let mut found = if object.status.is_imported() {
         target.observe_live(cx, object).await?
     } else {
@@ -257,7 +259,8 @@ async fn converge(
             NamespaceVerdict::TakeOver { uid, provenance } => {
                 return put_on_record(cx, object, uid, provenance).await;
             }
-            // It may have gone to another project since the pass has begun: its marks are written from there.
+            // The object may have been moved to another project since the pass began. Passes over its new key write the
+            // marks.
             NamespaceVerdict::Proceed(_) | NamespaceVerdict::DeleteReplaced { .. }
                 if !still_owns_place(cx, object) =>
             {
@@ -302,8 +305,8 @@ async fn converge(
     }
 }
 
-/// The cluster has been given more than the object says: the audit holds the difference. It is asked for when that is new: where it
-/// cannot tell it, its period is soon enough.
+/// The cluster enforces more than the object is charged; the audit holds the difference. An audit is requested only
+/// when this is new. If that audit cannot report it, the next periodic one does.
 async fn report_ahead(cx: &Context, object: &NamespaceView, message: String) -> Result<PassOutcome, Error> {
     if status::write(cx, object, &NamespaceState::Ahead { message }.into()).await?.is_some() {
         cx.audit_wanted.notify_one();
@@ -311,20 +314,20 @@ async fn report_ahead(cx: &Context, object: &NamespaceView, message: String) -> 
     Ok(PassOutcome::WaitingFor(EXCESS_RECHECK))
 }
 
-/// What a pass goes by, and what it has met with.
+/// What a pass wants, and what has gone wrong in it so far.
 struct Attempt<'a> {
     wanted: WantedNamespace<'a>,
     labels: LabelsResult,
-    /// Why the cluster has just declined our marks.
+    /// Why the cluster has just refused our marks.
     last_refusal: Option<NamespaceRefusal>,
-    /// Why it does not delete what stands in the place of ours.
+    /// Why the cluster did not delete the namespace that replaced ours.
     deletion_refusal: Option<String>,
 }
 
 impl Attempt<'_> {
     fn verdict(&self, found: &ObservedState) -> NamespaceVerdict {
         match validate::validate(self.wanted, found) {
-            // The cluster keeps it: so it has our quota.
+            // The cluster did not delete it, so it gets our quota.
             NamespaceVerdict::DeleteReplaced { there } if self.deletion_refusal.is_some() => {
                 validate::plan_update(self.wanted, found, &there, Origin::Replaced)
             }
@@ -332,7 +335,7 @@ impl Attempt<'_> {
         }
     }
 
-    /// A write has failed: what there is now, or why it cannot be.
+    /// Handles a failed write: returns what is in the cluster now, or why the namespace is refused.
     async fn handle_failure(
         &mut self,
         cx: &Context,
@@ -364,7 +367,7 @@ impl Attempt<'_> {
     }
 }
 
-/// A write that the cluster has declined.
+/// A write that the cluster has refused.
 struct RefusedWrite<'a> {
     wanted: WantedNamespace<'a>,
     plan: &'a Plan,
@@ -372,19 +375,20 @@ struct RefusedWrite<'a> {
     message: String,
 }
 
-/// What to do about it.
+/// What to do after the cluster has refused a write.
 enum RefusalAction {
-    /// Something else is there by now.
+    /// The cluster has changed meanwhile.
     RetryNow,
-    /// The cluster's admission may not have seen yet that the namespace is marked. If it goes on like this, this is why.
+    /// The cluster's admission may not have seen yet that the namespace is marked. If the retries fail, too, this is
+    /// the refusal to show.
     RetryLater(NamespaceRefusal),
-    /// Labels that the cluster does not take keep nobody from his quota.
+    /// Continue without labels and annotations: if the cluster refuses them, the namespace still gets its quota.
     SkipTemplateMetadata(TemplateFailure),
     Refuse(NamespaceRefusal),
 }
 
 impl RefusedWrite<'_> {
-    /// What to do, after the cluster was looked at again.
+    /// Decides by what is in the cluster after the refusal.
     fn action(self, target: &Target, found: &ObservedState) -> RefusalAction {
         let Self { wanted, plan, code, message } = self;
         let (there, cluster) = (found.namespace.as_ref(), &target.member.name);
@@ -408,7 +412,7 @@ impl RefusedWrite<'_> {
     }
 }
 
-/// Why the cluster does not delete what stands in the place of ours.
+/// Deletes the namespace that replaced ours. Returns why the cluster refused the deletion, if it did.
 async fn delete_replaced(
     cx: &Context,
     object: &NamespaceView,
@@ -418,7 +422,7 @@ async fn delete_replaced(
     let origin = Origin::Replaced;
     match removal::remove(object, target, there, origin).await {
         Ok(Removal::Begun) => report::replaced_deleted(cx, object),
-        // The next look tells.
+        // The next pass sees what is there.
         Ok(Removal::Outdated) => {}
         Err(Error::Member(CallFailure::Refused { code, message })) => {
             let (cluster, message) = (&*target.member.name, &*message);
@@ -439,7 +443,8 @@ async fn put_on_record(
     Ok(PassOutcome::WaitingFor(Duration::ZERO))
 }
 
-/// A namespace was made while another one is on record: this one goes on record before anything else is done that can fail.
+/// A namespace was recreated while another uid is on record. The new uid goes on record before anything else that can
+/// fail.
 async fn record_recreated(
     cx: &Context,
     object: &NamespaceView,
@@ -448,12 +453,12 @@ async fn record_recreated(
 ) -> Result<PassOutcome, Error> {
     report::done(cx, object, plan);
     let NamespaceSpec { cluster_name, namespace, .. } = &object.spec;
-    // The object may have gone to another project since the pass has begun.
+    // The object may have been moved to another project since the pass began.
     let now = cx.objects.namespaces.at_place(cluster_name, namespace).filter(|now| now.uid == object.uid);
     put_on_record(cx, now.as_deref().unwrap_or(object), uid, Provenance::Made).await
 }
 
-/// What goes on record of what was found, if it is the object's.
+/// The record of the observed namespace, if it is the object's.
 fn on_record(object: &NamespaceView, found: &ObservedState) -> Option<ClusterNamespaceRecord> {
     let there = found.namespace.as_ref()?;
     match validate::place_owner(object, there, found) {
@@ -469,7 +474,7 @@ async fn wait(cx: &Context, object: &NamespaceView, input: &StatusInput) -> Resu
     Ok(PassOutcome::WaitingFor(RECHECK))
 }
 
-/// Whether the object that we decide from is not the newest: something else is asked for, or on record.
+/// Whether the API has a newer object than the one that this pass decides from: another generation, or another record.
 async fn is_behind_api(cx: &Context, object: &NamespaceView) -> Result<bool, Error> {
     let newest = cx.business.get::<BusinessNamespace>(&object.key).await?;
     let decides =
@@ -477,23 +482,23 @@ async fn is_behind_api(cx: &Context, object: &NamespaceView) -> Result<bool, Err
     Ok(newest.is_none_or(|newest| decides(&newest) != decides(object)))
 }
 
-/// What was seen to before the namespace was written, and what is to be put into it.
+/// Results of the steps before the write of the namespace, for the steps after it.
 struct PriorResults {
     access: AccessState,
     selection: TemplateSelection,
     labels: LabelsResult,
-    /// Why the cluster does not delete what stands in the place of ours.
+    /// Why the cluster did not delete the namespace that replaced ours.
     deletion_refusal: Option<String>,
 }
 
-/// What stands in a namespace beside its quota.
+/// The state of what is in a namespace beside its quota.
 struct ContentsResult {
     access: AccessState,
     template: TemplateState,
     pull: PullSecretResult,
 }
 
-/// What its template puts there, then who may use it, then what its pods pull by.
+/// Reconciles the template's objects, then the RoleBindings, then the pull secret.
 async fn reconcile_contents(
     cx: &Context,
     object: &NamespaceView,
@@ -513,7 +518,7 @@ async fn reconcile_contents(
     Ok(ContentsResult { access, template, pull })
 }
 
-/// How far the use of the quota is to be believed.
+/// How far the quota's usage can be relied on.
 fn counted(
     object: &NamespaceView,
     target: &Target,
@@ -528,7 +533,7 @@ fn counted(
     }
 }
 
-/// Writes the status of a namespace that is in place, and confirms what can be confirmed.
+/// Writes the status of a provisioned namespace, and confirms a lower charge where possible.
 async fn finish(
     cx: &Context,
     object: &NamespaceView,
@@ -595,7 +600,7 @@ async fn finish(
     })
 }
 
-/// Shows why it cannot be; tried again with a growing wait.
+/// Shows in the status why the namespace is refused. The queue retries with a growing backoff.
 async fn refuse(
     cx: &Context,
     object: &NamespaceView,

@@ -1,6 +1,6 @@
-//! Who may use a namespace of a member cluster: a `RoleBinding` a role, which names those who have it and nobody else. It is
-//! kept right whatever else goes wrong with the namespace: whoever has no role any more must lose it. Whoever is new comes when its
-//! quota limits what he uses, and not before.
+//! Who may use a namespace of a member cluster: one `RoleBinding` for each role, which names exactly the people who
+//! have it. The bindings are reconciled whatever else is wrong with the namespace: people who have no role any more
+//! must lose access. New people are added only when a quota limits the namespace.
 
 use super::access_state::{AccessFailure, AccessState, Grants};
 use super::build;
@@ -28,10 +28,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Times that the bindings are looked at anew when they were changed under us.
+/// How often the bindings are read again after they were changed under us.
 const ATTEMPTS_MAX: usize = 3;
 
-/// A namespace whose bindings are kept right.
+/// A namespace whose bindings are reconciled.
 #[derive(Clone, Copy, Debug)]
 pub struct AccessTarget<'a> {
     pub cx: &'a Context,
@@ -47,7 +47,8 @@ impl AccessTarget<'_> {
             return Ok(found);
         }
         let _lock = cache.compute_lock().await;
-        // What has changed while it was waited for counts, and others may have had the same found.
+        // Read again: the sources may have changed while this waited, and another pass may have computed the same
+        // grants.
         let sources = self.sources().await?;
         match cache.get_if_fast(object, &sources) {
             Some(found) => Ok(found),
@@ -62,7 +63,7 @@ impl AccessTarget<'_> {
         Ok(GrantSourcesSnapshot { ancestors, tenant, identity: cx.identity_of(&reached.member.name) })
     }
 
-    /// As it is seen now.
+    /// The project as the cache has it now.
     fn project(self) -> Arc<ProjectView> {
         let seen = self.cx.objects.projects.get(&self.reached.project.key);
         seen.unwrap_or_else(|| Arc::clone(&self.reached.project))
@@ -75,16 +76,16 @@ pub enum BindingStep {
     Keep,
     Create,
     Update(Arc<ClusterBinding>),
-    /// Something holds its deletion up: it is to name nobody meanwhile.
+    /// Something, such as a finalizer, holds its deletion up. Until it is gone, it is to name nobody.
     Empty(Arc<ClusterBinding>),
-    /// It binds another role, which cannot be changed, or nobody is to be named.
+    /// It binds another role, which cannot be changed, or it should name nobody.
     Delete {
         uid: String,
         then_create: bool,
     },
 }
 
-/// What to do with the binding of a role that is to name these.
+/// What to do with the binding of a role that should name these grantees.
 pub fn binding_step(
     object: &NamespaceView,
     grantees: Option<&BTreeSet<Grantee>>,
@@ -104,8 +105,8 @@ pub fn binding_step(
     }
 }
 
-/// Whether a quota lets in no more than the object is charged, whoever has written it. What else is wrong with it is made right later
-/// in the pass, and keeps nobody waiting meanwhile.
+/// Whether this quota, whoever wrote it, admits no more than the object is charged. Anything else that is wrong with it
+/// is repaired later in the pass, and does not delay access.
 pub fn is_limited_by(object: &NamespaceView, quota: &ClusterQuota) -> bool {
     let hard = &object.spec.hard;
     let charged = object.status.charged(&object.spec);
@@ -116,8 +117,9 @@ pub fn is_limited_by(object: &NamespaceView, quota: &ClusterQuota) -> bool {
         })
 }
 
-/// Keeps the bindings of a namespace right that is on record as the object's. Where no quota limits it, nobody is added yet: whoever could
-/// make the cluster refuse the quota would let people in who use what they like. The error says that nothing may be written.
+/// Reconciles the bindings of a namespace that is on record as the object's. Nobody is added where no quota limits the
+/// namespace: otherwise, whoever can make the cluster refuse the quota could let people in who use without limit. An
+/// error means that nothing may be written.
 pub async fn reconcile(at: AccessTarget<'_>) -> Result<AccessState, Error> {
     let AccessTarget { object, reached, .. } = at;
     let record = object.status.cluster_namespace.as_ref();
@@ -129,9 +131,9 @@ pub async fn reconcile(at: AccessTarget<'_>) -> Result<AccessState, Error> {
     let (seen, quota) = reached.member.observed.at(place);
     let there = match seen {
         Some(there) => Some(there),
-        // Its end is looked at elsewhere, and marks it first.
+        // Cleanup handles it, and marks it first.
         None if object.is_deleting() => return Ok(AccessState::Unknown),
-        // Its label may have been taken off: that keeps nobody in.
+        // Somebody may have removed its label. People who have no role any more must lose access all the same.
         None => match reached.member.api.namespace(place).await {
             Ok(there) => there.map(Arc::new),
             Err(failure) => return Ok(AccessState::failed(reason::REFUSED, failure.to_string())),
@@ -142,7 +144,8 @@ pub async fn reconcile(at: AccessTarget<'_>) -> Result<AccessState, Error> {
     ensure_bindings(at, is_limited && !there.deleting && !object.is_deleting()).await
 }
 
-/// Makes the bindings right in a namespace that is the object's. One that takes nothing new names nobody whom it did not name before.
+/// Makes the bindings right in a namespace that is the object's. Without `may_add`, no binding names anybody whom it
+/// did not name before.
 pub async fn ensure_bindings(at: AccessTarget<'_>, may_add: bool) -> Result<AccessState, Error> {
     let AccessTarget { cx, object, reached } = at;
     let grants = at.grants().await?;
@@ -157,7 +160,8 @@ pub async fn ensure_bindings(at: AccessTarget<'_>, may_add: bool) -> Result<Acce
             let message = format!("the RoleBindings of cluster {cluster} cannot be listed: {}", failure.text);
             return Ok(AccessState::Failed(AccessFailure { reason: reason::REFUSED, message, retry: false }));
         }
-        // What anybody puts into another namespace, which makes the list too large, keeps nobody in here.
+        // The list may be too large because of what somebody put into another namespace. That must not keep anybody in
+        // here.
         SeenBindings::Unlisted(Some(_)) => match read_bindings(&reached.member, &object.spec.namespace).await
         {
             Ok(now) => now,
@@ -165,7 +169,7 @@ pub async fn ensure_bindings(at: AccessTarget<'_>, may_add: bool) -> Result<Acce
         },
     };
     for _ in 0..ATTEMPTS_MAX {
-        // It may have gone to another project, whose people are named from there.
+        // The object may have been moved to another project. Passes over its new key name the people of that project.
         if !still_owns_place(cx, object) {
             return Ok(AccessState::Unknown);
         }
@@ -200,7 +204,8 @@ pub async fn ensure_bindings(at: AccessTarget<'_>, may_add: bool) -> Result<Acce
     ))
 }
 
-/// A write from where the object lay may have come after that from where it lies now.
+/// A write from the object's former key may have arrived after a write from its new key: the new key is reconciled
+/// again.
 fn enqueue_if_moved(cx: &Context, object: &NamespaceView, written: &[AccessRole]) {
     let NamespaceSpec { cluster_name, namespace, .. } = &object.spec;
     if let Some(now) = cx.objects.namespaces.at_place(cluster_name, namespace)
@@ -211,7 +216,8 @@ fn enqueue_if_moved(cx: &Context, object: &NamespaceView, written: &[AccessRole]
     }
 }
 
-/// Tells the roles whose bindings were not right. All at once: nobody waits for two answers in turn.
+/// Applies the steps of all roles in parallel, so that only one round trip is waited for. Returns the roles whose
+/// bindings were not right.
 async fn apply_bindings(
     at: AccessTarget<'_>,
     grants: &Grants,
@@ -233,12 +239,12 @@ async fn apply_bindings(
     Ok(written?.into_iter().flatten().collect())
 }
 
-/// The binding of a role as it is to be.
+/// The desired binding of a role.
 #[derive(Clone, Copy, Debug)]
 struct WantedBinding<'a> {
     role: AccessRole,
     grantees: &'a BTreeSet<Grantee>,
-    /// Whether it may name whom it did not name before.
+    /// Whether it may name people whom it did not name before.
     may_add: bool,
 }
 
@@ -283,8 +289,8 @@ async fn apply_step(at: AccessTarget<'_>, wanted: WantedBinding<'_>, step: Bindi
     Ok(())
 }
 
-/// Nobody is added: the cluster does not take those who are to be named, or nobody new may come yet. Who is not to be named loses it
-/// all the same, and if that is not taken either, everybody does.
+/// Removes the subjects that the binding should not name, and adds nobody: the cluster refuses the new ones, or nobody
+/// may be added yet. If the cluster refuses this write, too, the binding is deleted.
 async fn remove_subjects(
     at: AccessTarget<'_>,
     wanted: WantedBinding<'_>,
@@ -325,8 +331,8 @@ async fn read_bindings(
     Ok(found)
 }
 
-/// Takes the bindings away from a namespace that stays: nobody looks after them later. With `of`, those that were made for the
-/// object of this uid. Where we may not even see them, we have made none.
+/// Deletes the bindings of a namespace that stays in the cluster, because nobody reconciles them later. With `of`, only
+/// those that were made for the object with this uid. If we may not read bindings, we have made none.
 pub async fn withdraw(member: &Member, namespace: &str, of: Option<&str>) -> Result<(), Error> {
     let found = match read_bindings(member, namespace).await {
         Ok(found) => found,
@@ -343,7 +349,7 @@ pub async fn withdraw(member: &Member, namespace: &str, of: Option<&str>) -> Res
     let mut withdrawn = Ok(());
     for (role, binding) in found {
         if of.is_none_or(|uid| binding.marks.uid.as_deref() == Some(uid)) {
-            // One that stays keeps no other.
+            // A binding that cannot be deleted does not prevent the others.
             withdrawn =
                 withdrawn.and(member.api.withdraw_binding(namespace, role.name(), &binding.uid).await);
         }

@@ -1,4 +1,4 @@
-//! What is known of the bindings of a namespace, and what they are to be.
+//! The state of a namespace's RoleBindings, and the grants that they should name.
 
 use crate::member::binding::Grantee;
 use crate::project::ancestors::ChainEnd;
@@ -7,30 +7,31 @@ use business_types::condition::reason;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-/// What is known of who may use a namespace.
+/// The state of a namespace's RoleBindings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AccessState {
-    /// Nothing: it is not there yet, or its bindings were not listed yet.
+    /// Nothing is known: the namespace is not there, or its bindings were not listed yet.
     Unknown,
-    /// Whoever has no role any more is out, and nobody is added: no quota limits the namespace yet, or it is being deleted.
+    /// People without a role were removed, and nobody is added: no quota limits the namespace yet, or it is being
+    /// deleted.
     Pending,
     /// The bindings are right.
     Granted(OmittedSubjects),
-    /// They are not, and why.
+    /// The bindings are not right, and why.
     Failed(AccessFailure),
 }
 
-/// How many people the bindings do not name although they have a role.
+/// How many people have a role and are not named by the bindings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct OmittedSubjects {
-    /// They cannot be named in a cluster.
+    /// Their names cannot be used in a cluster.
     pub unnameable: usize,
-    /// There are too many of them for the cluster's objects.
+    /// They do not fit into the objects of the cluster.
     pub surplus: usize,
 }
 
 impl OmittedSubjects {
-    /// What to say of it; nothing where everybody is named.
+    /// The message of the condition; `None` if everybody is named.
     pub fn message(self) -> Option<String> {
         let Self { unnameable, surplus } = self;
         let parts = [
@@ -46,12 +47,12 @@ impl OmittedSubjects {
     }
 }
 
-/// Why bindings are not right.
+/// Why the bindings are not right.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccessFailure {
     pub reason: &'static str,
     pub message: String,
-    /// Whether another try may help, without an event.
+    /// Whether to retry without an event.
     pub retry: bool,
 }
 
@@ -65,24 +66,24 @@ impl AccessState {
     }
 }
 
-/// Who is to be named, by role. A role without anybody has no binding.
+/// Whom the bindings should name, by role. A role without grantees has no binding.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Grants {
     pub roles: BTreeMap<AccessRole, BTreeSet<Grantee>>,
     pub omitted: OmittedSubjects,
-    /// Where the way up to those who say it has ended.
+    /// Where the chain of projects ended.
     pub chain_end: ChainEnd,
 }
 
 impl Grants {
-    /// The same for the same grants, as long as the process lives.
+    /// A hash of the grants, valid within this process.
     pub fn fingerprint(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         self.hash(&mut hasher);
         hasher.finish()
     }
 
-    /// What the bindings come to when they name exactly these.
+    /// The access state when the bindings name exactly these grants.
     pub fn access_state(&self, tenant: &str) -> AccessState {
         let denied =
             |message: String, retry| AccessFailure { reason: reason::PARENT_UNKNOWN, message, retry };

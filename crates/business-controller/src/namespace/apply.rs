@@ -1,4 +1,5 @@
-//! The writes to a member cluster. The namespace comes first: the quota lies in it, and is sealed with its uid.
+//! Sends the writes to a member cluster. The namespace comes first: the quota is in it, and its seal has the
+//! namespace's uid.
 
 use super::build;
 use super::kind::NamespaceView;
@@ -10,27 +11,29 @@ use crate::member::dressing::Dressing;
 use crate::member::{ClusterNamespace, ClusterQuota};
 use std::sync::Arc;
 
-/// What is in place after the writes.
+/// What is in the cluster after the writes.
 #[derive(Clone, Debug)]
 pub struct AppliedObjects {
     pub namespace_uid: String,
-    /// The quota, as written or as seen.
+    /// The quota as written, or as seen if nothing was written.
     pub quota: Arc<ClusterQuota>,
 }
 
-/// What became of the writes.
+/// The outcome of the writes.
 #[derive(Clone, Debug)]
 pub enum ApplyOutcome {
     /// Everything is in place.
     Applied(AppliedObjects),
-    /// A namespace with this uid was made while another one is on record. Until this one is, its quota's seal alone tells it from what
-    /// somebody else makes. Whether it has the quota is seen afterwards.
+    /// A namespace with this uid was created while another uid is on record. Until the new uid is on record, only the
+    /// seal of its quota distinguishes the namespace from one that somebody else creates. Whether it has the quota is
+    /// checked afterwards.
     Recreated { uid: String },
-    /// The object does not lie any more where it was: what is left to do is done from there.
+    /// The object was moved to another project. Passes over its new key do the rest.
     Moved,
 }
 
-/// Sends the writes; a namespace that is written gets the labels and annotations of its template. A conflict means that the cluster is not as it was read.
+/// Sends the writes. A namespace that is written gets the labels and annotations of its template. A conflict means that
+/// the cluster is not as it was read.
 pub async fn apply(
     cx: &Context,
     target: &Target,
@@ -56,19 +59,19 @@ pub async fn apply(
             }
             return Ok(ApplyOutcome::Recreated { uid: namespace_uid });
         }
-        // Meanwhile it may have gone to another project.
+        // The object may have been moved to another project meanwhile.
         _ if !still_owns_place(cx, object) => return Ok(ApplyOutcome::Moved),
         step => write_quota(target, object, step, &namespace_uid, plan).await?,
     };
     Ok(ApplyOutcome::Applied(AppliedObjects { namespace_uid, quota }))
 }
 
-/// Whether it makes a namespace while another one is on record.
+/// Whether the plan creates a namespace while another one is on record.
 fn is_recreation(object: &NamespaceView, plan: &Plan) -> bool {
     plan.namespace == NamespaceStep::Create && object.status.cluster_namespace.is_some()
 }
 
-/// From the first try on, something may have been made for the object, unless the cluster says that it was not.
+/// From the first try on, something may have been created for the object, unless the cluster says that it was not.
 async fn create(
     cx: &Context,
     target: &Target,

@@ -11,7 +11,8 @@ use business_types::names;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 
-/// A new namespace. Its uid is not known yet, so its seal lacks it, and names the one that is on record.
+/// The body of a new namespace. Its uid is not known yet, so its seal lacks it; the seal names the uid that is on
+/// record.
 pub fn new_namespace(target: &Target, object: &NamespaceView, dressing: Option<&Dressing>) -> Value {
     let after = object.status.cluster_namespace.as_ref().map(|record| record.uid.clone());
     let seal = target.keyring.seal(&Sealed { after, ..target.sealed(object, None, Origin::Made) });
@@ -24,7 +25,8 @@ pub fn new_namespace(target: &Target, object: &NamespaceView, dressing: Option<&
     json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": metadata })
 }
 
-/// The patch that puts our marks on a namespace, and what its template says; `None` leaves that as it is.
+/// The patch that puts our marks and the template's labels and annotations on a namespace. `None` leaves the latter as
+/// they are.
 pub fn mark_patch(
     target: &Target,
     object: &NamespaceView,
@@ -45,7 +47,7 @@ pub fn mark_patch(
     json!({ "metadata": metadata })
 }
 
-/// A new quota in the namespace of this uid.
+/// The body of a new quota in the namespace with this uid.
 pub fn new_quota(target: &Target, object: &NamespaceView, namespace_uid: &str, origin: Origin) -> Value {
     let metadata = json!({ "name": object.spec.namespace, "namespace": object.spec.namespace });
     json!({
@@ -56,7 +58,7 @@ pub fn new_quota(target: &Target, object: &NamespaceView, namespace_uid: &str, o
     })
 }
 
-/// The patch that makes a quota what is asked for.
+/// The patch that brings a quota to what the object asks for.
 pub fn quota_patch(
     target: &Target,
     object: &NamespaceView,
@@ -76,7 +78,7 @@ pub fn quota_patch(
     })
 }
 
-/// A new binding of a role.
+/// The body of a new binding of a role.
 pub fn new_binding(object: &NamespaceView, role: AccessRole, grantees: &BTreeSet<Grantee>) -> Value {
     let metadata = json!({ "name": role.name(), "namespace": object.spec.namespace });
     json!({
@@ -88,7 +90,7 @@ pub fn new_binding(object: &NamespaceView, role: AccessRole, grantees: &BTreeSet
     })
 }
 
-/// The patch that makes a binding name these and nobody else.
+/// The patch that makes a binding name exactly these grantees.
 pub fn binding_patch(object: &NamespaceView, from: &ClusterBinding, grantees: &BTreeSet<Grantee>) -> Value {
     let metadata = json!({ "resourceVersion": from.resource_version, "uid": from.uid });
     json!({ "metadata": marked(object, metadata), "subjects": subjects(grantees) })
@@ -107,7 +109,7 @@ fn subjects(grantees: &BTreeSet<Grantee>) -> Vec<Value> {
     named.collect()
 }
 
-/// The patch that takes our marks away; the rest of the namespace stays.
+/// The patch that removes our marks from a namespace, and leaves the rest.
 pub fn unmark_patch(there: &ClusterNamespace) -> Value {
     let mut metadata = json!({ "resourceVersion": there.resource_version, "uid": there.uid });
     clear_template_metadata(&mut metadata, &there.dressing);
@@ -122,7 +124,7 @@ pub fn unmark_patch(there: &ClusterNamespace) -> Value {
     json!({ "metadata": metadata })
 }
 
-/// Sets what a template says, and remembers what that is.
+/// Sets the labels and annotations of a template, and records their keys in an annotation.
 fn set_template_metadata(metadata: &mut Value, dressing: &Dressing) {
     for (key, value) in &dressing.labels {
         set(metadata, "labels", key, json!(value));
@@ -135,7 +137,7 @@ fn set_template_metadata(metadata: &mut Value, dressing: &Dressing) {
     }
 }
 
-/// Takes away what a template has set.
+/// Removes the labels and annotations that a template has set.
 fn clear_template_metadata(metadata: &mut Value, there: &Dressing) {
     for key in there.labels.keys() {
         set(metadata, "labels", key, Value::Null);

@@ -1,5 +1,5 @@
-//! The end of a namespace: delete the cluster's namespace if we have made it, wait until it is really gone, confirm
-//! that nothing is charged any more, and let the object go.
+//! The end of a namespace: deletes the cluster's namespace if we have made it, waits until it is gone, confirms that
+//! nothing is charged any more, and finalizes the object.
 
 use super::access;
 use super::apply::{self, AppliedObjects, ApplyOutcome};
@@ -28,7 +28,7 @@ use business_types::names;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A namespace that takes longer to go is shown as such, with what its cluster says holds it up.
+/// A deletion that takes longer is shown in the status, with what the cluster says is holding it up.
 const OVERDUE_AFTER: Duration = Duration::from_secs(OVERDUE_SECONDS.unsigned_abs());
 const OVERDUE_SECONDS: i64 = 30;
 
@@ -37,27 +37,27 @@ const RELEASED: Topic = Topic::normal("Released", "Delete");
 const DELETED: Topic = Topic::normal("Deleted", "Delete");
 const ABANDONED: Topic = Topic::warning("Abandoned", "Delete");
 
-/// What to do about what is left in the cluster.
+/// What to do with what is left in the cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CleanupStep {
-    /// Delete exactly this namespace, which came to be there like this.
+    /// Delete exactly this namespace. `origin` says how it came to be there.
     Delete { there: Arc<ClusterNamespace>, origin: Origin },
     /// It is being deleted: wait.
     Wait { remaining: Vec<String> },
-    /// It was there before us, and stays: what is charged is held until it is unused.
+    /// It existed before us and stays. The charge is held until the namespace is unused.
     Release,
-    /// Something stands there that may not be deleted and keeps what is charged: a person has to decide.
+    /// A namespace that may not be deleted keeps the charge: an operator has to decide.
     Blocked { reason: &'static str, message: String },
     /// Nothing of ours is there.
     Gone,
 }
 
-/// What keeps a namespace that was adopted from being given back.
+/// Why an adopted namespace was not released.
 #[derive(Debug)]
 enum ReleaseError {
-    /// What is under way, or is not seen yet: it is looked at again after this.
+    /// A write is under way, or something was not listed yet: retry after this time.
     RetryAfter(Duration),
-    /// The cluster does not let it go, or a person has to do something first.
+    /// The cluster refuses, or somebody has to do something first.
     Refused {
         reason: &'static str,
         message: String,
@@ -66,7 +66,7 @@ enum ReleaseError {
 }
 
 impl ReleaseError {
-    /// Whether its cluster does it, which may be so for ever.
+    /// Whether the cluster is the cause. That may last for ever.
     fn is_caused_by_cluster(&self) -> bool {
         match self {
             Self::RetryAfter(_) | Self::Refused { .. } => true,
@@ -81,7 +81,7 @@ impl From<Error> for ReleaseError {
     }
 }
 
-/// What to do about what is left in the cluster.
+/// Decides what to do with what is left in the cluster.
 pub fn decide(object: &NamespaceView, found: &ObservedState) -> CleanupStep {
     let Some(there) = &found.namespace else { return CleanupStep::Gone };
     let owner = validate::place_owner(object, there, found);
@@ -125,8 +125,8 @@ pub async fn run(cx: &Context, object: &NamespaceView, target: &Target) -> Resul
     if is_confirmed(object) || is_released(object) {
         return finalize(cx, object).await;
     }
-    // What the watch has seen saves a read while it is there; that it is gone is always asked. So is what it shows for too long, or
-    // what the cluster has said is not there any more: the watch may be behind.
+    // While the namespace is there, the watch saves a read. The cluster itself is asked whether it is gone, and also
+    // when the deletion is overdue, or when a delete call did not find it: the watch may be behind.
     let seen = target.observe_cached(cx, object);
     if seen.namespace.is_some() {
         match decide(object, &seen) {
@@ -166,12 +166,13 @@ pub async fn run(cx: &Context, object: &NamespaceView, target: &Target) -> Resul
             }
             Ok(PassOutcome::Refused)
         }
-        // It was looked at after whatever may be under way had ended, or is looked at again then.
+        // This was observed after every write that may have been under way had ended; otherwise it is observed again
+        // then.
         CleanupStep::Gone => {
             if let Err(wait) = target.writes_ended {
                 return wait_for_writes(cx, object, wait).await;
             }
-            // Another cluster behind the address does not have it either.
+            // Another cluster behind the same address does not have the namespace either.
             target.member.is_the_one().await.map_err(Error::Member)?;
             let written = status::write(cx, object, &NamespaceState::Gone.into()).await?;
             finalize(cx, written.as_ref().unwrap_or(object)).await
@@ -179,7 +180,7 @@ pub async fn run(cx: &Context, object: &NamespaceView, target: &Target) -> Resul
     }
 }
 
-/// The charge is {} because we have said so, not because nothing was ever asked for.
+/// Whether the charge is {} because we have confirmed it, and not because nothing was ever asked for.
 fn is_confirmed(object: &NamespaceView) -> bool {
     let charged = object.status.cached_spec_hard.as_ref();
     let conditions = &object.status.conditions;
@@ -188,13 +189,13 @@ fn is_confirmed(object: &NamespaceView) -> bool {
             .is_some_and(|condition| condition.reason == reason::DELETING)
 }
 
-/// The server holds the charge when the object goes.
+/// Whether the object was released: the server holds its charge when the object goes.
 fn is_released(object: &NamespaceView) -> bool {
     let record = object.status.cluster_namespace.as_ref();
     record.is_some_and(|record| record.provenance == business_types::Provenance::Released)
 }
 
-/// `None` when what is there is not what was to be deleted.
+/// Deletes the namespace. `None` if what is there has changed since it was observed.
 async fn delete(
     cx: &Context,
     object: &NamespaceView,
@@ -205,7 +206,7 @@ async fn delete(
     match removal::remove(object, target, there, origin).await {
         Ok(Removal::Begun) => Ok(Some(PassOutcome::WaitingFor(OVERDUE_AFTER))),
         Ok(Removal::Outdated) => Ok(None),
-        // Where a webhook is dead nothing is refused, and nothing is done.
+        // If an admission webhook is dead, the cluster neither refuses the deletion nor carries it out.
         Err(Error::Member(_)) if is_abandoned(object) => {
             abandon_in_cluster(cx, object, target).await.map(Some)
         }
@@ -222,7 +223,7 @@ async fn delete(
     }
 }
 
-/// It takes longer to go than it should.
+/// Whether the deletion takes longer than it should.
 fn is_overdue(cx: &Context, object: &NamespaceView) -> bool {
     object.has_been_going(OVERDUE_SECONDS, cx.clock.unix_seconds())
 }
@@ -251,7 +252,7 @@ async fn wait(
     Ok(PassOutcome::WaitingFor(RECHECK))
 }
 
-/// It is gone, and what is under way may bring it back.
+/// The namespace is gone, but a write that is under way may bring it back.
 async fn wait_for_writes(cx: &Context, object: &NamespaceView, wait: Duration) -> Result<PassOutcome, Error> {
     if is_overdue(cx, object) {
         let message = format!(
@@ -264,8 +265,8 @@ async fn wait_for_writes(cx: &Context, object: &NamespaceView, wait: Duration) -
     Ok(PassOutcome::WaitingFor(wait))
 }
 
-/// Leaves an adopted namespace where it is, with our quota in it, and says in its seal that it is released. Then the
-/// object can go: what it is charged becomes a hold in the same write.
+/// Releases an adopted namespace: leaves it in the cluster with our quota, and says in its seal that it is released.
+/// Then the object can go: the same write turns its charge into a hold.
 async fn release(
     cx: &Context,
     object: &NamespaceView,
@@ -319,7 +320,7 @@ async fn release(
     Ok(finalize(cx, written.as_ref().unwrap_or(object)).await?)
 }
 
-/// It is not given back yet, and nobody has given it up.
+/// Handles the failed release of a namespace that nobody has abandoned.
 async fn handle_release_error(
     cx: &Context,
     object: &NamespaceView,
@@ -335,7 +336,7 @@ async fn handle_release_error(
     }
 }
 
-/// Takes away who may use the namespace, and what its template put there.
+/// Removes the bindings and the template's objects.
 async fn withdraw(cx: &Context, object: &NamespaceView, target: &Target) -> Result<Withdrawal, Error> {
     let withdrawn = match access::withdraw(&target.member, &object.spec.namespace, None).await {
         Ok(()) => template::withdraw(cx, object, target).await,
@@ -350,15 +351,15 @@ async fn withdraw(cx: &Context, object: &NamespaceView, target: &Target) -> Resu
     }
 }
 
-/// Lets an object go whose namespace stays in a cluster that answers. Whoever has a role there would keep it for ever, so
-/// the bindings go, as far as the cluster lets them: nothing of that holds the object up.
+/// Abandons a namespace that stays in a cluster that answers. Bindings would otherwise give their people access for
+/// ever, so they are removed as far as the cluster allows it. A failure does not hold the object up.
 async fn abandon_in_cluster(
     cx: &Context,
     object: &NamespaceView,
     target: &Target,
 ) -> Result<PassOutcome, Error> {
     let (member, namespace) = (&target.member, &object.spec.namespace);
-    // What stands there may be another one's.
+    // The namespace may belong to another object.
     let access = access::withdraw(member, namespace, Some(&object.uid)).await.map_err(|error| error.text());
     let template = match template::withdraw(cx, object, target).await {
         Ok(Withdrawal::Done) => Ok(()),
@@ -393,12 +394,12 @@ async fn finalize(cx: &Context, object: &NamespaceView) -> Result<PassOutcome, E
     Ok(PassOutcome::Applied)
 }
 
-/// Whether an operator has given up what may be left in a cluster that does not answer, or that keeps it.
+/// Whether an operator has given up what may be left in the cluster.
 pub fn is_abandoned(object: &NamespaceView) -> bool {
     object.annotations.get(names::ABANDON_ANNOTATION).is_some_and(|why| !why.is_empty())
 }
 
-/// Lets an object go whose charge is not confirmed gone: the server keeps counting it as abandoned.
+/// Finalizes an object whose charge was not confirmed as gone: the server keeps counting it as abandoned.
 pub async fn abandon(cx: &Context, object: &NamespaceView) -> Result<PassOutcome, Error> {
     let note =
         format!("namespace {} of cluster {} is abandoned", object.spec.namespace, object.spec.cluster_name);

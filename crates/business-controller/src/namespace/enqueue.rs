@@ -1,4 +1,4 @@
-//! Namespaces that are to be looked at again.
+//! Adds namespaces to the work queue.
 
 use super::kind::{BusinessNamespace, NamespaceView};
 use crate::context::Context;
@@ -10,8 +10,8 @@ use crate::queue::{Lane, Place};
 use business_types::condition::{self, TEMPLATE_APPLIED};
 use std::time::Duration;
 
-/// Looks at a namespace again. Its group in the queue is its member cluster, in which tenants are served in turn: projects,
-/// where there is no tenant.
+/// Enqueues a namespace. Its group in the queue is its member cluster. Within the group, tenants are served in turn, or
+/// projects where there is no tenant.
 pub fn enqueue_namespace(cx: &Context, object: &NamespaceView, lane: Lane, delay: Duration) {
     let key = BusinessNamespace::queued(object.key.clone());
     let tenant = object.spec.tenant_id.as_str();
@@ -19,7 +19,7 @@ pub fn enqueue_namespace(cx: &Context, object: &NamespaceView, lane: Lane, delay
     cx.wake(&key, Place { group: &object.spec.cluster_name, owner }, lane, delay);
 }
 
-/// Who has a role in a project is another one: looks at its namespaces again, and at those of all projects below.
+/// Enqueues the namespaces of a project and of all projects below it: somebody has got or lost a role.
 pub fn enqueue_access_in_subtree(cx: &Context, project: &str) {
     for name in cx.objects.projects.subtree(project) {
         for object in cx.objects.namespaces.of_project(&name) {
@@ -28,14 +28,14 @@ pub fn enqueue_access_in_subtree(cx: &Context, project: &str) {
     }
 }
 
-/// The same for a cluster that knows people by other names than before.
+/// Enqueues the namespaces of a cluster that knows people by other names than before.
 pub fn enqueue_access_in_cluster(cx: &Context, cluster: &str) {
     for object in cx.objects.namespaces.in_cluster(cluster) {
         enqueue_namespace(cx, &object, Lane::Access, Duration::ZERO);
     }
 }
 
-/// The same for all projects of a tenant.
+/// Enqueues the namespaces of all projects of a tenant: its administrators have changed.
 pub fn enqueue_access_of_tenant(cx: &Context, tenant: &str) {
     for project in cx.objects.projects.of_tenant(tenant) {
         for object in cx.objects.namespaces.of_project(project.key.name()) {
@@ -44,7 +44,7 @@ pub fn enqueue_access_of_tenant(cx: &Context, tenant: &str) {
     }
 }
 
-/// The templates that count the namespace look again.
+/// Enqueues the templates that count this namespace, if what they count has changed.
 pub fn enqueue_templates_of(cx: &Context, old: Option<&NamespaceView>, new: Option<&NamespaceView>) {
     let counted = |view: &NamespaceView| {
         let told = condition::find(&view.status.conditions, TEMPLATE_APPLIED).map(|told| told.status.clone());

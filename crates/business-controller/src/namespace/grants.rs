@@ -1,8 +1,8 @@
-//! Whom the bindings of a namespace are to name. Pure.
+//! Computes whom the bindings of a namespace should name. Pure.
 
-/// Those that follow from what is seen.
+/// Gets grants from the cache, or computes them.
 pub mod lookup;
-/// Those that were found lately.
+/// Grants that were computed lately.
 pub mod cache;
 
 use super::access_state::{Grants, OmittedSubjects};
@@ -14,25 +14,25 @@ use business_types::names;
 use business_types::{AccessHolder, ClusterIdentity, EffectiveAccess, Subject, SubjectKind};
 use std::collections::BTreeMap;
 
-/// Bytes that the subjects of all bindings of a namespace may take. One binding with all of them is stored by Kubernetes, which
-/// takes 1.5 MB, and read as an event of a watch; lists of many are read in pages as small as need be.
+/// Bytes that the subjects of all bindings of a namespace may take. If one binding has all of them, Kubernetes can
+/// still store it (at most 1.5 MB), and a watch can deliver it as one event. Lists adapt their page size.
 const SUBJECTS_BYTES_MAX: usize = 500_000;
-/// Bytes of a subject beside its name.
+/// Bytes of a subject without its name.
 const SUBJECT_BYTES: usize = 80;
 
-/// What grants follow from, beside the namespace itself.
+/// What grants are computed from, beside the namespace itself.
 #[derive(Clone, Copy, Debug)]
 pub struct GrantSources<'a> {
-    /// Its project, and those above.
+    /// Its project and the ancestors of that.
     pub ancestors: &'a AncestorChain,
-    /// Those who rule its tenant, as its object says.
+    /// The administrators that the Tenant object names.
     pub administrators: &'a [Subject],
-    /// By which names its cluster knows people.
+    /// By which names the cluster knows people.
     pub identity: ClusterIdentity,
 }
 
-/// Who may use a namespace: the tenant's administrators, and who has a role in its project or in one above it. Each of
-/// their names stands in one binding, that of the highest role.
+/// Computes who may use a namespace: the tenant's administrators, and everybody with a role in its project or in an
+/// ancestor. Each name is in one binding, that of the highest role.
 pub fn compute_grants(object: &NamespaceView, sources: GrantSources<'_>) -> Grants {
     let mut builder =
         GrantsBuilder { object, sources, roles: BTreeMap::new(), omitted: OmittedSubjects::default() };
@@ -71,7 +71,7 @@ impl GrantsBuilder<'_> {
                 .map(|known| known(tenant, holder.name).map(Grantee::User))
                 .into(),
             SubjectKind::Group => vec![access::group(tenant, holder.name).map(Grantee::Group)],
-            // One of the host's, or of another cluster, is nobody here.
+            // A ServiceAccount of the host cluster or of another member cluster does not exist here.
             SubjectKind::ServiceAccount if holder.cluster != self.object.spec.cluster_name => return,
             SubjectKind::ServiceAccount => vec![Self::service_account(holder)],
         };
@@ -81,13 +81,15 @@ impl GrantsBuilder<'_> {
         for grantee in names.into_iter().flatten() {
             self.grant(grantee, role);
         }
-        // Whoever is of a tenant by his credential may be anybody's namesake in another.
+        // A user whose credential names the tenant is left out: another cluster may have a different person of the same
+        // name.
         if self.sources.identity == ClusterIdentity::Shared && !holder.of_tenant {
             self.add_host_name(holder.kind, holder.name, role);
         }
     }
 
-    /// By the host's names. A name that means somebody else here is left out: its holder has the other one.
+    /// Adds the name that the host cluster uses. A name that means somebody else here is left out: its holder still has
+    /// the other name.
     fn add_host_name(&mut self, kind: SubjectKind, name: &str, role: AccessRole) {
         let Some(name) = access::shared(name) else { return };
         match kind {
@@ -97,7 +99,7 @@ impl GrantsBuilder<'_> {
         }
     }
 
-    /// The cluster takes no binding at all with a name that it does not take.
+    /// The cluster would refuse the whole binding because of one invalid name.
     fn service_account(holder: AccessHolder<'_>) -> Option<Grantee> {
         let AccessHolder { name, namespace, .. } = holder;
         let is_taken = meta::name::dns1123_subdomain(name).is_empty()
@@ -111,7 +113,7 @@ impl GrantsBuilder<'_> {
         *held = role.max(*held);
     }
 
-    /// What does not fit is left out from the lowest role on.
+    /// Builds the grants. What does not fit is left out, beginning with the lowest role.
     fn finish(self) -> Grants {
         let mut grants = Grants {
             omitted: self.omitted,
@@ -135,7 +137,7 @@ impl GrantsBuilder<'_> {
     }
 }
 
-/// What its names take in the answers of an API server, which escapes what HTML would read.
+/// Bytes of the names in the answers of an API server, which escapes HTML characters.
 fn escaped_len(grantee: &Grantee) -> usize {
     let names: [&str; 2] = match grantee {
         Grantee::User(name) | Grantee::Group(name) => [name.as_str(), ""],

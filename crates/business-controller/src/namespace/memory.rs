@@ -1,4 +1,4 @@
-//! What a process knows of its objects by having written for them.
+//! What this process knows of namespaces because it has written for them.
 
 use super::grants::cache::GrantsCache;
 use super::template::pull_secret_memory::PullSecretMemory;
@@ -10,38 +10,39 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Repairs that do not wait. A person who has made a mistake, or tries what happens, makes no more.
+/// Repairs that are not delayed. Somebody who makes a mistake, or tries something, causes no more than these.
 const REPAIRS_AT_ONCE: u32 = 2;
-/// How long each one after them waits since the last: the first, twice as long each time, and at the most.
+/// The delay of the first repair after those. It doubles with each one, up to the maximum.
 const REPAIR_PAUSE: Duration = Duration::from_secs(1);
 const REPAIR_PAUSE_MAX: Duration = Duration::from_secs(30);
-/// After such a time without a repair they are counted anew.
+/// After this time without a repair, counting starts again.
 const REPAIR_RESET: Duration = Duration::from_mins(1);
 
-/// What is known of all objects.
+/// What is remembered of all namespaces.
 #[derive(Debug, Default)]
 pub struct NamespaceMemory {
-    /// Objects for which nothing can have been made yet: born while their cluster was looked after here, after every write of a
-    /// former holder of its share had ended, and each own write for them was refused. Lost with the process, and then nothing is known.
+    /// Objects for which nothing can have been created yet: they were made while this process held the share of their
+    /// cluster, after every write of a former holder had ended, and each write of ours for them was refused. If the
+    /// process ends, this knowledge is lost.
     pub never_created: NeverCreated,
-    /// What their bindings were when they were right.
+    /// The bindings that were last right.
     pub bindings: LastApplied<BindingsFingerprint>,
-    /// What their templates had put there when it was right.
+    /// What templates had put into namespaces when it was last right.
     pub templates: LastApplied<TemplateFingerprint>,
-    /// What they pull by.
+    /// Pull secrets that were issued or written.
     pub pull_secrets: PullSecretMemory,
-    /// How often they were repaired lately.
+    /// Backoff of repairs.
     pub repair_backoff: RepairBackoff,
-    /// Objects that are at work.
+    /// Objects over which a pass is running.
     pub running: RunningPasses,
-    /// Whom the bindings of projects with many people name.
+    /// Cached grants of projects with many people.
     pub grants: GrantsCache,
 }
 
 impl NamespaceMemory {
-    /// The object is gone, or somebody else looks after it from now on.
+    /// The object is gone, or another replica works on it from now on.
     pub fn forget(&self, uid: &str) {
-        // Whoever is at work stays so, until he has ended; grants are of no object.
+        // A running pass goes on until it ends. Grants do not belong to one object.
         let Self { never_created, bindings, templates, pull_secrets, repair_backoff, running: _, grants: _ } =
             self;
         never_created.forget(uid);
@@ -52,12 +53,12 @@ impl NamespaceMemory {
     }
 }
 
-/// Repairs of what somebody else has changed, by the uid of the object. Where he changes it back each time, another controller say,
-/// both would write as fast as they can, for ever.
+/// Delays repairs of what somebody else has changed, by the uid of the object. If somebody, for example another
+/// controller, changes it back each time, both would otherwise write as fast as they can, for ever.
 #[derive(Debug, Default)]
 pub struct RepairBackoff(Mutex<HashMap<String, RecentRepairs>>);
 
-/// Repairs of an object, each within a while of the one before.
+/// Consecutive repairs of an object.
 #[derive(Clone, Copy, Debug)]
 struct RecentRepairs {
     count: u32,
@@ -69,7 +70,7 @@ impl RecentRepairs {
         self.last.elapsed() >= REPAIR_RESET
     }
 
-    /// How long the next one has to wait yet.
+    /// How long the next repair still has to wait.
     fn wait(&self) -> Duration {
         let Some(more) = self.count.checked_sub(REPAIRS_AT_ONCE) else { return Duration::ZERO };
         let pause = REPAIR_PAUSE.saturating_mul(2_u32.saturating_pow(more)).min(REPAIR_PAUSE_MAX);
@@ -78,12 +79,12 @@ impl RecentRepairs {
 }
 
 impl RepairBackoff {
-    /// How long the next repair of an object has to wait, if it has to.
+    /// How long the next repair of an object has to wait; `None` if it need not.
     pub fn wait(&self, uid: &str) -> Option<Duration> {
         self.lock().get(uid).map(RecentRepairs::wait).filter(|wait| !wait.is_zero())
     }
 
-    /// It was repaired.
+    /// Records a repair.
     pub fn record(&self, uid: &str) {
         let mut all = self.lock();
         let before =
@@ -137,7 +138,7 @@ pub struct BindingsFingerprint {
     pub grants: u64,
 }
 
-/// Objects by uid, with the share, and the tenure of it, in which that was known.
+/// Uids of objects, with the share and the tenure in which this was recorded.
 #[derive(Debug, Default)]
 pub struct NeverCreated(Mutex<HashMap<String, (Share, u64)>>);
 
@@ -146,12 +147,12 @@ impl NeverCreated {
         self.lock().insert(uid.to_owned(), held);
     }
 
-    /// In which tenure it was remembered.
+    /// Removes an object. Returns the share and tenure in which it was recorded.
     pub fn forget(&self, uid: &str) -> Option<(Share, u64)> {
         self.lock().remove(uid)
     }
 
-    /// Whether it is remembered from this tenure: in any other somebody else may have written.
+    /// Whether the object was recorded in this tenure. In another tenure, somebody else may have written for it.
     pub fn has(&self, uid: &str, held: Option<(Share, u64)>) -> bool {
         held.is_some_and(|held| self.lock().get(uid) == Some(&held))
     }
@@ -161,12 +162,12 @@ impl NeverCreated {
     }
 }
 
-/// Objects that are at work, by uid: one pass each, under whichever key.
+/// Uids of objects over which a pass is running. An object has one pass at a time, under whichever key.
 #[derive(Debug, Default)]
 pub struct RunningPasses(Mutex<HashSet<String>>);
 
 impl RunningPasses {
-    /// Leave to work on an object until it is dropped; `None` while somebody else does.
+    /// Starts a pass over an object, until the guard is dropped; `None` while another pass runs.
     pub fn try_start(&self, uid: &str) -> Option<PassGuard<'_>> {
         self.lock().insert(uid.to_owned()).then(|| PassGuard { running: self, uid: uid.to_owned() })
     }
@@ -176,7 +177,7 @@ impl RunningPasses {
     }
 }
 
-/// An object is at work.
+/// Marks that a pass runs over an object.
 #[derive(Debug)]
 pub struct PassGuard<'a> {
     running: &'a RunningPasses,

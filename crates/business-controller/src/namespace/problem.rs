@@ -1,4 +1,4 @@
-//! What is wrong with a namespace so that somebody has to look at its cluster; pure.
+//! Problems of a namespace for which an operator has to look at its cluster; pure.
 
 use super::kind::NamespaceView;
 use business_types::NamespacePhase;
@@ -7,23 +7,23 @@ use business_types::condition::{self, CLUSTER_REACHABLE, FALSE, PROVISIONED, QUO
 /// What takes longer than this does not end by itself, in seconds.
 const LONG: i64 = 15 * 60;
 
-/// What is wrong. Of a cluster that does not answer nothing is told here: it is told of the cluster.
+/// A problem of a namespace. A cluster that does not answer is reported for the cluster, not for each namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NamespaceProblem {
-    /// Its cluster refuses namespace or quota.
+    /// Its cluster refuses the namespace or the quota.
     Refused,
-    /// It cannot be, for a reason that its owner reads and can end.
+    /// It cannot be provisioned, for a reason that its owner can read and resolve.
     Failed,
-    /// Its quota is written, and for long its cluster has not counted with it.
+    /// Its quota is written, but its cluster has not enforced it for long.
     Unenforced,
-    /// It has been going for long, and is still charged.
+    /// It has been terminating for long, and is still charged.
     Terminating,
 }
 
 impl NamespaceProblem {
     pub const ALL: [Self; 4] = [Self::Refused, Self::Failed, Self::Unenforced, Self::Terminating];
 
-    /// Label for metrics.
+    /// The label for metrics.
     pub fn label(self) -> &'static str {
         match self {
             Self::Refused => "refused",
@@ -33,7 +33,7 @@ impl NamespaceProblem {
         }
     }
 
-    /// What is wrong with a namespace, if anything is. `now` is in seconds since 1970.
+    /// The problem of a namespace, if it has one. `now` is in seconds since 1970.
     pub fn of(object: &NamespaceView, now: i64) -> Option<Self> {
         let status = &object.status;
         let denied = |type_| condition::find(&status.conditions, type_).filter(|told| told.status == FALSE);
@@ -72,7 +72,7 @@ mod tests {
         object
     }
 
-    /// At once, and after a long time.
+    /// The problem at once, and after a long time.
     fn seen(object: &NamespaceView) -> [Option<NamespaceProblem>; 2] {
         [0, LONG].map(|seconds| NamespaceProblem::of(object, BEGINNING + seconds))
     }

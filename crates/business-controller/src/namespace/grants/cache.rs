@@ -1,5 +1,5 @@
-//! Grants that were found lately. A project with many people has the same ones for all its namespaces in a cluster, and to find
-//! them keeps a thread for a while.
+//! Grants that were computed lately. A project with many people has the same grants for all its namespaces in a
+//! cluster, and computing them blocks a thread for a while.
 
 use crate::digest;
 use crate::namespace::access_state::Grants;
@@ -8,38 +8,38 @@ use crate::project::kind::ProjectView;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// Grants that are kept, of one project in one cluster each.
+/// How many grants are cached. Each is of one project in one cluster.
 pub(super) const CACHED_MAX: usize = 32;
-/// Views of which so much is known before it is looked which of them are gone.
+/// How many digests are cached before those of dropped views are removed.
 pub(super) const DIGESTS_MIN: usize = 1_024;
 
-/// Grants that were found lately, by project and cluster.
+/// Grants that were computed lately, by project and cluster.
 #[derive(Debug, Default)]
 pub struct GrantsCache {
     pub(super) store: Arc<GrantsStore>,
-    /// What takes long is found one at a time.
+    /// Expensive computations run one at a time.
     computing: tokio::sync::Mutex<()>,
 }
 
 impl GrantsCache {
-    /// Waits until nobody else has grants found that take long.
+    /// Waits until no other expensive computation runs.
     pub async fn compute_lock(&self) -> tokio::sync::MutexGuard<'_, ()> {
         self.computing.lock().await
     }
 }
 
-/// What is kept.
+/// The cached grants and digests.
 #[derive(Debug, Default)]
 pub(super) struct GrantsStore(Mutex<CacheState>);
 
 #[derive(Debug, Default)]
 struct CacheState {
     grants_by_key: HashMap<GrantsKey, CachedGrants>,
-    /// Whom a view of a project names, by its address.
+    /// Digests of the subjects of a project, by the address of its view.
     subjects: HashMap<usize, SubjectsDigest>,
-    /// So many views are kept until it is looked which of them are gone.
+    /// How many digests are kept before those of dropped views are removed.
     digests_max: usize,
-    /// Counts what is kept and looked up.
+    /// Counts accesses, to find the least recently used grants.
     now: u64,
 }
 
@@ -56,21 +56,21 @@ struct CachedGrants {
     used: u64,
 }
 
-/// Whom a project names.
+/// The digest of the subjects that a project names.
 #[derive(Debug)]
 struct SubjectsDigest {
-    /// No view changes. None lives longer by this, but no other one gets its address.
+    /// Views are immutable. A weak reference does not keep the view, but it keeps its address from being reused.
     view: Weak<ProjectView>,
     digest: Arc<str>,
 }
 
-/// What grants were found from, all of it.
+/// Everything that the grants were computed from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct GrantsBasis {
-    /// The digests of those whom each project of the line names.
+    /// The digests of the subjects of each project in the chain.
     pub(super) subjects: Vec<Arc<str>>,
     pub(super) end: ChainEnd,
-    /// The digest of everything that no project says.
+    /// The digest of everything that does not come from a project.
     pub(super) others: Arc<str>,
 }
 
@@ -101,7 +101,7 @@ impl GrantsStore {
         self.lock().subjects.get(&Arc::as_ptr(view).addr()).map(|subjects| Arc::clone(&subjects.digest))
     }
 
-    /// Whom a view names, which is looked at once.
+    /// The digest of the subjects of a view, which is computed once.
     pub(super) fn subjects_digest(&self, view: &Arc<ProjectView>) -> Arc<str> {
         if let Some(cached) = self.cached_subjects_digest(view) {
             return cached;
@@ -117,7 +117,7 @@ impl GrantsStore {
         digest
     }
 
-    /// Of how many grants, and of how many views, something is kept.
+    /// How many grants and how many digests are cached.
     #[cfg(test)]
     pub(super) fn counts(&self) -> (usize, usize) {
         let state = self.lock();

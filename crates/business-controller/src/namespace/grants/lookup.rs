@@ -1,4 +1,4 @@
-//! The grants that follow from what is seen: found at once, or looked up, or found on another thread.
+//! Gets grants: computes them at once, takes them from the cache, or computes them on another thread.
 
 use super::cache::{GrantsBasis, GrantsCache, GrantsKey, GrantsStore};
 use super::{GrantSources, compute_grants};
@@ -11,12 +11,12 @@ use business_types::ClusterIdentity;
 use std::sync::Arc;
 use tokio::task::spawn_blocking;
 
-/// Those of fewer entries are found as fast as they are looked up.
+/// With fewer entries than this, computing is as fast as a cache look-up.
 const CACHED_ENTRIES_MIN: usize = 500;
-/// Those of more entries would keep others waiting for a thread.
+/// From this many entries on, computing would block the async runtime.
 const BACKGROUND_ENTRIES_MIN: usize = 20_000;
 
-/// What grants follow from as it is seen at one moment.
+/// What grants are computed from, as seen at one moment.
 #[derive(Clone, Debug)]
 pub struct GrantSourcesSnapshot {
     pub ancestors: AncestorChain,
@@ -34,7 +34,7 @@ impl GrantSourcesSnapshot {
         }
     }
 
-    /// How many names there are, some of them more than once.
+    /// The number of entries. Some may name the same person.
     fn entries(&self) -> usize {
         let specs = self.ancestors.projects.iter().map(|project| &project.spec);
         let entries = specs.map(|spec| spec.members.len().saturating_add(spec.access.len()));
@@ -43,7 +43,7 @@ impl GrantSourcesSnapshot {
 }
 
 impl GrantsCache {
-    /// The grants that follow from exactly this; `None` when to find them takes long.
+    /// The grants for exactly these sources; `None` if computing them takes long and they are not cached.
     pub fn get_if_fast(&self, object: &NamespaceView, sources: &GrantSourcesSnapshot) -> Option<Arc<Grants>> {
         match sources.entries() {
             ..CACHED_ENTRIES_MIN => Some(Arc::new(compute_grants(object, sources.as_sources()))),
@@ -54,12 +54,12 @@ impl GrantsCache {
         }
     }
 
-    /// Finds the grants that follow from exactly this, however long it takes: on a thread that nobody else waits for.
+    /// Computes the grants for exactly these sources on a blocking thread, however long it takes.
     pub async fn compute(&self, object: &NamespaceView, sources: &GrantSourcesSnapshot) -> Arc<Grants> {
         let (store, of, seen) = (Arc::clone(&self.store), object.clone(), sources.clone());
         match spawn_blocking(move || store.get_or_compute(&of, seen.as_sources())).await {
             Ok(found) => found,
-            // The process ends.
+            // The runtime is shutting down.
             Err(_cancelled) => self.store.get_or_compute(object, sources.as_sources()),
         }
     }
@@ -68,7 +68,7 @@ impl GrantsCache {
 impl GrantsStore {
     fn get_or_compute(&self, object: &NamespaceView, sources: GrantSources<'_>) -> Arc<Grants> {
         let key = GrantsKey::of(object);
-        // Nothing is found under the lock.
+        // Nothing is computed under the lock.
         let subjects = sources.ancestors.projects.iter().map(|view| self.subjects_digest(view)).collect();
         let basis = GrantsBasis::of(object, sources, subjects);
         if let Some(cached) = self.get(&key, &basis) {
@@ -79,7 +79,7 @@ impl GrantsStore {
         found
     }
 
-    /// Looks at nothing of which nothing is known yet.
+    /// The grants, if they and the digests of all projects are cached. Computes nothing.
     fn get_cached(&self, object: &NamespaceView, sources: GrantSources<'_>) -> Option<Arc<Grants>> {
         let subjects: Option<Vec<Arc<str>>> =
             sources.ancestors.projects.iter().map(|view| self.cached_subjects_digest(view)).collect();
@@ -135,7 +135,7 @@ mod tests {
         let root = project(&json!({ "members": ["root"] }));
         let found = cache.get_if_fast(&object, &line(&[&one, &root])).unwrap();
         assert_eq!(*found, compute_grants(&object, line(&[&one, &root]).as_sources()));
-        // Of another one only the status is new.
+        // `same` differs from `one` only in its status.
         for again in [&one, &same, &same] {
             assert!(Arc::ptr_eq(&found, &cache.get_if_fast(&object, &line(&[again, &root])).unwrap()));
         }
