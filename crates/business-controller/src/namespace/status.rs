@@ -1,4 +1,4 @@
-//! The status to show. What it says is pure; a write happens only when it says something new.
+//! Computes the status of a namespace (pure), and writes it if it differs.
 
 use super::access_state::{AccessFailure, AccessState};
 use super::enqueue::enqueue_templates_of;
@@ -22,10 +22,10 @@ use business_types::{ClusterNamespaceRecord, Condition, NamespacePhase, Namespac
 use meta::quantity::ResourceList;
 use serde_json::json;
 
-/// Why more is charged than is asked for and in use.
+/// Why the charge is higher than what is asked for and in use.
 const COUNTING: &str = "what was in use when it was lowered stays charged until its cluster has counted again, which takes some minutes";
 
-/// Writes the status if it says anything new; the object as it is then.
+/// Writes the status if it differs. Returns the object as it is after the write.
 pub async fn write(
     cx: &Context,
     object: &NamespaceView,
@@ -55,7 +55,7 @@ pub async fn write(
     Ok(Some(written))
 }
 
-/// Puts a namespace of the cluster on record, and says nothing else.
+/// Writes only the record of the cluster's namespace.
 pub async fn record(
     cx: &Context,
     object: &NamespaceView,
@@ -67,7 +67,7 @@ pub async fn record(
     Ok(())
 }
 
-/// The status after what was found out. `now` is RFC 3339.
+/// The next status. `now` is RFC 3339.
 pub fn next(object: &NamespaceView, input: &StatusInput, now: &str) -> NamespaceStatus {
     let mut builder = StatusBuilder { status: object.status.clone(), object, now };
     builder.status.observed_generation = Some(object.generation);
@@ -123,7 +123,7 @@ impl StatusBuilder<'_> {
         message.clone_into(&mut self.status.message);
     }
 
-    /// A locked namespace stays locked, and one that is being deleted stays so.
+    /// Sets the phase. Locked and Terminating stay.
     fn move_to(&mut self, phase: NamespacePhase) {
         let stays = matches!(self.status.phase, NamespacePhase::Locked | NamespacePhase::Terminating);
         if self.status.phase != phase && !stays {
@@ -178,11 +178,11 @@ impl StatusBuilder<'_> {
         }
     }
 
-    /// While nothing is known, what was known last stays. Of a namespace that never had a template nothing is said.
+    /// If nothing is known, the last known state stays. If the namespace never had a template, nothing is said.
     fn template(&mut self, template: &TemplateState) {
         match template {
             TemplateState::Unknown => return,
-            // What was known of it stands until it is seen.
+            // The last known condition stays until the pull secret is seen.
             TemplateState::PullSecretUnknown(state) if self.status.template.as_ref() == Some(state) => return,
             TemplateState::None => self.status.template = None,
             TemplateState::Applied(state) | TemplateState::PullSecretUnknown(state) => {
@@ -210,7 +210,7 @@ impl StatusBuilder<'_> {
         self.move_to(NamespacePhase::Failed);
     }
 
-    /// While nothing is known, what was known last stays, but for a cluster's silence that is over.
+    /// If nothing is known, the last known condition stays. The exception is that of a cluster which answers again.
     fn access(&mut self, access: &AccessState) {
         match access {
             AccessState::Unknown => {
@@ -233,7 +233,7 @@ impl StatusBuilder<'_> {
         }
     }
 
-    /// That nobody else has access is said where somebody had.
+    /// That nobody else has access is shown only if somebody had.
     fn others(&mut self, others: Option<&OtherAccess>) {
         match others {
             Some(others) if others.count > 0 => {
@@ -307,7 +307,7 @@ impl StatusBuilder<'_> {
     }
 }
 
-/// What a condition says.
+/// The text of a condition.
 struct ConditionText {
     value: &'static str,
     reason: &'static str,

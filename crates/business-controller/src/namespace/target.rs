@@ -1,4 +1,5 @@
-//! The place of a namespace in its member cluster: what there is, with what is proved of it, unjudged.
+//! The target of a namespace: its member cluster, what is observed there, and what the seals there prove. Nothing is
+//! decided here.
 
 use super::kind::NamespaceView;
 use super::verdict::NamespaceState;
@@ -14,45 +15,46 @@ use business_types::{NamespacePhase, OrphanState};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What is in place for this long is sealed anew, when its seal could be newer: a time without other work.
+/// When namespace and quota have been in place for this long, seals that could be newer are renewed.
 const QUIET_SECONDS: i64 = 60;
 
-/// A member cluster that answers, and the project of an object in it.
+/// A member cluster that answers, and the project of the object.
 #[derive(Clone, Debug)]
 pub struct ReachedTarget {
     pub member: Arc<Member>,
     pub project: Arc<ProjectView>,
 }
 
-/// A member cluster that answers, and what a pass needs to work in it.
+/// A member cluster that answers, and what a pass needs to write there.
 #[derive(Clone, Debug)]
 pub struct Target {
     pub member: Arc<Member>,
-    /// Whether no write can happen any more that is not seen yet; taken before anything was looked at.
+    /// Whether no write can arrive any more that was not seen yet; otherwise the time to wait. Determined before
+    /// anything is observed.
     pub writes_ended: Result<(), Duration>,
     pub keyring: Arc<Keyring>,
     pub project: Arc<ProjectView>,
 }
 
-/// What there is in the member cluster for one of our namespaces.
+/// What is observed in the member cluster for one of our namespaces.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ObservedState {
     pub namespace: Option<Arc<ClusterNamespace>>,
-    /// What its seal says, if it holds for this place.
+    /// The opened seal of the namespace, if it is valid for this place.
     pub namespace_seal: Option<Opened>,
-    /// The quota of its name in it.
+    /// The quota with the namespace's name.
     pub quota: Option<Arc<ClusterQuota>>,
-    /// What its seal says, if it holds for this place and this very namespace.
+    /// The opened seal of the quota, if it is valid for this place and exactly this namespace.
     pub quota_seal: Option<Opened>,
-    /// No write for the object can have made anything: each was refused, or none was sent.
+    /// No write for the object can have created anything: each was refused, or none was sent.
     pub never_created: bool,
-    /// What the cluster may let in beyond the charge is held against the project.
+    /// The excess over the charge is reported, and held against the project.
     pub is_excess_reported: bool,
-    /// Nothing else is going on.
+    /// No other work is going on, so seals may be renewed.
     pub quiet: bool,
 }
 
-/// Where a namespace lives. The error says why nothing can be done.
+/// Resolves the target of a namespace. The error says why no pass is possible.
 pub async fn resolve(cx: &Context, object: &NamespaceView) -> Result<ReachedTarget, TargetError> {
     let name = &object.spec.cluster_name;
     let member = match cx.member(name) {
@@ -78,20 +80,21 @@ pub async fn resolve(cx: &Context, object: &NamespaceView) -> Result<ReachedTarg
     Ok(ReachedTarget { member, project })
 }
 
-/// Whether the place in the cluster is still seen as that of the object where it was.
+/// Whether the place in the cluster still belongs to the object under this key. It does not after a move to another
+/// project.
 pub(super) fn still_owns_place(cx: &Context, object: &NamespaceView) -> bool {
     let at_place = cx.objects.namespaces.at_place(&object.spec.cluster_name, &object.spec.namespace);
     at_place.is_some_and(|now| now.uid == object.uid && now.key == object.key)
 }
 
-/// Why a namespace cannot be worked on.
+/// Why a pass over a namespace is not possible.
 #[derive(Debug)]
 pub enum TargetError {
-    /// It is not known yet; an event tells when it is.
+    /// The cluster is not known or not connected yet. An event follows.
     NotReady,
     /// Our view of the object is older than our tenure.
     CacheBehind,
-    /// The project that it lies in is not there.
+    /// The project of the object does not exist.
     ProjectNotFound,
     Unavailable(NamespaceState),
     Failed(Error),
@@ -103,7 +106,8 @@ impl From<NamespaceState> for TargetError {
     }
 }
 
-/// The watch of projects may be behind that of namespaces.
+/// The project of the object. The API is asked if the cache does not have it: the watch of projects may be behind that
+/// of namespaces.
 async fn project(cx: &Context, object: &NamespaceView) -> Result<Arc<ProjectView>, TargetError> {
     let key = RootKey::new(None, &object.key.project);
     if let Some(project) = cx.objects.projects.get(&key) {
@@ -117,25 +121,25 @@ async fn project(cx: &Context, object: &NamespaceView) -> Result<Arc<ProjectView
 }
 
 impl Target {
-    /// `None` while there is no key to seal with.
+    /// `None` while there is no key for seals.
     pub fn of(cx: &Context, reached: &ReachedTarget, namespace: &str) -> Option<Self> {
         let keyring = cx.seals.keyring()?;
         let ReachedTarget { member, project } = reached.clone();
         Some(Self { writes_ended: member.api.may_confirm_at(namespace), member, keyring, project })
     }
 
-    /// The same without the key.
+    /// The same without the keyring.
     pub fn reached(&self) -> ReachedTarget {
         ReachedTarget { member: Arc::clone(&self.member), project: Arc::clone(&self.project) }
     }
 
-    /// What the watches see.
+    /// What the watches have delivered.
     pub fn observe_cached(&self, cx: &Context, object: &NamespaceView) -> ObservedState {
         let (namespace, quota) = self.member.observed.at(&object.spec.namespace);
         self.observed_state(cx, object, namespace, quota)
     }
 
-    /// The same asked of the cluster itself.
+    /// What the cluster itself answers now.
     pub async fn observe_live(&self, cx: &Context, object: &NamespaceView) -> Result<ObservedState, Error> {
         let name = &object.spec.namespace;
         let namespace = self.member.api.namespace(name).await.map_err(Error::Member)?;
@@ -175,12 +179,13 @@ impl Target {
         }
     }
 
-    /// A seal, if it holds for this place: this cluster, this name, and this namespace unless it was not made yet.
+    /// Opens a seal, if it is valid for this cluster, this name and this namespace. A seal from before the namespace
+    /// was created has no uid.
     pub fn open(&self, name: &str, uid: &str, seal: &str) -> Option<Opened> {
         self.keyring.open(seal).filter(|opened| opened.sealed.is_of(&self.member.uid, name, uid))
     }
 
-    /// What is sealed for an object.
+    /// The content of a seal for an object.
     pub fn sealed(&self, object: &NamespaceView, namespace_uid: Option<&str>, origin: Origin) -> Sealed {
         Sealed {
             cluster: self.member.uid.clone(),

@@ -1,13 +1,13 @@
-//! What the template of a namespace puts into it beside the quota: limits first, then whatever else; what it names no more
-//! goes. What others put beside it stays.
+//! Reconciles what the template of a namespace puts into it beside the quota: LimitRange first, then the rest. Objects
+//! that the template does not name any more are deleted. Objects of others stay.
 
-/// What is to be there; pure.
+/// What a template puts into a namespace; pure.
 pub mod wanted;
-/// What its pods pull by.
+/// Reconciles the pull secret.
 pub mod pull_secret;
-/// What is known of that.
+/// What is remembered of pull secrets.
 pub mod pull_secret_memory;
-/// What is known of it.
+/// The state of a template in a namespace.
 pub mod state;
 
 use super::kind::NamespaceView;
@@ -28,16 +28,16 @@ use state::{TemplateFailure, TemplateState, Withdrawal};
 use std::sync::Arc;
 use wanted::{WantedObject, WantedTemplate};
 
-/// The template of a namespace, and what of it is to be there now.
+/// The template of a namespace, and what of it to apply now.
 #[derive(Clone, Debug)]
 pub enum TemplateSelection {
-    /// It has none: what one has put there goes.
+    /// The namespace has no template: objects of a former one are deleted.
     NoTemplate(WantedTemplate),
-    /// Its newest state.
+    /// Apply the newest state.
     Newest(CurrentTemplate, WantedTemplate),
-    /// What is there stays until it is this namespace's turn.
+    /// Leave everything as it is until a wave has this namespace.
     Waiting(String),
-    /// It is named and does not exist: what is there stays.
+    /// The named template does not exist: leave everything as it is.
     NotFound(String),
 }
 
@@ -49,7 +49,7 @@ impl TemplateSelection {
             ResolvedTemplate::Template(current) => current,
         };
         let has_it = object.status.template.as_ref() == Some(&current.state);
-        // What somebody has deleted is made anew, with all that is new.
+        // A namespace that somebody has deleted is created again with the newest state.
         let is_gone = target.member.observed.at(&object.spec.namespace).0.is_none();
         if has_it || is_gone || !is_in_use(object) || rollout::is_in_wave(&current, object) {
             let wanted = wanted::wanted(&current.state.name, &current.view.spec, &target.project);
@@ -58,7 +58,7 @@ impl TemplateSelection {
         Self::Waiting(current.state.name)
     }
 
-    /// Labels and annotations that are to be there; `None` leaves them as they are.
+    /// The labels and annotations to apply; `None` leaves them as they are.
     pub fn dressing(&self) -> Option<&Dressing> {
         match self {
             Self::NoTemplate(wanted) | Self::Newest(_, wanted) => Some(&wanted.dressing),
@@ -66,7 +66,7 @@ impl TemplateSelection {
         }
     }
 
-    /// Whether what it is to be was there before: whatever is not so is drift.
+    /// Whether exactly this was applied before. If so, any difference is drift.
     pub fn was_applied(&self, cx: &Context, object: &NamespaceView) -> bool {
         match self {
             Self::NoTemplate(wanted) | Self::Newest(_, wanted) => was_applied(cx, object, wanted),
@@ -74,7 +74,7 @@ impl TemplateSelection {
         }
     }
 
-    /// What is to become of the pull secret. Whoever waits for something else goes on pulling.
+    /// What to do with the pull secret. A namespace that waits for its wave keeps a valid one.
     pub fn pull_secret(&self) -> PullSecretGoal<'_> {
         match self {
             Self::NoTemplate(_) => PullSecretGoal::Absent,
@@ -93,19 +93,19 @@ impl TemplateSelection {
     }
 }
 
-/// Whether exactly this was in place before.
+/// Whether exactly this was applied before.
 fn was_applied(cx: &Context, object: &NamespaceView, wanted: &WantedTemplate) -> bool {
     cx.objects.namespaces.memory.templates.matches(&object.uid, &wanted.fingerprint())
 }
 
-/// What to do with an object.
+/// What to do with an object of a template.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TemplateStep {
-    /// In the place of what was seen there, if anything was.
+    /// Apply the object, based on what was seen there, if anything was.
     Apply(WantedObject, Option<Arc<TemplateObject>>),
-    /// It gives another role, which cannot be changed.
+    /// Delete the binding and apply it again: its role differs and cannot be changed.
     Replace(Arc<TemplateObject>, WantedObject),
-    /// The template does not name it any more.
+    /// Delete the object: the template does not name it any more.
     Delete(Arc<TemplateObject>),
 }
 
@@ -117,7 +117,7 @@ impl TemplateStep {
         }
     }
 
-    /// `LimitRange business-template`
+    /// Kind and name, such as `LimitRange business-template`.
     fn describe(&self) -> String {
         let name = match self {
             Self::Apply(wanted, _) | Self::Replace(_, wanted) => &wanted.name,
@@ -127,7 +127,7 @@ impl TemplateStep {
     }
 }
 
-/// What to do, in the order in which it is done. Only what carries our mark is taken away.
+/// The steps in their order. Only objects that carry our mark are deleted.
 pub fn steps(
     object: &NamespaceView,
     wanted: &[WantedObject],
@@ -149,7 +149,8 @@ pub fn steps(
     writes.chain(deletes.map(|there| TemplateStep::Delete(Arc::clone(there)))).collect()
 }
 
-/// Makes a namespace that is the object's what its template says. Its labels and annotations were seen to before.
+/// Reconciles the objects of the template in a namespace that is the object's. Labels and annotations were written
+/// before.
 pub async fn reconcile(
     cx: &Context,
     object: &NamespaceView,
@@ -201,12 +202,12 @@ pub async fn reconcile(
     Ok(state(selection, failure))
 }
 
-/// What became of the labels and annotations of the namespace itself.
+/// The outcome of writing labels and annotations of the namespace.
 #[derive(Clone, Debug, Default)]
 pub struct LabelsResult {
-    /// They were not what they are to be, and were written.
+    /// They differed, and were written.
     pub written: bool,
-    /// The cluster does not take them, and why.
+    /// The cluster refused them, and why.
     pub refused: Option<TemplateFailure>,
 }
 
@@ -222,7 +223,7 @@ fn state(selection: &TemplateSelection, failure: Option<TemplateFailure>) -> Tem
     }
 }
 
-/// One kind after the other, all of a kind at once. What is refused keeps nothing else from being done.
+/// Applies one kind after the other, and the objects of a kind in parallel. A refusal does not prevent the rest.
 async fn apply_steps(
     object: &NamespaceView,
     target: &Target,
@@ -290,7 +291,7 @@ async fn delete(member: &Member, namespace: &str, there: &TemplateObject) -> Res
         }
     };
     match deleted {
-        // Another one is in its place by now: the watch tells.
+        // Another object has taken its place: the watch will tell.
         Ok(()) | Err(Error::Member(CallFailure::Conflict(_))) => {}
         Err(error) => return Err(error),
     }
@@ -298,7 +299,7 @@ async fn delete(member: &Member, namespace: &str, there: &TemplateObject) -> Res
     Ok(())
 }
 
-/// Takes everything of a template away from a namespace that stays: nobody looks after it later.
+/// Removes everything of a template from a namespace that stays in the cluster, because nobody reconciles it later.
 pub async fn withdraw(cx: &Context, object: &NamespaceView, target: &Target) -> Result<Withdrawal, Error> {
     let mut there = Vec::new();
     for kind in TemplateObjectKind::ALL {
@@ -314,7 +315,7 @@ pub async fn withdraw(cx: &Context, object: &NamespaceView, target: &Target) -> 
     pull_secret::withdraw(cx, object, target).await
 }
 
-/// Takes all that have a role by templates out of a namespace that belongs to no object any more, as far as it is seen.
+/// Removes the bindings of templates, as far as they are seen, from a namespace that belongs to no object any more.
 pub async fn withdraw_bindings(member: &Member, namespace: &str) -> Result<(), Error> {
     let seen = member.observed.templates.of(TemplateObjectKind::RoleBinding).within(namespace);
     let mut withdrawn = Ok(());

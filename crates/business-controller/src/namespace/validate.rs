@@ -1,4 +1,4 @@
-//! What has to be done in the member cluster. Pure: what there is and what is asked for, to a verdict.
+//! Decides what has to be done in the member cluster, from the observed state and the desired one. Pure.
 
 use super::confirm;
 use super::kind::NamespaceView;
@@ -14,24 +14,24 @@ use crate::seal::{Opened, Origin, Sealed};
 use business_types::{ClusterNamespaceRecord, Provenance, names};
 use std::sync::Arc;
 
-/// A namespace of a cluster that is older than our object by more than this was not made for it, whatever the clocks of
-/// both say, in seconds.
+/// If a cluster's namespace is older than our object by more than this, in seconds, it was not made for the object. It
+/// allows for clocks that differ.
 const CLOCK_SKEW_MAX: i64 = 300;
 
-/// What is asked for.
+/// The desired state.
 #[derive(Clone, Copy, Debug)]
 pub struct WantedNamespace<'a> {
     pub object: &'a NamespaceView,
     pub project_uid: &'a str,
-    /// The API and the cluster were asked: the object is the newest, and so is what was found.
+    /// The API and the cluster were asked: both the object and the observed state are the newest.
     pub is_newest: bool,
-    /// Names that are never ours.
+    /// Names of namespaces that are never ours.
     pub forbidden: &'a [String],
     /// Labels and annotations of the template; `None` leaves them as they are.
     pub dressing: Option<&'a Dressing>,
 }
 
-/// What has to be done.
+/// Decides what has to be done.
 pub fn validate(wanted: WantedNamespace<'_>, found: &ObservedState) -> NamespaceVerdict {
     let object = wanted.object;
     let name = &object.spec.namespace;
@@ -50,7 +50,7 @@ pub fn validate(wanted: WantedNamespace<'_>, found: &ObservedState) -> Namespace
     }
     match owner {
         PlaceOwner::Ours(origin) if object.status.is_imported() => take_over(object, there, found, origin),
-        // Of an object that lives on nothing is released: its end was lost with the database's history.
+        // A living object has released nothing: the end of its release was lost with the database's history.
         PlaceOwner::Ours(Origin::Released) => plan_update(wanted, found, there, Origin::Adopted),
         PlaceOwner::Ours(origin) => plan_update(wanted, found, there, origin),
         PlaceOwner::Replaced | PlaceOwner::Foreign | PlaceOwner::Unclear if has_consent(object, there) => {
@@ -68,14 +68,15 @@ pub fn validate(wanted: WantedNamespace<'_>, found: &ObservedState) -> Namespace
     }
 }
 
-/// Whose a namespace at an object's place is.
+/// Whose the namespace at the object's place is.
 pub fn place_owner(object: &NamespaceView, there: &ClusterNamespace, found: &ObservedState) -> PlaceOwner {
     let record = object.status.cluster_namespace.as_ref();
     match record.map(|record| (record.provenance, record.uid == there.uid)) {
         Some((Provenance::Imported, _))
             if has_labels_of(object, &there.marks) && is_not_sealed_for_another(object, found) =>
         {
-            // Its labels make it the object's, unless we have sealed it before, and the record is older than that.
+            // Its labels make it the object's. If it carries our seal, it was taken over before, the record was
+            // restored, and the seal decides.
             return owner_by_seal(object, found).unwrap_or(PlaceOwner::Ours(Origin::Made));
         }
         Some((Provenance::Made, true)) => return PlaceOwner::Ours(Origin::Made),
@@ -85,9 +86,10 @@ pub fn place_owner(object: &NamespaceView, there: &ClusterNamespace, found: &Obs
         Some((Provenance::Made | Provenance::Adopted | Provenance::Released, false)) => {
             return owner_by_bound_seal(object, found).unwrap_or(PlaceOwner::Replaced);
         }
-        // It may have been the object's, and its labels have gone: only what was never made for it is somebody else's.
+        // It may have been the object's and have lost its labels. Only a namespace that was never made for the object
+        // is somebody else's.
         Some((Provenance::Imported, _)) => return PlaceOwner::Unclear,
-        // Another foreign one than before says nothing about this one.
+        // The record names another foreign namespace, and says nothing of this one.
         Some((Provenance::Foreign, false)) | None => {}
     }
     // Nothing is on record: an answer may have been lost. Only a seal can show that this was made for the object.
@@ -98,7 +100,7 @@ pub fn place_owner(object: &NamespaceView, there: &ClusterNamespace, found: &Obs
     }
 }
 
-/// Whose it is by a seal for the object, if there is one.
+/// The owner according to a seal for the object, if there is one.
 fn owner_by_seal(object: &NamespaceView, found: &ObservedState) -> Option<PlaceOwner> {
     let ours = found.namespace_seal.as_ref().filter(|opened| opened.sealed.object == object.uid)?;
     Some(match ours.sealed.origin {
@@ -107,9 +109,9 @@ fn owner_by_seal(object: &NamespaceView, found: &ObservedState) -> Option<PlaceO
     })
 }
 
-/// Whose it is by seals for the object that are bound to this very namespace, though another one is on record: the record was lost, or
-/// was never written. A seal without its uid proves only that it was made after the one on record, where it names that: any other may
-/// be a copy.
+/// The owner according to seals for the object that are bound to this very namespace, although another one is on
+/// record: the record was lost, or was never written. A seal without the namespace's uid may be a copy. It counts only
+/// if it names the uid on record as the one before.
 fn owner_by_bound_seal(object: &NamespaceView, found: &ObservedState) -> Option<PlaceOwner> {
     let recorded = object.status.cluster_namespace.as_ref().map(|record| &record.uid);
     let is_bound = |sealed: &Sealed| {
@@ -126,8 +128,8 @@ fn owner_by_bound_seal(object: &NamespaceView, found: &ObservedState) -> Option<
     origins().next().map(PlaceOwner::Ours)
 }
 
-/// Of an imported object: that this is its namespace goes on record before anything is written to it, and only when what
-/// the cluster lets in beyond the charge is held.
+/// Takes over the namespace of an imported object: it goes on record before anything is written to it. This happens
+/// only when the excess over the charge is held.
 fn take_over(
     object: &NamespaceView,
     there: &ClusterNamespace,
@@ -137,7 +139,7 @@ fn take_over(
     let beyond = found.quota.as_ref().map(|quota| confirm::excess(object, quota, None)).unwrap_or_default();
     if beyond.is_empty() || found.is_excess_reported {
         let provenance = match origin {
-            // Of an object that lives on nothing is released.
+            // A living object has released nothing.
             Origin::Adopted | Origin::Released => Provenance::Adopted,
             Origin::Made | Origin::Replaced => Provenance::Made,
         };
@@ -152,7 +154,7 @@ fn take_over(
     }
 }
 
-/// Whether it bears the object's labels. Anybody can write them: they count where the object was imported, once.
+/// Whether the labels are those of the object. Anybody can write them: they count only once, for an imported object.
 pub fn has_labels_of(object: &NamespaceView, marks: &Marks) -> bool {
     marks.project.as_deref() == Some(&*object.key.project)
         && marks.namespace.as_deref() == Some(&*object.key.name)
@@ -163,12 +165,12 @@ fn is_not_sealed_for_another(object: &NamespaceView, found: &ObservedState) -> b
     found.namespace_seal.as_ref().is_none_or(|opened| opened.sealed.object == object.uid)
 }
 
-/// Whether it was there before the object.
+/// Whether it existed before the object.
 fn is_older(there: &ClusterNamespace, object: &NamespaceView) -> bool {
     there.created != 0 && there.created.saturating_add(CLOCK_SKEW_MAX) < object.created
 }
 
-/// It does not say whose it is: that may be another tenant.
+/// The refusal for a namespace that is not the object's. It does not say whose it is: that may be another tenant.
 fn conflict_refusal(object: &NamespaceView) -> NamespaceRefusal {
     let (project, name) = (&object.key.project, &object.key.name);
     NamespaceRefusal::conflict(format!(
@@ -207,7 +209,7 @@ fn terminating_input(object: &NamespaceView, there: &ClusterNamespace, owner: Pl
     StatusInput { record, ..NamespaceState::NotActive { message }.into() }
 }
 
-/// The namespace stays, and is made right.
+/// Plans the update of a namespace that stays.
 pub fn plan_update(
     wanted: WantedNamespace<'_>,
     found: &ObservedState,
@@ -221,10 +223,11 @@ pub fn plan_update(
         && there.marks.adopted == origin.is_adopted();
     let could_be_newer = opened.is_some_and(|o| !o.is_current || o.sealed.namespace_uid.is_none());
     let step = if !is_right {
-        // The first sight of a successor is no drift.
+        // The first sight of a replacement is no drift.
         let known = opened.is_some_and(|opened| opened.sealed.origin == origin);
         let first = origin == Origin::Replaced && !known;
-        // The mark stays, and keeps us from deleting what is ours after all: both sides are asked before.
+        // The mark of a replacement stays, and would keep us from deleting our own namespace. So the API and the
+        // cluster are asked first.
         if first && !wanted.is_newest {
             return NamespaceVerdict::Recheck;
         }
@@ -243,7 +246,7 @@ pub fn plan_update(
     plan_quota(wanted, found, step, origin)
 }
 
-/// Whether what is sealed says whose it is; amounts and generation are the quota's to say.
+/// Whether the seal says whose it is. Amounts and generation are in the quota's seal.
 fn is_identity(wanted: WantedNamespace<'_>, sealed: &Sealed, origin: Origin) -> bool {
     let WantedNamespace { object, project_uid, .. } = wanted;
     sealed.object == object.uid
@@ -257,7 +260,7 @@ pub fn is_marked(object: &NamespaceView, marks: &Marks) -> bool {
     has_labels_of(object, marks) && marks.uid.as_deref() == Some(&object.uid)
 }
 
-/// What has to be done, once it is known what to do with the namespace.
+/// Plans the quota, after the step of the namespace was decided.
 pub fn plan_quota(
     wanted: WantedNamespace<'_>,
     found: &ObservedState,
@@ -280,7 +283,8 @@ pub fn plan_quota(
         if !wanted.is_newest {
             return NamespaceVerdict::Recheck;
         }
-        // It is lowered to what the object asks for only when what it has let in is held, so that the proof of it stays.
+        // The quota is lowered to what the object asks for only when the excess is held. Until then, its seal proves
+        // the excess.
         let sealed = opened.map(|opened| &opened.sealed.hard);
         if !confirm::excess(object, there, sealed).is_empty() && !found.is_excess_reported {
             return NamespaceVerdict::Ahead { message: ahead_message(object) };

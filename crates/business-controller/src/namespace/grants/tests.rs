@@ -12,7 +12,7 @@ fn of_acme() -> NamespaceView {
     object
 }
 
-/// A line of projects of which each says this.
+/// A chain of projects with these specs.
 fn line(specs: &[Value]) -> AncestorChain {
     let project = |spec: &Value| {
         Arc::new(ProjectView {
@@ -34,7 +34,7 @@ fn named(object: &NamespaceView, specs: &[Value], identity: ClusterIdentity) -> 
     )
 }
 
-/// Of a tenant without an object.
+/// The grants in a tenant without an object.
 fn certified(specs: &[Value]) -> Grants {
     let identity = ClusterIdentity::Certificates;
     compute_grants(&of_acme(), GrantSources { ancestors: &line(specs), administrators: &[], identity })

@@ -1,5 +1,6 @@
-//! The pull secret of a namespace: a password of its own, which the API issues and only a Secret of the member cluster keeps.
-//! It is replaced while it is good. What was issued and not written is forgotten with the next one.
+//! The pull secret of a namespace: a password of its own, which the API issues, and which only a Secret of the member
+//! cluster keeps. It is replaced before it expires. A password that was issued and never written is revoked when the
+//! next one is issued.
 
 use super::pull_secret_memory::PullSecretSpec;
 use super::state::{TemplateFailure, TemplateState, Withdrawal};
@@ -23,27 +24,27 @@ use business_types::namespace::pull_credential::username;
 use business_types::{PullCredential, PullCredentialRequest, PullPassword};
 use serde_json::{Value, json};
 
-/// What somebody changes again and again has a new password this often at most.
+/// If somebody changes the Secret again and again, a new password is issued at most this often.
 const REISSUE_SECONDS_MIN: i64 = 60;
 
-/// What is to become of a pull secret.
+/// The desired state of a pull secret.
 #[derive(Clone, Copy, Debug)]
 pub enum PullSecretGoal<'a> {
-    /// There is to be none.
+    /// There should be none.
     Absent,
     /// As the template says.
     Newest(&'a WantedPullSecret),
-    /// What is there stays as it is, and good.
+    /// Keep what is there, and keep it valid.
     Unchanged,
 }
 
-/// What a pass has left of a pull secret.
+/// The outcome of a pass over a pull secret.
 #[derive(Clone, Debug, Default)]
 pub struct PullSecretResult {
     pub problem: PullSecretProblem,
-    /// Nothing may be pulled by it any more.
+    /// The issued password should be revoked.
     pub revokes: bool,
-    /// The object as it is since a password was issued for it.
+    /// The object after a password was issued for it.
     pub issued_for: Option<NamespaceView>,
 }
 
@@ -52,12 +53,12 @@ pub struct PullSecretResult {
 pub enum PullSecretProblem {
     #[default]
     None,
-    /// Nothing is known yet of what is in the cluster.
+    /// The objects in the cluster were not listed yet.
     NotListed,
     Failed(TemplateFailure),
 }
 
-/// What is known of the pull secret of a namespace before anything is done.
+/// What is known of a pull secret before anything is done.
 #[derive(Clone, Copy, Debug)]
 struct PullSecretSnapshot<'a> {
     object: &'a NamespaceView,
@@ -68,7 +69,7 @@ struct PullSecretSnapshot<'a> {
 }
 
 impl PullSecretSnapshot<'_> {
-    /// What the API knows, if it is what is asked for and does not have to be replaced yet.
+    /// The credential that the API knows, if it is as desired and not due for renewal.
     fn credential(&self, spec: &PullSecretSpec) -> Option<&PullCredential> {
         let Self { object, project_uid, now, .. } = self;
         let known = object.status.pull_credential.as_ref()?;
@@ -79,7 +80,7 @@ impl PullSecretSnapshot<'_> {
         (is_as_asked && *now < newest.is_due_at(jitter_of(&object.uid))).then_some(known)
     }
 
-    /// Whether the Secret is there as we have put it there, with the newest password.
+    /// Whether the Secret is as we have written it, with the newest password.
     fn is_up_to_date(&self, spec: &PullSecretSpec) -> bool {
         let newest = self.credential(spec).and_then(|known| known.passwords.first());
         let (Some(secret), Some(newest)) = (self.secret, newest) else { return false };
@@ -92,7 +93,7 @@ impl PullSecretSnapshot<'_> {
     }
 }
 
-/// A number of its own for each object, the same for ever.
+/// A number that spreads the renewals of objects over time; constant for each object (FNV-1a).
 fn jitter_of(uid: &str) -> u64 {
     uid.bytes()
         .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
@@ -104,7 +105,7 @@ impl PullSecretSpec {
         Self { template: Some(template), names, valid_days }
     }
 
-    /// More of the same.
+    /// The spec for renewing what was issued.
     fn renewal_of(known: &PullCredential) -> Self {
         let valid_days = known.passwords.first().and_then(PullPassword::valid_days);
         Self { template: None, names: known.names.clone(), valid_days }
@@ -121,7 +122,7 @@ impl PullSecretSpec {
     }
 }
 
-/// Makes the pull secret of a namespace what it is to be.
+/// Reconciles the pull secret of a namespace.
 pub async fn reconcile(
     cx: &Context,
     object: &NamespaceView,
@@ -165,7 +166,7 @@ pub async fn reconcile(
     Ok(result)
 }
 
-/// Writes the Secret, with a new password unless one waits to be written.
+/// Writes the Secret. A new password is issued, unless the newest one was not written yet.
 async fn provide(
     cx: &Context,
     target: &Target,
@@ -211,7 +212,8 @@ async fn provide(
     Ok(result)
 }
 
-/// Tells that somebody has changed what was right. Who does so again and again has to wait for the next password.
+/// Reports that somebody has changed the Secret. If the newest password is too young to be replaced, returns the result
+/// that says so.
 fn throttle(
     cx: &Context,
     snapshot: PullSecretSnapshot<'_>,
@@ -232,13 +234,13 @@ fn throttle(
     None
 }
 
-/// A password, and the object as it is since.
+/// A password, and the object after it was issued.
 struct Issuance {
     password: IssuedPassword,
     issued_for: Option<NamespaceView>,
 }
 
-/// The inner error is for people: the API does not issue it.
+/// Has a password issued. The inner error says why the API refuses, for people.
 async fn issue(
     cx: &Context,
     snapshot: PullSecretSnapshot<'_>,
@@ -258,7 +260,7 @@ async fn issue(
     let now = cx.business.get::<BusinessNamespace>(&object.key).await?;
     let now = now.filter(|now| now.uid == object.uid).ok_or(Error::Behind)?;
     cx.objects.namespaces.seen(now.clone(), Heard::FromOwnWrite);
-    // Of another generation was not decided.
+    // A newer generation was not what this pass decided on.
     let issued_for = Some(now).filter(|now| now.generation == object.generation);
     Ok(Ok(Issuance { password, issued_for }))
 }
@@ -289,18 +291,18 @@ fn body(object: &NamespaceView, spec: &PullSecretSpec, host: &str, password: &Is
     })
 }
 
-/// Whether pods of an account are to pull by our Secret.
+/// The desired state of a service account's `imagePullSecrets`.
 #[derive(Clone, Copy, Debug)]
 enum AccountGoal {
     Present,
-    /// The template does not list the account. Its owner may have put the Secret there himself, as long as there is one.
+    /// The template does not list the account. Its owner may have added the Secret, as long as there is one.
     AbsentIfOurs,
-    /// The Secret goes.
+    /// The Secret is to be deleted.
     AbsentUnlessForeign,
 }
 
-/// Puts the Secret among the pull secrets of these service accounts, and takes it off others, as far as it is we who put it
-/// there. `None`: the Secret goes. Accounts that are not there yet get it when they come.
+/// Adds the Secret to `imagePullSecrets` of these service accounts, and removes it from others, as far as we have put
+/// it there. With `None`, the Secret is to be deleted. Accounts that do not exist yet get it when they appear.
 async fn reconcile_accounts(
     target: &Target,
     namespace: &str,
@@ -327,19 +329,19 @@ async fn reconcile_accounts(
     Ok(problem)
 }
 
-/// Whether our Secret is to come to an account's, or to be taken off.
+/// Whether the Secret has to be added to an account, or removed from it.
 fn needs_update(account: &PullAccount, goal: AccountGoal) -> bool {
     let differs = match goal {
         AccountGoal::Present => !account.has_ours,
         AccountGoal::AbsentIfOurs => account.has_ours && account.written_by == Writer::Us,
-        // A name without its Secret is of no use, whoever has put it there.
+        // A name without its Secret is of no use, whoever has added it.
         AccountGoal::AbsentUnlessForeign => account.has_ours && account.written_by != Writer::SomebodyElse,
     };
     differs && !account.deleting
 }
 
-/// Adds our Secret to a service account's, or takes it off. The list is one to Kubernetes, whoever has put what into it, so it
-/// is written as it was read, which is now.
+/// Adds our Secret to a service account, or removes it. Server-side apply would take over the whole list, so the list
+/// is read now and written back with the change.
 async fn update_account(
     target: &Target,
     namespace: &str,
@@ -350,14 +352,14 @@ async fn update_account(
     let read = target.member.api.service_account(namespace, name).await.map_err(Error::Member);
     let there = match catch_refusal(target, &what, read)? {
         Ok(Some(there)) => there,
-        // The watch tells that it is gone.
+        // It is gone: the watch will tell.
         Ok(None) => return Ok(None),
         Err(refused) => return Ok(Some(refused)),
     };
     let listed = there.image_pull_secrets.iter().flatten().map(|one| one.name.clone());
     let theirs: Vec<String> = listed.filter(|name| name != PULL_SECRET).collect();
     let account = PullAccount::from(there);
-    // It is as it should be by now, or not ours to change: the watch tells.
+    // It is right by now, or not ours to change: the watch will tell.
     if !needs_update(&account, goal) {
         return Ok(None);
     }
@@ -369,7 +371,7 @@ async fn update_account(
     });
     let written = target.member.api.patch_service_account(namespace, name, &body).await;
     let written = match written {
-        // It is another one by now: the watch tells.
+        // It has changed since: the watch will tell.
         Err(Error::Member(CallFailure::Conflict(_) | CallFailure::NotFound)) => return Ok(None),
         written => written,
     };
@@ -382,25 +384,25 @@ async fn update_account(
     })
 }
 
-/// Takes the Secret away, and with it what it opens.
+/// Deletes the Secret, and revokes what it opens.
 async fn remove(object: &NamespaceView, target: &Target, is_issued: bool) -> Result<PullSecretResult, Error> {
     let mut result = PullSecretResult { revokes: is_issued, ..PullSecretResult::default() };
     let (pulls, namespace) = (&target.member.observed.pulls, &object.spec.namespace);
     let secret = match pulls.secrets.within(namespace) {
         Ok(secrets) => secrets.into_iter().find(|secret| secret.object == object.uid),
-        // Without its password it opens nothing; it goes when it is seen.
+        // Without a valid password the Secret opens nothing. It is deleted when it is seen.
         Err(_unlisted) => return Ok(result),
     };
     if is_issued || secret.is_some() {
         result.problem = reconcile_accounts(target, namespace, None).await?;
     }
-    // As long as it is there, what names it is looked for.
+    // The Secret is deleted last: while it is there, the accounts that name it are looked for.
     let Some(secret) = secret.filter(|secret| !secret.deleting && result.problem == PullSecretProblem::None)
     else {
         return Ok(result);
     };
     match target.member.api.delete_pull_secret(namespace, &secret.uid).await {
-        // Another one is in its place by now: the watch tells.
+        // Another Secret has taken its place: the watch will tell.
         Err(Error::Member(CallFailure::Conflict(_))) => {}
         deleted => match catch_refusal(target, &format!("Secret {PULL_SECRET}"), deleted)? {
             Ok(()) => pulls.secrets.gone(namespace, PULL_SECRET, &secret),
@@ -410,11 +412,11 @@ async fn remove(object: &NamespaceView, target: &Target, is_issued: bool) -> Res
     Ok(result)
 }
 
-/// Takes it away from a namespace that stays.
+/// Deletes the Secret of a namespace that stays in the cluster.
 pub async fn withdraw(cx: &Context, object: &NamespaceView, target: &Target) -> Result<Withdrawal, Error> {
     let (pulls, namespace) = (&target.member.observed.pulls, &object.spec.namespace);
     let unlisted = [pulls.secrets.within(namespace).err(), pulls.accounts.within(namespace).err()];
-    // Without a registry nobody lists them.
+    // Without a registry, nobody lists Secrets and accounts.
     if cx.registry.pull_host.is_some() && unlisted.iter().flatten().any(|unlisted| !unlisted.is_forbidden()) {
         return Ok(Withdrawal::NotListed);
     }
@@ -427,7 +429,7 @@ pub async fn withdraw(cx: &Context, object: &NamespaceView, target: &Target) -> 
     })
 }
 
-/// What the cluster refuses is told; every other failure ends the pass.
+/// Turns a refusal of the cluster into a failure of the template. Every other error ends the pass.
 fn catch_refusal<T>(
     target: &Target,
     what: &str,
@@ -476,7 +478,7 @@ impl PullSecretProblem {
 }
 
 impl TemplateState {
-    /// The state of all of a template, after what became of its pull secret.
+    /// The state of the whole template, with the outcome of its pull secret.
     #[must_use]
     pub fn with_pull_secret(self, problem: PullSecretProblem, object: &NamespaceView) -> Self {
         match (self, problem) {

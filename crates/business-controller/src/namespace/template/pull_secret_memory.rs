@@ -1,27 +1,27 @@
-//! What a process knows of pull secrets by having written them.
+//! What this process remembers of pull secrets that it has written.
 
 use crate::business::password::IssuedPassword;
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// What a password is for, and how long it is good.
+/// What a password is for, and how long it is valid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PullSecretSpec {
-    /// `None`: whichever it was.
+    /// `None` means the template that it was issued for.
     pub(super) template: Option<String>,
     pub(super) names: Vec<String>,
     pub(super) valid_days: Option<i64>,
 }
 
-/// What a process knows of pull secrets by having written them, by the uid of the object.
+/// What this process remembers of pull secrets, by the uid of the object.
 #[derive(Debug, Default)]
 pub struct PullSecretMemory(Mutex<HashMap<String, PullSecretRecord>>);
 
 #[derive(Clone, Debug, Default)]
 struct PullSecretRecord {
-    /// A password that is not in the cluster yet.
+    /// A password that was issued and is not in the cluster yet.
     unwritten: Option<IssuedPassword>,
-    /// What the Secret was made for when it was right.
+    /// The spec of the Secret when it was last right.
     applied: Option<PullSecretSpec>,
 }
 

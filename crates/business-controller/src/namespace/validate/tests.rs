@@ -229,7 +229,7 @@ fn an_existing_namespace_is_adopted_only_with_consent() {
     assert_eq!(plan(&adopted, &there).origin, Origin::Adopted, "then it is marked");
 }
 
-/// An object that was imported, and what its former system has left in the cluster: labels and a quota without marks.
+/// An imported object, and what its former system has left in the cluster: labels and a quota without marks.
 fn imported() -> (NamespaceView, ObservedState) {
     let mut object = pending(HARD);
     let found = ObservedState { namespace_seal: None, quota_seal: None, ..object.found() };
@@ -268,7 +268,7 @@ fn what_bears_the_labels_of_an_imported_object_is_taken_over_and_nothing_else() 
     );
 }
 
-/// It was taken over before, and a restore has taken that off its record.
+/// It was taken over before, and a restore has removed that from its record.
 #[test]
 fn what_was_sealed_for_an_imported_object_is_taken_over_as_it_came_to_be_there() {
     let (object, found) = imported();
