@@ -1,16 +1,17 @@
-//! The controller of templates: whose turn it is, how far it is, and that none goes while somebody has it.
+//! The controller of templates: rolls out changes in waves, shows the progress, and keeps a template while it is in
+//! use.
 
-/// What a template is to the controller.
+/// The kind, its index and its cache look-ups.
 pub mod kind;
 /// Which template a namespace has.
 pub mod resolve;
-/// Whose turn it is.
+/// Which namespaces get the newest state next; pure.
 pub mod rollout;
-/// The status to show; pure.
+/// Computes the status; pure.
 pub mod status;
-/// What is taken from projects.
+/// The fields that templates take from projects.
 pub mod project_fields;
-/// Who looks at templates again.
+/// Adds templates to the work queue.
 pub mod enqueue;
 
 use crate::context::Context;
@@ -37,7 +38,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const FAILING: Topic = Topic::warning("RolloutFailing", "RollOut");
-/// Failures that an event names.
+/// How many failed namespaces an event names.
 const NAMED_MAX: usize = 10;
 /// How often the figures of a template are written.
 const PACE: Pace = Pace {
@@ -52,7 +53,7 @@ impl Controller for NamespaceTemplate {
         if let Some(view) = new.or(old) {
             enqueue_template(cx, &view.key, Lane::Urgent);
         }
-        // Others may have it now, or none at all.
+        // Other namespaces may have this template now, or none.
         let standing = |view: &TemplateView| (view.uid.clone(), view.spec.default, view.is_deleting());
         if old.map(standing) != new.map(standing) {
             for object in cx.objects.namespaces.all() {
@@ -88,13 +89,14 @@ impl Controller for NamespaceTemplate {
         enqueue_all_templates(cx);
     }
 
-    /// What could not be reached takes part again: the fleet hears of that from the cluster's object.
+    /// Namespaces in a cluster that answers again take part in rollouts again. The holder of the fleet's share learns
+    /// that from the MemberCluster.
     fn cluster_changed(cx: &Context, _cluster: &str) {
         enqueue_all_templates(cx);
     }
 }
 
-/// Where the namespaces of a template are.
+/// Counts the namespaces of a template.
 fn rollout_progress(cx: &Context, current: &CurrentTemplate) -> RolloutProgress {
     let mut progress = RolloutProgress::default();
     let mut reachable: HashMap<String, bool> = HashMap::new();
@@ -117,7 +119,8 @@ fn rollout_progress(cx: &Context, current: &CurrentTemplate) -> RolloutProgress 
     progress
 }
 
-/// Which namespaces have not taken the state. Operators read the events; every tenant reads the template.
+/// Names the namespaces that have not taken the state. This goes into an event, which operators read, and not into the
+/// template, which every tenant reads.
 fn failure_message(failed: &[Arc<NamespaceView>]) -> String {
     let told: Vec<String> = failed.iter().take(NAMED_MAX).map(|object| object.key.to_string()).collect();
     let more = failed.len().saturating_sub(NAMED_MAX);
@@ -125,7 +128,7 @@ fn failure_message(failed: &[Arc<NamespaceView>]) -> String {
     format!("not taken, as TemplateApplied says, by {}{rest}", told.join(", "))
 }
 
-/// Looks at the namespaces whose turn it is since now.
+/// Enqueues the namespaces of a new wave.
 fn enqueue_wave(cx: &Context, old: Option<&TemplateView>, new: Option<&TemplateView>) {
     let wave =
         |view: Option<&TemplateView>| view.and_then(|view| view.status.wave.clone()).unwrap_or_default();
@@ -145,7 +148,8 @@ fn enqueue_wave(cx: &Context, old: Option<&TemplateView>, new: Option<&TemplateV
     }
 }
 
-/// How many keep a template from going; `None` if nobody does. Every tenant reads it: it names nobody.
+/// How many projects, tenants and namespaces still use the template; `None` if nobody does. It names nobody, because
+/// every tenant reads it.
 fn usage(cx: &Context, object: &TemplateView, progress: &RolloutProgress) -> Option<String> {
     let name = object.key.name();
     let projects = cx.objects.projects.all().iter().filter(|project| project.spec.template == name).count();
@@ -182,7 +186,7 @@ async fn write(
     if next == object.status {
         return Ok(PassOutcome::Unchanged);
     }
-    // How far it is may wait; that something is wrong or done is told at once.
+    // Progress can wait for the next write. A failure or the end of a rollout is written at once.
     let is_on_its_way = |status: &NamespaceTemplateStatus| {
         condition::find(&status.conditions, ROLLED_OUT).is_some_and(|told| told.reason == reason::ROLLING_OUT)
     };
@@ -196,15 +200,15 @@ async fn write(
     let Some(written) = write_status(cx, object, &object.status, &next).await? else {
         return Ok(PassOutcome::Unchanged);
     };
-    // Our own write is no event to us.
+    // A write of our own is no event.
     enqueue_wave(cx, Some(object), Some(&written));
     let namespaces = usize::try_from(next.namespaces).unwrap_or_default();
     figures.written(&object.key, PACE.period(namespaces));
     Ok(PassOutcome::Applied)
 }
 
-/// Which template a project's namespaces have, and those of the projects below, may be another one than before; or what a
-/// template takes from the project for its own namespaces.
+/// Enqueues the namespaces whose template may have changed with their project, and those below. Also those whose
+/// template copies a value from the project that has changed.
 pub fn project_changed(cx: &Context, old: Option<&ProjectView>, new: Option<&ProjectView>) {
     let (Some(old), Some(new)) = (old, new) else { return };
     let named = |view: &ProjectView| {
@@ -231,7 +235,7 @@ fn enqueue_namespaces_in(cx: &Context, project: &str) {
     }
 }
 
-/// The template of a tenant is another than before.
+/// Enqueues the namespaces of a tenant whose template has changed.
 pub fn tenant_template_changed(cx: &Context, tenant: &str) {
     for project in cx.objects.projects.of_tenant(tenant) {
         enqueue_namespaces_in(cx, project.key.name());

@@ -1,9 +1,9 @@
-//! The controller of emigrations: the older face of the subresource `transfer`, which moves a namespace in one write.
-//! What is shown before and after are the phases that clients follow.
+//! The controller of emigrations: the older API for the subresource `transfer`, which moves a namespace in one write.
+//! The phases before and after the move are shown for clients that follow them.
 
-/// What an emigration is to the controller.
+/// The kind of emigrations.
 pub mod kind;
-/// What it does next; pure.
+/// The state machine; pure.
 pub mod step;
 
 use crate::context::Context;
@@ -22,16 +22,16 @@ use serde_json::{Value, json};
 use std::time::Duration;
 use step::{EmigrationStep, NamespaceLocation};
 
-/// Between two phases, so that whoever asks now and then sees most of them.
+/// The interval between two phases, so that clients that poll see most of them.
 const PHASE_INTERVAL: Duration = Duration::from_secs(1);
-/// What is not done for longer than this waits for something, and is looked after less often.
+/// After this time, an emigration waits for something and is checked less often.
 const SLOW_AFTER_SECONDS: i64 = 30;
 const SLOW_INTERVAL: Duration = Duration::from_secs(15);
-/// How long a finished one is shown.
+/// How long a finished emigration is kept.
 const FINISHED_SECONDS: i64 = 10;
-/// How often to look whether the project of a failed one is still there.
+/// How often to check whether the project of a failed emigration still exists.
 const FAILED_RECHECK: Duration = Duration::from_mins(5);
-/// All emigrations are one group of the queue.
+/// The group of emigrations in the queue.
 const GROUP: &str = "emigrations";
 
 const MOVED: Topic = Topic::normal("Moved", "Transfer");
@@ -95,7 +95,8 @@ async fn reconcile(cx: &Context, object: &EmigrationView) -> Result<PassOutcome,
     }
 }
 
-/// Asks the API, the source first: the namespace leaves it and arrives in one write, so it is not overlooked.
+/// Locates the namespace by the API. The source is asked first: the namespace leaves it and arrives in one write, so it
+/// cannot be missed.
 async fn locate(cx: &Context, object: &EmigrationView) -> Result<NamespaceLocation, Error> {
     let at = |project: &str| ProjectKey::new(Some(project), &object.spec.namespace);
     let source = cx.business.get::<BusinessNamespace>(&at(&object.key.project)).await?;
@@ -103,7 +104,7 @@ async fn locate(cx: &Context, object: &EmigrationView) -> Result<NamespaceLocati
     Ok(step::locate(&object.status.namespace_uid, source.as_ref(), destination.as_ref()))
 }
 
-/// Moves the namespace, or asks whether that would be done. The inner error is a refusal.
+/// Moves the namespace, or tries that as a dry run. The inner error is a refusal.
 async fn transfer(cx: &Context, object: &EmigrationView, dry_run: bool) -> Result<Result<(), String>, Error> {
     let to = NamespaceTransfer {
         project: object.spec.destination.clone(),
@@ -121,7 +122,7 @@ async fn transfer(cx: &Context, object: &EmigrationView, dry_run: bool) -> Resul
             Ok(Err(format!("project {project} already has a namespace with the name {name}")))
         }
         Err(CallFailure::NotFound) => {
-            // Otherwise it is the namespace, which was there a moment ago: it is looked for again.
+            // Otherwise the namespace was not found, which existed a moment ago: the next pass locates it again.
             let gone = !project_exists(cx, project).await?;
             if gone {
                 Ok(Err(format!("project {project} not found")))
@@ -169,7 +170,7 @@ fn seconds_in_phase(cx: &Context, object: &EmigrationView) -> i64 {
     cx.clock.unix_seconds().saturating_sub(since)
 }
 
-/// A finished one goes after a while.
+/// Deletes a finished emigration after a while.
 async fn delete_when_expired(cx: &Context, object: &EmigrationView) -> Result<PassOutcome, Error> {
     let left = FINISHED_SECONDS.saturating_sub(seconds_in_phase(cx, object));
     if left > 0 {
@@ -180,7 +181,7 @@ async fn delete_when_expired(cx: &Context, object: &EmigrationView) -> Result<Pa
     Ok(PassOutcome::Applied)
 }
 
-/// A failed one stays for people to read, as long as its project.
+/// Keeps a failed emigration for people to read, until its project is gone.
 async fn delete_with_project(cx: &Context, object: &EmigrationView) -> Result<PassOutcome, Error> {
     if project_exists(cx, &object.key.project).await? {
         return Ok(PassOutcome::WaitingFor(FAILED_RECHECK));

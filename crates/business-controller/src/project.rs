@@ -1,16 +1,17 @@
-//! The controller of projects: Pending → Active, accounting of what the children hold, children first at the end.
+//! The controller of projects: Pending → Active, the accounting of what the children hold, and children first at the
+//! end.
 
-/// What a project is to the controller.
+/// The kind, its index and its cache look-ups.
 pub mod kind;
-/// Those above a project, and those below.
+/// The projects above a project, and those below it.
 pub mod ancestors;
-/// What the children hold; pure.
+/// Computes what the children hold; pure.
 pub mod accounting;
-/// The status to show.
+/// Computes the status (pure) and writes it.
 pub mod status;
-/// Who looks at projects again.
+/// Adds projects to the work queue.
 pub mod enqueue;
-/// The end of a project.
+/// Finalizes a project that is being deleted.
 pub mod cleanup;
 
 use crate::context::Context;
@@ -68,7 +69,7 @@ impl Controller for BusinessProject {
             let ProjectSpec { tenant_id, members, access, parent_project_name, .. } = &view.spec;
             (tenant_id.clone(), parent_project_name.clone(), members.clone(), access.clone())
         };
-        // What is listed for the first time comes before its namespaces, and those below before theirs.
+        // In the first list, projects come before their namespaces, and the namespaces' own events follow.
         let is_new = old.is_none() && change.heard == Heard::InList;
         if let Some(view) = new.or(old)
             && !is_new
@@ -109,7 +110,7 @@ async fn reconcile(cx: &Context, key: &RootKey) -> Result<PassOutcome, Error> {
         if let Some(wait) = figures.wait(key)
             && status::differs_in_figures_only(&object.status, &next)
         {
-            // Coalesced: whatever changes until then goes into the same write.
+            // Coalesced: changes until then go into the same write.
             if !object.is_deleting() {
                 return Ok(PassOutcome::WaitingFor(wait));
             }
@@ -132,7 +133,7 @@ async fn reconcile(cx: &Context, key: &RootKey) -> Result<PassOutcome, Error> {
     Ok(outcome)
 }
 
-/// What is wrong with a project's quota and was not, or was something else, before.
+/// The message about the project's quota, if it is a new one.
 fn newly_inconsistent<'a>(old: &ProjectStatus, new: &'a ProjectStatus) -> Option<&'a str> {
     let of = |status: &'a ProjectStatus| condition::find(&status.conditions, QUOTA_CONSISTENT);
     let before = condition::find(&old.conditions, QUOTA_CONSISTENT).map(|was| was.message.as_str());

@@ -1,24 +1,24 @@
 //! The controller of image namespaces and chart groups: provide → inspect → measure → status, and cleanup at the end.
 
-/// What they are to the controller.
+/// Both kinds, and their cache look-ups.
 pub mod kind;
-/// What their objects keep, and what a registry is told of one.
+/// What both kinds have in common, and what a backend is told of an object.
 pub mod content;
-/// When what is kept is measured next.
+/// When content is measured next.
 pub mod schedule;
-/// A registry, whatever its sort.
+/// The trait of registry backends.
 pub mod backend;
-/// How much of the work is one tenant's at a time.
+/// Limits the passes that run for one tenant.
 pub mod tenant_limiter;
-/// Leave to write to one.
+/// Sends writes to a registry within the fence.
 pub mod writes;
-/// TKE's registry API.
+/// The backend for TKE's registry API.
 pub mod tke;
-/// Any registry of the OCI distribution specification.
+/// The backend for registries of the OCI distribution specification.
 pub mod oci;
-/// The status to show; pure but for its write.
+/// Computes the status (pure) and writes it.
 pub mod status;
-/// The end of an object.
+/// Finalizes an object that is being deleted.
 pub mod cleanup;
 
 use crate::context::Context;
@@ -44,14 +44,14 @@ use tokio::time::Instant;
 /// The group of the registry in the queue: no member cluster has this name.
 const GROUP: &str = business_types::registry::REGISTRY_DOMAIN;
 
-/// How often to look at what a registry does not measure: whether it is there, and locked.
+/// How often to check an object whose content the registry does not measure.
 const UNMEASURED_PERIOD: Duration = Duration::from_mins(1);
 
-/// How often to try what cannot be measured, which costs the registry most.
+/// How often to try again what cannot be measured. That costs the registry most.
 const UNMEASURABLE_PERIOD: Duration = Duration::from_mins(5);
-/// How soon to look again at what is of a tenant with too much under way.
+/// When to retry an object whose tenant has too many passes running.
 const LIMIT_RETRY: Duration = Duration::from_secs(5);
-/// How often what was seen is written when somebody else is faster.
+/// How often a write of the status is tried again after a conflict.
 const WRITE_ATTEMPTS_MAX: usize = 5;
 
 const PROVIDED: Topic = Topic::normal("Provisioned", "Provision");
@@ -134,12 +134,12 @@ where
     };
     let took = begun.elapsed();
     write_observation(cx, object, &observation).await?;
-    // Only what was written was measured.
+    // A measurement counts only when it was written.
     match &observation {
         RegistryObservation::Present { measured: Measurement::Measured(_), .. } => {
             schedule.record_measured(&object.key, took, cx.registry.scan_period);
         }
-        // Where nothing is measured a look costs little.
+        // Without a measurement, a pass costs little.
         RegistryObservation::Present { measured: Measurement::Unsupported, .. } => {
             schedule.record_measured(&object.key, took, cx.registry.scan_period.min(UNMEASURED_PERIOD));
         }
@@ -150,18 +150,18 @@ where
     }
     Ok(match observation {
         RegistryObservation::Refused(_) => PassOutcome::Refused,
-        // It may have changed meanwhile.
+        // The schedule may have changed meanwhile.
         RegistryObservation::Present { measured: Measurement::NotDue, .. } => {
             let wait = schedule.cooldown(&object.key).or_else(|| schedule.wait(&object.key));
             PassOutcome::WaitingFor(wait.unwrap_or_default())
         }
-        // What was written is looked at again when it is to be measured, which may be at once.
+        // The next pass is due when the content is to be measured, which may be at once.
         _ => PassOutcome::WaitingFor(schedule.wait(&object.key).unwrap_or_default()),
     })
 }
 
-/// Writes what was seen. Whoever pushes all the time changes the object as often: what a look has found is true of what there was
-/// when it began, and is written to the object as it is by now.
+/// Writes the status. Frequent pushes change the object all the time, so the write may conflict. The observation is
+/// true of what was there when it began, so it is written to the newest object.
 async fn write_observation<K: RegistryKind>(
     cx: &Context,
     object: &RegisteredView<K>,
@@ -185,7 +185,7 @@ where
         {
             return Err(error);
         }
-        // Of another object, or another place, nothing was seen.
+        // The observation says nothing about another object, or another place.
         let read = cx.business.get::<Registered<K>>(&object.key).await?;
         let is_same = |read: &RegisteredView<K>| {
             read.uid == object.uid && !read.is_deleting() && read.status.registry == object.status.registry
@@ -194,12 +194,12 @@ where
     }
 }
 
-/// This process may not write any more: that says nothing of the registry.
+/// Whether this process may not write any more. That says nothing about the registry.
 fn is_not_leading(error: &Error) -> bool {
     matches!(error, Error::NotLeading)
 }
 
-/// Sees to the place in the registry, and measures it when that is due.
+/// Provides the place in the registry, and measures its content when that is due.
 async fn observe<K: RegistryKind>(
     cx: &Context,
     backend: &dyn Backend,
@@ -222,7 +222,7 @@ where
         (_, RecordedState::Lost | RecordedState::Present { .. }) => {
             cx.fleet().permit()?;
             match with_deadline(backend.provide(place, has_consent(object))).await? {
-                // It is measured when it is known to be ours: the next pass does.
+                // It is measured in the next pass, when it is on record as ours.
                 ProvideResult::Provided(record) => return Ok(RegistryObservation::provided(record, object)),
                 ProvideResult::Refused(why) => return Ok(RegistryObservation::Refused(why)),
             }
@@ -230,7 +230,8 @@ where
     };
     let schedule = &Registered::<K>::cache(&cx.objects).memory;
     let mark = object.annotations.get(names::REGISTRY_CHANGED_ANNOTATION).cloned();
-    // The registry has told of a change that no measurement has followed. Where none can that is no news.
+    // The registry has reported a change, and no measurement has followed. If the content cannot be measured, that
+    // changes nothing.
     let has_changed = object.status.beyond_measure().is_none() && mark != object.status.measured_change;
     let is_due = has_changed || schedule.wait(&object.key).is_none();
     let measured = if is_due && schedule.cooldown(&object.key).is_none() {
@@ -241,8 +242,8 @@ where
     Ok(RegistryObservation::Present { record, locked, measured, mark })
 }
 
-/// Measures what is kept, as long as that may take. What does not end in time goes on in the next pass from what is known by
-/// then; where that does not end either, nobody knows what is kept.
+/// Measures the content within the deadline. A measurement that takes longer goes on in the next pass, from what is
+/// cached. If that one does not end in time either, the content counts as unmeasurable.
 async fn measure(
     backend: &dyn Backend,
     place: &RegistryPlace,
@@ -263,8 +264,8 @@ async fn measure(
     }
 }
 
-/// Whether an operator has said that what is there may be taken over, or it was the object's before this controller
-/// looked after it: its status came with it.
+/// Whether the existing content may be taken over: an operator has consented, or the object was imported with its
+/// status and had the content before.
 fn has_consent<K: RegistryKind>(object: &RegisteredView<K>) -> bool {
     let annotated = object.annotations.get(names::ADOPT_ANNOTATION).is_some_and(|value| value == "true");
     let was_there = matches!(object.status.phase, RegistryPhase::Available | RegistryPhase::Locked);
@@ -298,7 +299,8 @@ fn report_events<K: RegistryKind>(cx: &Context, object: &RegisteredView<K>, next
 }
 
 impl RegistryObservation {
-    /// The place has just become the object's. What came locked without a registry that says so stays locked.
+    /// The place has just become the object's. If the object was imported as locked, and no registry says so, it stays
+    /// locked.
     fn provided<K: RegistryKind>(record: RegistryRecord, object: &RegisteredView<K>) -> Self {
         let locked = object.status.phase == RegistryPhase::Locked && object.status.registry.is_none();
         Self::Provided { record, came_locked: locked }

@@ -1,8 +1,8 @@
-//! The controller of tenants: what their root projects are granted, beside their ceilings.
+//! The controller of tenants: shows what their root projects are granted, beside their ceilings.
 
-/// What a tenant is to the controller.
+/// The kind of tenants.
 pub mod kind;
-/// The status to show; pure.
+/// Computes the status; pure.
 pub mod status;
 
 use crate::context::Context;
@@ -87,7 +87,7 @@ impl Controller for BusinessTenant {
     }
 }
 
-/// Looks at a tenant again, if there is an object of it. What only changes its figures waits until they may be written.
+/// Enqueues a tenant, if it has an object. A change that only affects its figures waits until they may be written.
 pub fn enqueue_tenant(cx: &Context, name: &str, lane: Lane) {
     let key = RootKey::new(None, name);
     if name.is_empty() || lane == Lane::Later && cx.objects.tenants.get(&key).is_none() {

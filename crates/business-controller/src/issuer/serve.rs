@@ -1,4 +1,4 @@
-//! The listener: HTTPS for one client alone, who shows a certificate of his name by our authority.
+//! The listener: HTTPS for one client alone, which shows a certificate of its name by our CA.
 
 use super::IssueRefusal;
 use super::worker::IssueQueue;
@@ -29,31 +29,31 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
-/// Open connections.
+/// Open connections at a time.
 const CONNECTIONS_MAX: usize = 64;
-/// From the first byte to the end of the handshake.
+/// The deadline of the TLS handshake.
 const HANDSHAKE_DEADLINE: Duration = Duration::from_secs(5);
-/// Head and body of a request.
+/// The deadline for reading a request.
 const READ_DEADLINE: Duration = Duration::from_secs(5);
-/// A connection, however busy: whoever needs a certificate comes again.
+/// The deadline of a connection. A client that needs more certificates connects again.
 const CONNECTION_DEADLINE: Duration = Duration::from_mins(1);
-/// Bytes of a request.
+/// The maximal size of a request body.
 const BODY_MAX: usize = 32 * 1024;
-/// After a connection could not be taken.
+/// The pause after a failed accept.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Certificates in files, PEM. They are read for each connection, so that new ones hold at once.
+/// Certificate files in PEM. They are read for each connection, so that new ones take effect at once.
 #[derive(Clone, Debug)]
 pub struct IssuerIdentity {
     pub certificate_file: PathBuf,
     pub key_file: PathBuf,
-    /// Who vouches for the client.
+    /// The CA of the client's certificate.
     pub client_ca_file: PathBuf,
-    /// The client's name: the common name of its certificate.
+    /// The common name of the client's certificate.
     pub client_name: String,
 }
 
-/// When the certificate ends that is shown to business-api.
+/// Registers the metric of the server certificate's expiry.
 pub fn register(metrics: &Metrics) -> CertificateEnd {
     CertificateEnd::register(
         metrics,
@@ -62,12 +62,12 @@ pub fn register(metrics: &Metrics) -> CertificateEnd {
     )
 }
 
-/// The end of the first certificate of a PEM file, which is shown.
+/// The expiry of the first certificate in a PEM file, which is the one that is shown.
 pub fn end_of(pem: &[u8]) -> Option<i64> {
     tunnel::end_of(&CertificateDer::from_pem_slice(pem).ok()?)
 }
 
-/// Serves until it is told to end.
+/// Serves until the token is cancelled.
 pub async fn run(listener: TcpListener, identity: IssuerIdentity, queue: IssueQueue, end: CancellationToken) {
     let identity = Arc::new(identity);
     let mut connections = JoinSet::new();
@@ -183,7 +183,7 @@ fn common_name(certificate: &CertificateDer<'_>) -> Option<String> {
 }
 
 impl IssuerIdentity {
-    /// What the files say now.
+    /// The TLS configuration from the files as they are now.
     pub fn config(&self) -> Result<Arc<ServerConfig>, Error> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let wrong = |path: &Path, why: String| Error::Config(format!("{}: {why}", path.display()));

@@ -1,5 +1,5 @@
-//! The cluster's own way to a certificate: a CertificateSigningRequest that we make and approve, and take away again
-//! whatever becomes of it.
+//! Has a certificate signed by the cluster: creates and approves a CertificateSigningRequest, and deletes it whatever
+//! the outcome is.
 
 use super::IssueRefusal;
 use super::clusters::IssuingCluster;
@@ -16,26 +16,26 @@ use serde_json::json;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Signs certificates of clients.
+/// The signer of client certificates.
 const SIGNER: &str = "kubernetes.io/kube-apiserver-client";
-/// Why we approve, as one word.
+/// The reason of our approval.
 const APPROVED: &str = "BusinessMember";
-/// All of it, but for taking the request away.
+/// The deadline of everything except the deletion of the request.
 const DEADLINE: Duration = Duration::from_secs(15);
-/// Taking the request away.
+/// The deadline of the deletion.
 const REMOVAL_DEADLINE: Duration = Duration::from_secs(5);
-/// Between two looks whether it is signed.
+/// The backoff between two checks for the certificate.
 const POLL_MIN: Duration = Duration::from_millis(50);
 const POLL_MAX: Duration = Duration::from_secs(1);
 
-/// Has a request signed in its cluster; the certificate is PEM.
+/// Has a request signed in its cluster. Returns the certificate in PEM.
 pub async fn sign(cluster: IssuingCluster, request: &IssueRequest, id: &str) -> Result<String, IssueRefusal> {
     let IssuingCluster { signer, dialer, uid, .. } = cluster;
     let client = dialer.client(signer).map_err(|error| IssueRefusal::Unavailable(error.text()))?;
     sign_with_client(&client, &uid, request, id).await
 }
 
-/// The same through a client.
+/// Has a request signed by the cluster of this client.
 pub async fn sign_with_client(
     client: &Client,
     uid: &str,
@@ -73,7 +73,7 @@ pub async fn sign_with_client(
     })
 }
 
-/// Another cluster behind the name signs nothing.
+/// Checks that the client leads to this cluster. Another one under its name signs nothing.
 async fn verify_cluster(client: &Client, uid: &str, cluster: &str) -> Result<(), IssueRefusal> {
     let api: Api<Namespace> = Api::all(client.clone());
     let found = api.get("kube-system").await.map_err(|error| refusal_of(cluster, &error))?;
@@ -122,7 +122,7 @@ async fn approve(
     approved.map(drop).map_err(|error| refusal_of(cluster, &error))
 }
 
-/// Waits until it is signed; the caller's deadline ends the wait with what is missing then.
+/// Waits for the certificate, for half of the deadline.
 async fn wait_for_certificate(
     api: &Api<CertificateSigningRequest>,
     name: &str,
@@ -159,7 +159,7 @@ async fn wait_for_certificate(
     }
 }
 
-/// What a call to the cluster that failed means.
+/// What a failed call to the cluster means for the caller.
 fn refusal_of(cluster: &str, error: &kube::Error) -> IssueRefusal {
     match error {
         kube::Error::Api(status) if status.code == 429 || status.code >= 500 => {

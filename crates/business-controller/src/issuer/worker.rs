@@ -1,5 +1,5 @@
-//! Requests in turn. What was begun goes on to its end although whoever asked has left: a request in a cluster is always
-//! taken away again.
+//! The queue of requests for certificates, and the worker that handles them. A request that was begun is finished
+//! although its caller has left, so that nothing stays in the cluster.
 
 use super::clusters::{ClusterEndpoint, ClusterLookup};
 use super::{IssueRefusal, sign, subject};
@@ -14,16 +14,16 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-/// Requests at work at a time. They wait for their clusters for the most part.
+/// Requests that are handled at a time. Most of the time they wait for their clusters.
 const RUNNING_MAX: usize = 64;
-/// Requests that wait for a place.
+/// Requests that wait in the queue.
 const WAITING_MAX: usize = 32;
-/// Requests to one cluster, at work or not: one that does not answer keeps no places that others need.
+/// Requests of one cluster, waiting or running. A cluster that does not answer takes no room from others.
 const PER_CLUSTER_MAX: usize = 4;
 
 type Answer = Result<Issued, IssueRefusal>;
 
-/// A request and who waits for its answer.
+/// A request, and the channel for its answer.
 #[derive(Debug)]
 struct Job {
     request: IssueRequest,
@@ -31,25 +31,25 @@ struct Job {
     permit: ClusterPermit,
 }
 
-/// How many requests each cluster has; one that has none is not in it.
+/// The number of requests of each cluster. A cluster without requests has no entry.
 #[derive(Clone, Debug, Default)]
 struct ClusterLimits(Arc<Mutex<HashMap<String, usize>>>);
 
-/// One of the requests that a cluster may have, until it is dropped.
+/// A permit for one request of a cluster, until it is dropped.
 #[derive(Debug)]
 struct ClusterPermit {
     limits: ClusterLimits,
     cluster: String,
 }
 
-/// Takes requests. Its clones are the same one.
+/// Takes requests. Its clones share the queue.
 #[derive(Clone, Debug)]
 pub struct IssueQueue {
     jobs: mpsc::Sender<Job>,
     limits: ClusterLimits,
 }
 
-/// Works them off.
+/// Handles the requests of the queue.
 #[derive(Debug)]
 pub struct IssueWorker {
     jobs: mpsc::Receiver<Job>,
@@ -57,7 +57,7 @@ pub struct IssueWorker {
     issued: Family<StateLabels, Counter>,
 }
 
-/// Both ends.
+/// Creates a queue and its worker.
 pub fn new_queue(lookup: ClusterLookup, metrics: &Metrics) -> (IssueQueue, IssueWorker) {
     let (sender, receiver) = mpsc::channel(WAITING_MAX);
     (
@@ -66,7 +66,7 @@ pub fn new_queue(lookup: ClusterLookup, metrics: &Metrics) -> (IssueQueue, Issue
     )
 }
 
-/// What is counted here.
+/// Registers the counter of requests.
 pub fn register(metrics: &Metrics) -> Family<StateLabels, Counter> {
     metrics.register(
         "business_controller_certificates",
@@ -76,7 +76,7 @@ pub fn register(metrics: &Metrics) -> Family<StateLabels, Counter> {
 }
 
 impl ClusterLimits {
-    /// One more for a cluster, if it may have one.
+    /// A permit for one more request of a cluster, unless it has too many.
     fn acquire(&self, cluster: &str) -> Option<ClusterPermit> {
         let mut counts = self.lock();
         let count = counts.entry(cluster.to_owned()).or_default();
@@ -105,7 +105,7 @@ impl Drop for ClusterPermit {
 }
 
 impl IssueQueue {
-    /// A certificate, or why there is none.
+    /// Issues a certificate.
     pub async fn issue(&self, request: IssueRequest) -> Answer {
         let busy = || IssueRefusal::Unavailable("too many certificates are being issued".to_owned());
         let Some(permit) = self.limits.acquire(&request.cluster) else {
@@ -121,7 +121,7 @@ impl IssueQueue {
 }
 
 impl IssueWorker {
-    /// Works until it is told to end, and then ends what it has begun.
+    /// Handles requests until the token is cancelled, and finishes what it has begun.
     pub async fn run(mut self, end: CancellationToken) {
         let mut running = JoinSet::new();
         loop {
@@ -176,9 +176,9 @@ async fn work(lookup: ClusterLookup, counts: Family<StateLabels, Counter>, job: 
             audit = true, issue_id, cluster, project, name, user, groups, %refusal, "certificate refused"
         ),
     }
-    // Whoever is answered may ask again at once.
+    // The caller may send another request as soon as it has the answer.
     drop(permit);
-    // Whoever asked may have left.
+    // The caller may have left.
     drop(answer.send(outcome));
 }
 

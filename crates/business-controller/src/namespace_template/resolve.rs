@@ -1,4 +1,4 @@
-//! Which template a namespace has: its project's, else that of the nearest project above, else its tenant's, else the
+//! Resolves the template of a namespace: its project's, else that of the nearest ancestor, else its tenant's, else the
 //! default.
 
 use super::kind::CurrentTemplate;
@@ -7,16 +7,16 @@ use crate::kinds::{ObjectKey as _, RootKey};
 use crate::project::kind::ProjectView;
 use std::sync::Arc;
 
-/// Projects above one, at most; the API lets none be deeper, and a circle ends here.
+/// The maximal number of projects that are followed. The API refuses deeper ones, and a cycle ends here.
 const DEPTH_MAX: usize = 64;
 
 /// The template of a project's namespaces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ResolvedTemplate {
-    /// Nobody names one, and none is the default.
+    /// Nobody names one, and there is no default.
     None,
     Template(CurrentTemplate),
-    /// It is named, and is not there.
+    /// A template of this name does not exist.
     NotFound(String),
 }
 

@@ -1,6 +1,6 @@
-//! A changed template goes through its namespaces in waves: the next one begins when the last one is done. What fails or is
-//! not done in the namespaces of one tenant keeps his others waiting; in those of two, everybody. Whose turn it is stands in
-//! the template's status, which every tenant reads: whoever looks after a namespace finds its uid there.
+//! The rollout of a changed template in waves: the next wave begins when the last one is done. A failure or delay in
+//! the namespaces of one tenant holds up only that tenant; failures of two tenants hold up everybody. The wave is in
+//! the template's status, by the uids of namespaces, so that every replica sees it. Every tenant reads it, too.
 
 use super::kind::CurrentTemplate;
 use crate::namespace::kind::NamespaceView;
@@ -9,18 +9,18 @@ use business_types::{NamespacePhase, TemplateWave};
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
-/// Whether it is a namespace's turn to get the newest state of a template.
+/// Whether the current wave has the namespace.
 pub fn is_in_wave(template: &CurrentTemplate, namespace: &NamespaceView) -> bool {
     wave_of(template).is_some_and(|wave| wave.namespaces.contains(&namespace.uid))
 }
 
-/// Whose turn it is to get the newest state.
+/// The current wave, if it is for the newest state.
 fn wave_of(template: &CurrentTemplate) -> Option<&TemplateWave> {
     template.view.status.wave.as_ref().filter(|wave| wave.digest == template.state.digest)
 }
 
-/// Whose turn it is to be: those of the last wave until they are done, then those of the next, if there is to be one. What one
-/// tenant does not take, or does not end, holds up him alone; his keep their turn.
+/// The next wave: the namespaces of the last one that are not done, and then the next ones, if any may begin. A tenant
+/// with failures or delays holds up only its own namespaces. Those that are in the wave already stay in it.
 pub fn next_wave(template: &CurrentTemplate, progress: &RolloutProgress) -> Option<TemplateWave> {
     let rollout = template.view.spec.rollout;
     let admitted: HashSet<&str> =
@@ -40,18 +40,19 @@ pub fn next_wave(template: &CurrentTemplate, progress: &RolloutProgress) -> Opti
     (!namespaces.is_empty()).then_some(TemplateWave { digest, namespaces })
 }
 
-/// Whether people work in it: it gets a new state in its turn. One that is not in use yet gets the newest at once.
+/// Whether the namespace is in use, so that it gets a new state in a wave. One that is not gets the newest state at
+/// once.
 pub fn is_in_use(object: &NamespaceView) -> bool {
     matches!(object.status.phase, NamespacePhase::Available | NamespacePhase::Locked)
 }
 
-/// Whether what is wrong is something that a tenant says himself: of a project, which no namespace can take, or of a namespace's
-/// quota, which leaves no room. It tells nothing of the template.
+/// Whether the tenant itself is the cause: a value of its project that cannot be used, or a quota of its namespace that
+/// leaves no room. That says nothing about the template.
 fn is_tenant_error(told: &Condition) -> bool {
     [reason::INVALID_VALUE, reason::QUOTA_EXCEEDED].contains(&told.reason.as_str())
 }
 
-/// Whose a namespace is: its tenant's, or, without one, its project's.
+/// The owner of a namespace: its tenant, or its project if it has no tenant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Owner<'a> {
     Tenant(&'a str),
@@ -67,17 +68,17 @@ impl<'a> Owner<'a> {
     }
 }
 
-/// Where the namespaces of a template are.
+/// The progress of a rollout.
 #[derive(Clone, Debug, Default)]
 pub struct RolloutProgress {
     pub namespaces: i64,
     pub updated: i64,
     pub clusters: BTreeSet<String>,
-    /// Those that have not taken the state.
+    /// Namespaces that failed to take the state.
     pub failed: Vec<Arc<NamespaceView>>,
-    /// Those in use that have another state and can be reached, sorted.
+    /// Namespaces in use that have another state and can be reached, sorted.
     pub waiting: Vec<Arc<NamespaceView>>,
-    /// Those whose cluster does not answer.
+    /// How many namespaces are in clusters that do not answer.
     pub unreachable: i64,
 }
 
@@ -100,7 +101,7 @@ impl RolloutProgress {
         }
     }
 
-    /// Whether nobody else gets it before something that has failed is mended.
+    /// Whether the rollout stops until a failure is resolved.
     pub fn is_stopped(&self) -> bool {
         let failing_owners = self.failing_owners();
         let goes_on = || self.waiting.iter().any(|object| !failing_owners.contains(&Owner::of(object)));
@@ -127,7 +128,7 @@ mod tests {
         CurrentTemplate { view: Arc::new(view), state }
     }
 
-    /// A namespace in use, and whether it has this state.
+    /// A namespace in use, with the state of this template, and with this value of its condition.
     fn namespace(name: &str, has: Option<&CurrentTemplate>, applied: &str) -> Arc<NamespaceView> {
         let mut object = pending(&[]);
         object.key.name = name.into();
@@ -139,7 +140,7 @@ mod tests {
         Arc::new(object)
     }
 
-    /// The same, as a tenant's.
+    /// The same in a tenant.
     fn of_tenant(tenant: &str, name: &str, has: &CurrentTemplate, applied: &str) -> Arc<NamespaceView> {
         let mut object = namespace(name, Some(has), applied);
         Arc::make_mut(&mut object).spec.tenant_id = tenant.into();
@@ -154,7 +155,7 @@ mod tests {
         progress
     }
 
-    /// The template as its status says it next: whose turn it is.
+    /// The template after its next status was written, and the wave in that.
     fn published(template: &CurrentTemplate, all: &[Arc<NamespaceView>]) -> (CurrentTemplate, Vec<String>) {
         let wave = next_wave(template, &progress(template, all, true));
         let mut view = template.view.as_ref().clone();
@@ -226,7 +227,7 @@ mod tests {
         let mut all = tenants.map(|(tenant, name)| of_tenant(tenant, name, &old, "True"));
         let (now, wave) = published(&now, &all);
         assert_eq!(wave, ["uid-a", "uid-b"]);
-        // His cluster refuses one, and another is never done.
+        // One is refused by the tenant's cluster, and the other is never done.
         all[0] = of_tenant("m", "a", &now, "False");
         let (now, wave) = published(&now, &all);
         assert_eq!(wave, ["uid-b", "uid-d", "uid-e"], "b keeps its turn, and c is m's");

@@ -5,8 +5,8 @@ use super::rollout::RolloutProgress;
 use business_types::condition::{self, FALSE, READY, ROLLED_OUT, TRUE, reason};
 use business_types::{Condition, NamespaceTemplateStatus, TemplateWave};
 
-/// The status after what was counted. `usage` says how many name it, once it is being deleted. `now` is RFC 3339. Every tenant
-/// reads it: it names nobody.
+/// The next status. `usage` says who still uses a template that is being deleted. `now` is RFC 3339. It names nobody,
+/// because every tenant reads it.
 pub fn next(
     object: &TemplateView,
     progress: &RolloutProgress,

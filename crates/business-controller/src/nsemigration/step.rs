@@ -1,38 +1,38 @@
-//! What an emigration does next. Pure: its phase and where its namespace is, to a step. Nothing but the place of the
-//! namespace says whether it was moved, so whoever takes over half-way goes on from there.
+//! The state machine of emigrations. Pure: from the phase and the location of the namespace to a step. Only the
+//! location says whether the namespace was moved, so another replica can take over half-way.
 
 use crate::namespace::kind::NamespaceView;
 use business_types::EmigrationPhase;
 
-/// Where the namespace is that is meant.
+/// Where the namespace of the emigration is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NamespaceLocation {
-    /// In the project that it is to leave.
+    /// In the source project.
     Source,
-    /// In the project that it goes to; whether its cluster says so, too.
+    /// In the destination project. `marked` says whether its cluster shows that.
     Destination { marked: bool },
     /// In neither.
     Gone,
 }
 
-/// What to do.
+/// The next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EmigrationStep {
-    /// See whether the namespace could be moved, and show this phase.
+    /// Try the move as a dry run, and show this phase.
     DryRun(EmigrationPhase),
-    /// Move it.
+    /// Move the namespace.
     Move,
     /// Show this phase.
     Show(EmigrationPhase),
-    /// Nothing, until the cluster's marks are rewritten.
+    /// Wait until the marks in the cluster are rewritten.
     AwaitMarks,
-    /// Nothing was done, and nothing can be any more.
+    /// Fail: nothing was done, and nothing can be done any more.
     Fail { reason: &'static str, message: &'static str },
-    /// It is at its end.
+    /// The emigration has ended.
     Done,
 }
 
-/// What to do next.
+/// Decides the next step.
 pub fn next(phase: EmigrationPhase, namespace: &NamespaceLocation) -> EmigrationStep {
     use EmigrationPhase::{
         Failed, Finished, NewOneCreated, OldOneDetached, OldOneLocked, OldOneTerminating, Pending,
@@ -47,7 +47,7 @@ pub fn next(phase: EmigrationPhase, namespace: &NamespaceLocation) -> Emigration
         }
         (NewOneCreated, NamespaceLocation::Destination { .. }) => EmigrationStep::Show(OldOneTerminating),
         (OldOneTerminating, NamespaceLocation::Destination { marked: false }) => EmigrationStep::AwaitMarks,
-        // What became of it elsewhere since it was moved is not the emigration's.
+        // If the namespace was moved or deleted after the move, that is no matter of the emigration.
         (OldOneTerminating, NamespaceLocation::Destination { marked: true })
         | (NewOneCreated | OldOneTerminating, NamespaceLocation::Source | NamespaceLocation::Gone) => {
             EmigrationStep::Show(Finished)
@@ -59,7 +59,7 @@ pub fn next(phase: EmigrationPhase, namespace: &NamespaceLocation) -> Emigration
     }
 }
 
-/// Where a namespace is, if it is the one that is meant.
+/// Locates the namespace by its uid.
 pub fn locate(
     uid: &str,
     source: Option<&NamespaceView>,
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
     use crate::fixtures::pending;
 
-    /// From any phase, whatever was answered or lost on the way, it comes to its end, and moves the namespace once.
+    /// From any phase, whatever answer was lost, an emigration ends, and moves the namespace once.
     #[test]
     fn every_emigration_comes_to_its_end() {
         use EmigrationPhase::{NewOneCreated, OldOneDetached, OldOneLocked, OldOneTerminating, Pending};

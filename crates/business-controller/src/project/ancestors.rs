@@ -1,4 +1,4 @@
-//! A project and those above it.
+//! The projects above a project, and those below it.
 
 use super::kind::{BusinessProject, ProjectView};
 use crate::cache::Cache;
@@ -9,31 +9,31 @@ use business_types::project::LEVELS_MAX;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// A project and those above it, the nearest first.
+/// A project and its ancestors, the nearest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AncestorChain {
     pub projects: Vec<Arc<ProjectView>>,
     pub end: ChainEnd,
 }
 
-/// Where the way up ends.
+/// Where an ancestor chain ends.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ChainEnd {
     /// At a project without a parent.
     #[default]
     Root,
-    /// At a parent that is not there, or is another tenant's.
+    /// At this parent, which does not exist or belongs to another tenant.
     Missing(String),
-    /// At one that was passed already.
+    /// At this parent, which is in the chain already.
     Cycle(String),
-    /// There are more than are looked at.
+    /// At the maximal number of levels.
     TooDeep,
 }
 
-/// How far the way up was known.
+/// How far the cache knows the chain.
 enum ChainStep {
     Complete(ChainEnd),
-    /// This parent was not seen.
+    /// This parent is not in the cache.
     NotCached(String),
 }
 
@@ -64,7 +64,7 @@ impl AncestorChain {
     }
 }
 
-/// The way up from a project. A parent that was not seen yet is asked for.
+/// The ancestor chain of a project. Parents that are not in the cache are read from the API.
 pub async fn ancestor_chain(cx: &Context, project: Arc<ProjectView>) -> Result<AncestorChain, CallFailure> {
     let mut chain = AncestorChain { projects: vec![project], end: ChainEnd::Root };
     loop {
@@ -91,7 +91,7 @@ pub async fn ancestor_chain(cx: &Context, project: Arc<ProjectView>) -> Result<A
 }
 
 impl Cache<BusinessProject> {
-    /// The names of a project and of all below it, each once.
+    /// The names of a project and of all projects below it, each once.
     pub fn subtree(&self, project: &str) -> Vec<String> {
         let mut names = vec![project.to_owned()];
         let mut known = HashSet::from([project.to_owned()]);

@@ -1,4 +1,4 @@
-//! The end of a project: its children first.
+//! The end of a project: deletes its children first.
 
 use super::kind::{BusinessProject, ProjectView};
 use crate::context::Context;
@@ -13,16 +13,16 @@ use futures_util::{StreamExt as _, stream};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Children whose deletion is begun at a time.
+/// Calls under way at a time.
 const PARALLEL: usize = 16;
-/// Latest time to look again at children that should tell of themselves.
+/// Safety requeue for children that should cause events.
 const RECHECK: Duration = Duration::from_secs(30);
-/// Children asked for in the last look.
+/// How many children of each kind the final list reads.
 const LIST_LIMIT: u32 = 100;
 
 const DELETED: Topic = Topic::normal("Deleted", "Delete");
 
-/// What lies in a project.
+/// The direct children of a project.
 #[derive(Clone, Debug, Default)]
 pub struct Children {
     pub namespaces: Vec<Arc<NamespaceView>>,
@@ -45,7 +45,7 @@ impl Children {
     }
 }
 
-/// Begins the deletion of all children, and lets the project go when none is left.
+/// Deletes all children, and finalizes the project when none is left.
 pub async fn run(cx: &Context, object: &ProjectView, children: &Children) -> Result<PassOutcome, Error> {
     let Some(tokens) = ProjectView::without(&object.spec.finalizers, names::PROJECT_FINALIZER) else {
         return Ok(PassOutcome::Skipped);
@@ -55,7 +55,7 @@ pub async fn run(cx: &Context, object: &ProjectView, children: &Children) -> Res
         children.delete(cx).await?;
         return Ok(PassOutcome::WaitingFor(RECHECK));
     }
-    // What is held in memory may be behind: the last look is at the server's own state.
+    // The caches may be behind, so the API is asked last.
     let left = list_children(cx, object.key.name()).await?;
     if left.count() > 0 {
         left.delete(cx).await?;
@@ -69,7 +69,7 @@ pub async fn run(cx: &Context, object: &ProjectView, children: &Children) -> Res
     Ok(PassOutcome::Applied)
 }
 
-/// What keeps a project without children: nobody would know whose it is when the project has gone.
+/// What keeps a project without children from being finalized: without it, nobody would know whose that is.
 pub fn finalize_blocker(status: &ProjectStatus) -> Option<String> {
     if let Some(held) = status.ledger.held.first() {
         let HeldAmount { uid, state, cluster_name, namespace, .. } = held;

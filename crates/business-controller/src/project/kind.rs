@@ -1,4 +1,4 @@
-//! What a project is to the controller.
+//! The kind of projects: its index and cache look-ups.
 
 use crate::cache::{Cache, Views};
 use crate::figures::Figures;
@@ -23,14 +23,14 @@ impl Kind for BusinessProject {
     const KEEPS_METADATA: bool = true;
 }
 
-/// Child projects by their parent, and all by their tenant.
+/// Child projects by parent, and all projects by tenant.
 #[derive(Debug, Default)]
 pub struct ProjectTree {
     children: KeyIndex,
     tenants: KeyIndex,
 }
 
-/// Projects by a name.
+/// Keys of projects by an indexed value.
 #[derive(Debug, Default)]
 struct KeyIndex(BTreeMap<String, BTreeSet<RootKey>>);
 

@@ -1,4 +1,4 @@
-//! The status of a project. What it says is pure; a write happens only when it says something new.
+//! Computes the status of a project (pure), and writes it if it differs.
 
 use super::accounting::ProjectAccounting;
 use super::cleanup;
@@ -10,7 +10,7 @@ use business_types::condition::{self, FALSE, QUOTA_CONSISTENT, READY, TERMINATIN
 use business_types::registry::REGISTRY_DOMAIN;
 use business_types::{Condition, Orphan, ProjectPhase, ProjectStatus};
 
-/// Writes the status; the object as it is then.
+/// Writes the status. Returns the object as it is after the write.
 pub async fn write(
     cx: &Context,
     object: &ProjectView,
@@ -20,7 +20,7 @@ pub async fn write(
     write_status(cx, object, &old, &new).await
 }
 
-/// Both without the figures that they share.
+/// Both statuses without the figures that they have in common.
 fn without_common_figures(old: &ProjectStatus, new: &ProjectStatus) -> (ProjectStatus, ProjectStatus) {
     let (mut left, mut right) = (old.without_figures(), new.without_figures());
     if old.clusters != new.clusters {
@@ -38,7 +38,7 @@ fn without_common_figures(old: &ProjectStatus, new: &ProjectStatus) -> (ProjectS
     (left, right)
 }
 
-/// The status after what the children were seen to hold. `now` is RFC 3339.
+/// The next status, from what the children hold. `now` is RFC 3339.
 pub fn next(object: &ProjectView, account: ProjectAccounting, now: &str) -> ProjectStatus {
     let mut status = object.status.without_figures();
     status.observed_generation = Some(object.generation);
@@ -71,7 +71,7 @@ pub fn next(object: &ProjectView, account: ProjectAccounting, now: &str) -> Proj
         condition::set(&mut status.conditions, ready.at(object.generation), now);
     }
     let ProjectAccounting { mut clusters, namespaces, children, registered: _ } = account;
-    // A budget that is not written down is none: clients know only the clusters of the spec.
+    // A registry budget that is not in the spec is not shown: clients know only the clusters of the spec.
     clusters.retain(|name, _| *name != REGISTRY_DOMAIN || object.spec.clusters.contains_key(REGISTRY_DOMAIN));
     status.clusters = clusters;
     status.calculated_namespaces = namespaces;
@@ -79,7 +79,7 @@ pub fn next(object: &ProjectView, account: ProjectAccounting, now: &str) -> Proj
     status
 }
 
-/// Whether ledger, objects and member clusters agree, as far as anybody has looked.
+/// Whether ledger, objects and member clusters agree, as far as audits have found.
 fn consistent(object: &ProjectView, account: &ProjectAccounting) -> Condition {
     let differs = |reason, message| Condition::new(QUOTA_CONSISTENT, FALSE, reason, message);
     if let Some((cluster, resource)) = account.excess(&object.spec) {
@@ -107,7 +107,7 @@ fn consistent(object: &ProjectView, account: &ProjectAccounting) -> Condition {
     Condition::new(QUOTA_CONSISTENT, TRUE, reason::CONSISTENT, "")
 }
 
-/// An operator's lock on a project that is active stays.
+/// Makes a project Active. An operator's lock on an active project stays.
 fn activate(status: &mut ProjectStatus, now: &str) {
     if status.phase == ProjectPhase::Active {
         return;
@@ -118,7 +118,7 @@ fn activate(status: &mut ProjectStatus, now: &str) {
     status.message.clear();
 }
 
-/// Whether nothing but figures is new, which can wait to be written together with the next ones.
+/// Whether only figures differ. They can be written together with the next ones.
 pub fn differs_in_figures_only(old: &ProjectStatus, new: &ProjectStatus) -> bool {
     let without = |status: &ProjectStatus| {
         let mut status = status.without_figures();

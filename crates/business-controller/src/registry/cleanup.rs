@@ -1,4 +1,4 @@
-//! The end of an image namespace or chart group: what is on record of it goes, and then its name is free.
+//! The end of an image namespace or chart group: removes the recorded content, and then frees the name.
 
 use super::backend::{Backend, RegistryPlace, RemovalProgress, WORK_DEADLINE, with_deadline};
 use super::content::{HasContent, place};
@@ -14,17 +14,17 @@ use business_types::names;
 use business_types::registry::{RegistryKind, RegistryRecord};
 use std::time::Duration;
 
-/// How soon to look again after something was removed.
+/// The requeue after something was removed.
 const RECHECK_SOON: Duration = Duration::from_secs(2);
-/// How soon to look again at what waits for an operator.
+/// The requeue for what waits for an operator.
 const RECHECK: Duration = Duration::from_mins(1);
-/// How often a removal that is under way looks whether it has been locked.
+/// How often a running removal checks whether the object was locked.
 const LOCK_PERIOD: Duration = Duration::from_secs(1);
 
 const DELETED: Topic = Topic::normal("Deleted", "Delete");
 const ABANDONED: Topic = Topic::warning("Abandoned", "Delete");
 
-/// Why an object is still there.
+/// Why an object is not finalized yet.
 struct CleanupWait {
     reason: &'static str,
     message: String,
@@ -38,14 +38,14 @@ impl CleanupWait {
     }
 }
 
-/// What of the registry goes with an object.
+/// The content that is removed with an object.
 #[derive(Clone, Copy)]
 struct OwnedContent<'a> {
     place: &'a RegistryPlace,
     record: &'a RegistryRecord,
 }
 
-/// Removes what is on record, and lets the object go when nothing was found after the last push.
+/// Removes the recorded content. Finalizes the object when nothing was found after the last possible push.
 pub async fn run<K: RegistryKind>(cx: &Context, object: &RegisteredView<K>) -> Result<PassOutcome, Error>
 where
     Registered<K>: HasContent,
@@ -60,7 +60,7 @@ where
         return Ok(PassOutcome::Applied);
     }
     let place = place(object);
-    // Before the look: what is not found counts only when nothing can come after it.
+    // Determined before the look: that nothing is found counts only if no write can arrive after it.
     let ended = cx.registry.backend.as_deref().map_or(Ok(()), Backend::writes_have_ended);
     let record = recorded(cx, object, &place).await;
     let record = report_failure(cx, object, None, record).await?;
@@ -97,7 +97,7 @@ where
     Ok(PassOutcome::Applied)
 }
 
-/// What came of calls of the registry, with what is on record. That they have failed the object says.
+/// Shows failed calls of the registry in the status, and passes the result on.
 async fn report_failure<K: RegistryKind, T>(
     cx: &Context,
     object: &RegisteredView<K>,
@@ -111,7 +111,7 @@ where
         let mut next = status::deleting_status(object, reason::UNREACHABLE, &error.text(), &cx.now());
         next.registry = record.cloned();
         if record.is_none() {
-            // Else what came from elsewhere would seem to have been looked after here.
+            // Otherwise an imported object would seem to have been handled by this controller.
             next.observed_generation = object.status.observed_generation;
         }
         status::write(cx, object, &next).await?;
@@ -119,7 +119,7 @@ where
     result
 }
 
-/// One step of the removal; `None` when there is nothing more to do.
+/// One step of the removal; `None` if it is complete.
 async fn step<K: RegistryKind>(
     cx: &Context,
     backend: &dyn Backend,
@@ -142,7 +142,7 @@ where
         let message = "its content is removed when the grace period has passed".to_owned();
         return Ok(Some(CleanupWait { reason: reason::GRACE_PERIOD, message, retry_after }));
     }
-    // What is not found counts only from the time on when nothing more can come.
+    // Only when nothing more can be pushed does it count that nothing was found.
     let late = time_left(object, backend.late_push_window(), now);
     let removal = tokio::time::timeout(WORK_DEADLINE, backend.remove(place, record, late.is_none()));
     let ended = tokio::select! {
@@ -172,7 +172,7 @@ where
     }
 }
 
-/// Waits until an operator has locked the object: what is left of its content stays.
+/// Waits until an operator locks the object: then the rest of its content stays.
 async fn becomes_locked<K: RegistryKind>(cx: &Context, object: &RegisteredView<K>)
 where
     Registered<K>: HasContent,
@@ -190,7 +190,7 @@ async fn recorded<K: RegistryKind>(
 ) -> Result<Option<RegistryRecord>, Error> {
     match (&object.status.registry, cx.registry.backend.as_deref()) {
         (Some(record), _) => Ok(Some(record.clone())),
-        // It came with its status from elsewhere, and nobody has looked after it here yet.
+        // It was imported with its status, and this controller has not handled it yet.
         (None, Some(backend)) => {
             with_deadline(backend.recover(place, object.status.observed_generation.is_none())).await
         }
@@ -198,11 +198,11 @@ async fn recorded<K: RegistryKind>(
     }
 }
 
-/// What is left of a time that began with the object's deletion.
+/// The rest of a time that began with the object's deletion.
 fn time_left<K: RegistryKind>(object: &RegisteredView<K>, time: Duration, now: i64) -> Option<Duration> {
     let passed = now.saturating_sub(object.deleting_since.unwrap_or(now));
     let time = i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
     let left = time.saturating_sub(passed);
-    // In whole seconds, as deletionTimestamp has them.
+    // In whole seconds, like deletionTimestamp.
     u64::try_from(left).ok().filter(|left| *left > 0).map(Duration::from_secs)
 }

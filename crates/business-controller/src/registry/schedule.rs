@@ -1,4 +1,4 @@
-//! When what is kept below a prefix is measured next.
+//! When the content below a prefix is measured next.
 
 use crate::fence::until;
 use crate::kinds::ProjectKey;
@@ -7,43 +7,43 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// What took longer to measure rests before the next time.
+/// A measurement that took longer is followed by a cooldown.
 const FAST_MAX: Duration = Duration::from_secs(2);
-/// So many times as long as it took.
+/// The cooldown, as a multiple of the time that the measurement took.
 const COOLDOWN_FACTOR: u32 = 2;
 
-/// When each object's content is to be measured.
+/// When the content of each object is to be measured.
 #[derive(Debug, Default)]
 pub struct MeasureSchedule(Mutex<ScheduleState>);
 
 #[derive(Debug, Default)]
 struct ScheduleState {
-    /// From when on it is measured again.
+    /// When the next measurement is due.
     due: HashMap<ProjectKey, Instant>,
-    /// Until when it is not measured again, whatever changes: what takes long leaves the registry to others.
+    /// Until when nothing is measured, whatever changes: slow measurements leave the registry to others.
     cooldowns: HashMap<ProjectKey, Instant>,
-    /// Whose last measurement has not come to its end.
+    /// Objects whose last measurement or removal has timed out.
     timed_out: HashSet<ProjectKey>,
 }
 
 impl MeasureSchedule {
-    /// How long the next measurement has to wait; none is due at once.
+    /// How long the next measurement has to wait; `None` if it is due.
     pub fn wait(&self, key: &ProjectKey) -> Option<Duration> {
         until(self.lock().due.get(key).copied()).err()
     }
 
-    /// How long what has been measured still rests.
+    /// The rest of the cooldown.
     pub fn cooldown(&self, key: &ProjectKey) -> Option<Duration> {
         until(self.lock().cooldowns.get(key).copied()).err()
     }
 
-    /// Whether the last measurement has taken long, or has not come to its end.
+    /// Whether the last measurement was slow or has timed out.
     pub fn is_slow(&self, key: &ProjectKey) -> bool {
         let times = self.lock();
         times.cooldowns.contains_key(key) || times.timed_out.contains(key)
     }
 
-    /// It was measured, which has taken so long; the next time is after `period`.
+    /// Records a measurement and the time that it took. The next one is due after `period`.
     pub fn record_measured(&self, key: &ProjectKey, took: Duration, period: Duration) {
         self.put_off(key, period);
         let mut times = self.lock();
@@ -55,20 +55,20 @@ impl MeasureSchedule {
         }
     }
 
-    /// It cannot be measured; the next try is after `period`.
+    /// Makes the next measurement due after `period`.
     pub fn put_off(&self, key: &ProjectKey, period: Duration) {
         self.lock().due.insert(key.clone(), Instant::now() + period);
     }
 
-    /// A measurement has not come to its end in time, and is due again. Whether that was so the last time, too: the first look
-    /// at much finds out most of what the next one needs.
+    /// Records a timeout, and makes the next measurement due at once. Returns whether the one before has timed out,
+    /// too. The first look at much content caches most of what the next one needs.
     pub fn record_timeout(&self, key: &ProjectKey) -> bool {
         let mut times = self.lock();
         times.due.remove(key);
         !times.timed_out.insert(key.clone())
     }
 
-    /// Something has changed there, or it is gone.
+    /// Forgets an object that is gone or was replaced.
     pub fn forget(&self, key: &ProjectKey) {
         let mut times = self.lock();
         times.due.remove(key);

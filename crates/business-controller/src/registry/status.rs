@@ -1,4 +1,4 @@
-//! The status of an image namespace or chart group. What it says is pure; a write happens only when it says something new.
+//! Computes the status of an image namespace or chart group (pure), and writes it if it differs.
 
 use super::backend::Measured;
 use super::content::HasContent;
@@ -15,40 +15,40 @@ use meta::quantity::{Format, Quantity};
 
 const NANOS: i128 = 1_000_000_000;
 
-/// What a pass has seen.
+/// What a pass has observed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RegistryObservation {
     NoRegistry,
     Unreachable(String),
-    /// The registry cannot have it for the object.
+    /// The object cannot have the place.
     Refused(String),
-    /// The registry has it for the object since a moment ago.
+    /// The object has just got the place.
     Provided {
         record: RegistryRecord,
-        /// The object was locked before this controller looked after it.
+        /// Whether the object was imported as locked.
         came_locked: bool,
     },
     Present {
         record: RegistryRecord,
         locked: bool,
         measured: Measurement,
-        /// The mark of the last change that was told before it was measured.
+        /// The mark of the last change that the registry had reported before the measurement.
         mark: Option<String>,
     },
 }
 
-/// What a pass has measured.
+/// The measurement of a pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Measurement {
     NotDue,
-    /// The registry does not tell.
+    /// The registry does not tell sizes.
     Unsupported,
-    /// There is more than can be measured: why it is said so.
+    /// The content cannot be measured, and why.
     Unmeasurable(String),
     Measured(Measured),
 }
 
-/// The status after what was seen of the object, or of an earlier version of it. `now` is RFC 3339.
+/// The next status, from an observation of this object or an earlier version of it. `now` is RFC 3339.
 pub fn next<K: RegistryKind>(
     object: &RegisteredView<K>,
     observation: RegistryObservation,
@@ -80,7 +80,7 @@ pub fn next<K: RegistryKind>(
             writer.set_phase(&mut status, RegistryPhase::Failed, Some((reason::REGISTRY_CONFLICT, &why)));
         }
         RegistryObservation::Provided { record, came_locked } => {
-            // A registry of TKE keeps locks itself.
+            // TKE's registry keeps locks itself.
             if came_locked && record.backend == RegistryBackend::Oci {
                 status.locked = Some(true);
             }
@@ -108,7 +108,7 @@ pub fn next<K: RegistryKind>(
     status
 }
 
-/// Why what is kept cannot be measured, as long as it is not.
+/// Why the content cannot be measured, until it was measured.
 fn unmeasurable(status: &RegistryStatus, observation: &RegistryObservation) -> Option<String> {
     match observation {
         RegistryObservation::Present { measured: Measurement::Unmeasurable(why), .. } => Some(why.clone()),
@@ -120,7 +120,7 @@ fn unmeasurable(status: &RegistryStatus, observation: &RegistryObservation) -> O
     }
 }
 
-/// What a pass puts into a status.
+/// Writes conditions and the phase into a status.
 #[derive(Clone, Copy)]
 struct StatusWriter<'a> {
     generation: i64,
@@ -133,7 +133,7 @@ impl StatusWriter<'_> {
         condition::set(&mut status.conditions, condition, self.now);
     }
 
-    /// The registry has it for the object.
+    /// The object has the place.
     fn set_present(self, status: &mut RegistryStatus, record: RegistryRecord, locked: bool) {
         status.registry = Some(record);
         self.set_condition(status, REGISTRY_REACHABLE, TRUE, reason::REACHABLE, "");
@@ -160,7 +160,7 @@ impl StatusWriter<'_> {
     }
 }
 
-/// Whether no more is kept than may be.
+/// The condition for the used storage: value, reason and message.
 fn within_quota(hard: Option<Quantity>, used: Option<Quantity>) -> (&'static str, &'static str, String) {
     match (hard, used) {
         (Some(hard), Some(used)) if used > hard => {
@@ -180,7 +180,7 @@ fn quantity(bytes: u64) -> Quantity {
     Quantity::from_nanos(i128::from(bytes).saturating_mul(NANOS), Format::BinarySi)
 }
 
-/// The status of an object that is being deleted: why it is still there.
+/// The status of an object that is being deleted, with the reason why it still exists.
 pub fn deleting_status<K: RegistryKind>(
     object: &RegisteredView<K>,
     why: &str,
@@ -197,7 +197,7 @@ pub fn deleting_status<K: RegistryKind>(
     status
 }
 
-/// Writes a status that says something new; the object as it is then.
+/// Writes the status if it differs. Returns the object as it is after the write.
 pub async fn write<K: RegistryKind>(
     cx: &Context,
     object: &RegisteredView<K>,

@@ -1,21 +1,21 @@
-//! How much of the work on the registry is one tenant's at a time. A measurement or a removal may take long, by what its tenant
-//! has there.
+//! Limits the registry passes that run for one tenant. A measurement or a removal may take long, depending on the
+//! tenant's content.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Passes over objects of one tenant at a time: a part of those that the queue lets run. One of them is for what does not take
-/// long, which else would wait for what does.
+/// Passes that may run for one tenant at a time: a part of those that the queue runs. The last one is only for fast
+/// objects, which would otherwise wait for slow ones.
 const PASSES_MAX: usize = 4;
 
-/// The passes that run.
+/// The number of running passes.
 #[derive(Debug, Default)]
 pub struct TenantLimiter {
-    /// By tenant. None is without any.
+    /// By tenant. A tenant without passes has no entry.
     running: Mutex<HashMap<String, usize>>,
 }
 
-/// Leave for a pass, as long as it is held.
+/// A permit for a pass, until it is dropped.
 #[derive(Debug)]
 pub struct TenantPermit<'a> {
     limiter: &'a TenantLimiter,
@@ -23,7 +23,8 @@ pub struct TenantPermit<'a> {
 }
 
 impl TenantLimiter {
-    /// Leave for a pass over an object of this tenant; `None` while too many run. `is_slow`: the last one has taken long.
+    /// A permit for a pass over an object of this tenant; `None` while too many run. `is_slow` says that the last pass
+    /// over the object was slow.
     pub fn try_acquire<'a>(&'a self, tenant: &'a str, is_slow: bool) -> Option<TenantPermit<'a>> {
         let max = if is_slow { PASSES_MAX - 1 } else { PASSES_MAX };
         let mut running = self.lock();

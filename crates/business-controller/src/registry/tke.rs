@@ -1,4 +1,4 @@
-//! TKE's registry: `namespaces` and `chartgroups` of `registry.tkestack.io/v1`. It tells no sizes.
+//! The backend for TKE's registry: `namespaces` and `chartgroups` of `registry.tkestack.io/v1`. It tells no sizes.
 
 use super::backend::{
     Backend, Content, Measured, ProvideResult, RecordedState, RegistryPlace, RemovalProgress,
@@ -19,12 +19,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const GROUP: &str = "registry.tkestack.io";
-/// Annotation of a namespace of the registry: the project that it was made for.
+/// The annotation of a registry namespace with the project that it was made for.
 const PROJECT_ANNOTATION: &str = "projectName";
-/// A read that takes longer has failed.
+/// The deadline of a read.
 const DEADLINE: Duration = Duration::from_secs(10);
 
-/// TKE's registry.
+/// The backend for TKE's registry.
 pub struct TkeRegistry {
     client: Client,
     writes: RegistryWrites,
@@ -50,12 +50,12 @@ impl TkeRegistry {
         Api::all_with(self.client.clone(), &ApiResource::from_gvk_with_plural(&gvk, plural))
     }
 
-    /// What the registry has of this tenant and name.
+    /// The registry's object of this tenant and name.
     async fn find(&self, place: &RegistryPlace) -> Result<Option<DynamicObject>, Error> {
         let fields = format!("spec.tenantID={},spec.name={}", place.tenant, place.name);
         let api = self.api(place.content);
         let found = bounded(api.list(&ListParams::default().fields(&fields))).await?;
-        // A selector that a server does not know may select everything.
+        // A server that does not know the field selector may return everything.
         let says = |object: &DynamicObject, field, wanted: &str| {
             object.data.pointer(field).is_some_and(|value| value == wanted)
         };
@@ -65,7 +65,7 @@ impl TkeRegistry {
         Ok(found.items.into_iter().find(is_it))
     }
 
-    /// What is on record, if it is still there and the object's.
+    /// The recorded object, if it still exists and belongs to the place.
     async fn find_recorded(
         &self,
         place: &RegistryPlace,
@@ -106,7 +106,7 @@ impl TkeRegistry {
                 )),
             };
         };
-        // Whose a chart group is, it says itself.
+        // A chart group itself lists its projects, so no other consent is needed.
         if let Some(record) = owned(place, &found, consent || place.content == Content::Charts) {
             return Ok(ProvideResult::Provided(record));
         }
@@ -145,7 +145,7 @@ impl TkeRegistry {
             }
         };
         match result {
-            // A conflict is another version, or another object: the next look tells.
+            // A conflict means another version, or another object: the next pass will tell.
             Ok(()) | Err(Error::Registry(CallFailure::NotFound | CallFailure::Conflict(_))) => Ok(
                 RemovalProgress::InProgress(format!("{} is being removed from the registry", place.prefix())),
             ),
@@ -154,7 +154,8 @@ impl TkeRegistry {
     }
 }
 
-/// The record of what is an object's: made for it, or, with consent, made for its project by somebody else.
+/// The record of a registry object that is ours: made for the object, or, with consent, made for its project by
+/// somebody else.
 fn owned(place: &RegistryPlace, found: &DynamicObject, consent: bool) -> Option<RegistryRecord> {
     if place.content == Content::Images && annotation(found, UID_ANNOTATION) == place.uid {
         return Some(record(found, RegistryProvenance::Made));
@@ -179,7 +180,7 @@ fn projects(group: &DynamicObject) -> impl Iterator<Item = &Value> {
     group.data.pointer("/spec/projects").and_then(Value::as_array).into_iter().flatten()
 }
 
-/// A chart group is of the projects that it lists; a namespace of the registry lists none.
+/// Whether the place's project may use the registry object. A chart group lists its projects; a namespace lists none.
 fn is_listed(place: &RegistryPlace, object: &DynamicObject) -> bool {
     place.content == Content::Images || projects(object).any(|project| *project == place.project)
 }
@@ -247,7 +248,7 @@ impl Backend for TkeRegistry {
         self.writes.have_ended()
     }
 
-    /// Its tokens are its own affair: what it has removed takes no push.
+    /// TKE's registry checks its own tokens: it takes no push to what it has removed.
     fn late_push_window(&self) -> Duration {
         Duration::ZERO
     }

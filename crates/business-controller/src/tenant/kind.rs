@@ -1,4 +1,4 @@
-//! What a tenant is to the controller.
+//! The kind of tenants.
 
 use crate::figures::Figures;
 use crate::kinds::{Kind, RootKey, View};

@@ -6,10 +6,10 @@ use meta::quantity::{Quantity, ResourceList};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What a message names at most.
+/// How many amounts a message lists at most.
 const LISTED_MAX: usize = 5;
 
-/// The status after what the tenant's projects were seen to be granted. `now` is RFC 3339.
+/// The next status, from what the tenant's projects are granted. `now` is RFC 3339.
 pub fn next(
     object: &TenantView,
     projects: &[Arc<ProjectView>],
@@ -40,7 +40,7 @@ pub fn next(
     status
 }
 
-/// What root projects are granted, by cluster. What lies below them is a part of it.
+/// What root projects are granted, by cluster. The projects below them get a part of that.
 fn granted(projects: &[Arc<ProjectView>]) -> BTreeMap<String, UsedQuantity> {
     let mut granted: BTreeMap<String, UsedQuantity> = BTreeMap::new();
     for root in projects.iter().filter(|project| project.spec.parent_project_name.is_empty()) {
@@ -55,7 +55,7 @@ fn granted(projects: &[Arc<ProjectView>]) -> BTreeMap<String, UsedQuantity> {
     granted
 }
 
-/// `requests.cpu on c1: 12 of 10`
+/// The exceeded ceilings, such as `requests.cpu on c1: 12 of 10`.
 fn exceeded(object: &TenantView, status: &TenantStatus) -> Vec<String> {
     let none = ResourceList::new();
     let mut exceeded = Vec::new();

@@ -11,7 +11,7 @@ use rcgen::{
 };
 use serde_json::json;
 
-/// An authority with what it has issued, in files of its own.
+/// A CA and the certificates that it has issued, in files.
 struct Files {
     dir: PathBuf,
     issuer: Issuer<'static, KeyPair>,
@@ -42,7 +42,7 @@ impl Files {
         self.dir.join(format!("{name}.{ending}"))
     }
 
-    /// A client that shows a certificate of this authority.
+    /// A client that shows a certificate which the CA `of` has issued.
     fn client(&self, port: u16, name: &str, of: &Self) -> Client {
         let mut config = kube::Config::new(format!("https://127.0.0.1:{port}").parse().unwrap());
         config.root_cert =
