@@ -69,7 +69,7 @@ impl Controller for BusinessProject {
             let ProjectSpec { tenant_id, members, access, parent_project_name, .. } = &view.spec;
             (tenant_id.clone(), parent_project_name.clone(), members.clone(), access.clone())
         };
-        // In the first list, projects come before their namespaces, and the namespaces' own events follow.
+        // A project that is listed for the first time comes before its namespaces, and before those of the projects below it.
         let is_new = old.is_none() && change.heard == Heard::InList;
         if let Some(view) = new.or(old)
             && !is_new

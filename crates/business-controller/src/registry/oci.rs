@@ -1,15 +1,15 @@
-//! Any registry of the OCI distribution specification. It knows no owners: whose a prefix is, the ledger says. What is
-//! kept is found by looking: repositories, tags, manifests.
+//! The backend for registries of the OCI distribution specification. Such a registry knows no owners: the ledger says
+//! whose a prefix is. Content is found by listing repositories, tags and manifests.
 
-/// Calls, and the tokens for them.
+/// Calls to a registry, and their tokens.
 pub mod client;
-/// What lies below a prefix.
+/// Scans the content below a prefix.
 pub mod scan;
-/// What was seen there before.
+/// What was seen before, and where removals go on.
 pub mod cache;
-/// What a manifest refers to.
+/// The digests that a manifest refers to.
 pub mod references;
-/// Where a removal goes on.
+/// Where a removal goes on in a large repository.
 pub mod cursor;
 
 use super::backend::{Backend, Measured, ProvideResult, RecordedState, RegistryPlace, RemovalProgress};
@@ -27,16 +27,16 @@ use scan::RemovalBatch;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What a registry grants a token beyond its end, for clocks that differ.
+/// How long a registry accepts a token beyond its end, for clocks that differ.
 const TOKEN_LEEWAY_SECONDS: u64 = 60;
-/// Who makes tokens may not know of the deletion for so long: business-api lets nobody push by what it knows when that is older.
+/// How long business-api may not know of the deletion. It lets nobody push by a view that is older.
 const API_LAG_SECONDS: u64 = 10;
-/// What our clock and those that made the token and the deletion may differ by.
+/// How far our clock may differ from those that the token and the deletion are timed by.
 const CLOCK_SKEW_SECONDS: u64 = 10;
-/// Parts of a repository that a pass tries to remove until something of one is.
+/// How many parts of a repository a pass tries, until the registry deletes something.
 const PARTS_MAX: usize = 8;
 
-/// A registry of the OCI distribution specification.
+/// The backend for registries of the OCI distribution specification.
 #[derive(Debug)]
 pub struct OciRegistry {
     client: RegistryClient,
@@ -44,18 +44,18 @@ pub struct OciRegistry {
     cache: OciCache,
 }
 
-/// What came of a pass over a repository.
+/// The outcome of a pass over a repository.
 #[derive(Debug, Default)]
 struct RepositoryRemoval {
-    /// Manifests.
+    /// The number of removed manifests.
     removed: usize,
-    /// Why none was, although every part has had its turn.
+    /// Why none was removed, although every part was tried.
     refused: Option<Error>,
-    /// None was, and there are parts that were not tried yet.
+    /// Nothing was removed, and there are parts that were not tried yet.
     has_more: bool,
 }
 
-/// What the registry does not delete.
+/// Manifests that the registry refuses to delete.
 #[derive(Debug, Default)]
 struct UndeletedManifests {
     digests: Vec<String>,
@@ -65,7 +65,7 @@ struct UndeletedManifests {
 
 impl OciRegistry {
     pub fn new(client: RegistryClient, fence: Arc<Fence>) -> Self {
-        Self { client: http, writes: RegistryWrites::new(fence), cache: OciCache::default() }
+        Self { client, writes: RegistryWrites::new(fence), cache: OciCache::default() }
     }
 
     async fn has_content(&self, place: &RegistryPlace) -> Result<bool, Error> {
@@ -90,15 +90,16 @@ impl OciRegistry {
         let (repositories, is_complete) = scan::repositories(&self.client, &self.cache, place).await?;
         let resume_after = self.cache.resume_after(place, is_closed);
         let (mut emptied, mut removed): (usize, usize) = (0, 0);
-        let (mut first_refusal, mut has_more) = (None, false);
-        // One after the other: of too many to be looked through at once some go each time.
+        let (mut refusal, mut is_unfinished) = (None, false);
+        // One repository after the other: if there is too much for one pass, each pass removes some.
         for repository in repositories.iter().filter(|name| **name > resume_after) {
             match self.remove_part(place, repository).await {
                 Ok(RepositoryRemoval { removed: 0, refused: None, has_more: false }) => {}
-                // What is behind it goes all the same, also where this pass is cut: nothing is gone as long as something is known.
-                Ok(RepositoryRemoval { removed: 0, refused, has_more: has_more }) => {
-                    has_more |= has_more;
-                    first_refusal = refused.or(first_refusal);
+                // The repositories after this one are removed all the same, even if this pass is cut off. Nothing
+                // counts as gone while manifests are known.
+                Ok(RepositoryRemoval { removed: 0, refused, has_more }) => {
+                    is_unfinished |= has_more;
+                    refusal = refused.or(refusal);
                     if self.cache.seen_manifests(&prefix, repository).is_empty() {
                         continue;
                     }
@@ -108,7 +109,7 @@ impl OciRegistry {
                     removed = removed.saturating_add(tried.removed);
                 }
                 Err(error) if scan::is_too_large(&error) => {
-                    first_refusal = Some(error);
+                    refusal = Some(error);
                     continue;
                 }
                 Err(error) => return Err(error),
@@ -116,11 +117,12 @@ impl OciRegistry {
             self.cache.record_progress(place, is_closed, repository);
         }
         let has_manifests = self.cache.finish_round(place);
-        if let Some(error) = first_refusal {
+        if let Some(error) = refusal {
             return Err(error);
         }
-        if has_manifests || has_more {
-            let next = if has_more { "it goes on with others" } else { "it is looked whether any is left" };
+        if has_manifests || is_unfinished {
+            let next =
+                if is_unfinished { "it goes on with others" } else { "it is looked whether any is left" };
             return Ok(RemovalProgress::InProgress(format!(
                 "{removed} manifests of {emptied} repositories were removed; {next}"
             )));
@@ -128,7 +130,7 @@ impl OciRegistry {
         if !is_complete {
             return Err(scan::too_many_repositories(&prefix));
         }
-        // Somebody else may answer so by now to whatever he is asked.
+        // Before an empty registry is believed: another server at its address may answer so to everything.
         if !repositories.is_empty() {
             scan::check_catalog(&self.client).await?;
         }
@@ -136,8 +138,8 @@ impl OciRegistry {
         Ok(RemovalProgress::Done)
     }
 
-    /// Removes a part of a repository. Where the registry deletes none of it, what names that may be in another part, which comes
-    /// next.
+    /// Removes a part of a repository. If the registry deletes none of it, the manifests that name it may be in another
+    /// part, which is tried next.
     async fn remove_part(&self, place: &RegistryPlace, repository: &str) -> Result<RepositoryRemoval, Error> {
         let prefix = place.prefix();
         let first = RemovalCursor::first(repository);
@@ -146,7 +148,7 @@ impl OciRegistry {
             let cursor = self.cache.cursor(&prefix, repository).unwrap_or_else(|| first.clone());
             let found = scan::removal_batch(&self.client, &self.cache, place, repository, &cursor).await;
             let found = found.inspect_err(|error| {
-                // Where it goes on the registry has said, and may not know it any more.
+                // The cursor has a path of the registry, which may not know it any more.
                 if matches!(error, Error::Registry(CallFailure::Refused { .. })) {
                     self.cache.set_cursor(&prefix, repository, None);
                 }
@@ -163,7 +165,7 @@ impl OciRegistry {
                 return Ok(RepositoryRemoval { removed, ..RepositoryRemoval::default() });
             }
             refused = left.or(refused);
-            // Where all that this pass has tried has gone meanwhile it begins anew.
+            // If everything that was tried in this pass has gone meanwhile, the next pass starts again.
             if is_last && refused.is_some() {
                 self.cache.set_undeletable(&prefix, repository, true);
                 break;
@@ -173,7 +175,8 @@ impl OciRegistry {
         Ok(RepositoryRemoval { removed: 0, has_more: refused.is_none(), refused })
     }
 
-    /// Deletes them. How many, and why the registry keeps others: it may refuse to delete what another manifest names.
+    /// Deletes the manifests of a part. Returns how many, and why others stay: a registry may refuse to delete what
+    /// another manifest names.
     async fn delete_part(
         &self,
         repository: &str,
@@ -183,7 +186,7 @@ impl OciRegistry {
         for wave in &found.waves {
             refused.push(self.delete_all(repository, wave).await?.digests);
         }
-        // What is named is remembered by now, and may go last.
+        // Manifests that others name could not go first. The cache has them by now, so they can go last.
         let (mut left, mut why): (usize, Option<Error>) = (0, None);
         for wave in refused.iter().rev() {
             let kept = self.delete_all(repository, wave).await?;
@@ -200,7 +203,7 @@ impl OciRegistry {
         Ok((count.saturating_sub(left), why))
     }
 
-    /// Those of them that the registry does not delete.
+    /// Deletes manifests. Returns those that the registry refuses to delete.
     async fn delete_all(&self, repository: &str, digests: &[String]) -> Result<UndeletedManifests, Error> {
         let mut kept = UndeletedManifests::default();
         for some in digests.chunks(scan::CALLS_CHUNK) {
@@ -215,18 +218,19 @@ impl OciRegistry {
         Ok(kept)
     }
 
-    /// The digest again and why, where the registry does not delete it.
+    /// Deletes a manifest. Returns the digest and the reason if the registry refuses.
     async fn delete(&self, repository: &str, digest: &str) -> Result<Option<(String, Error)>, Error> {
         let call = Call {
             method: Method::DELETE,
             path: format!("/v2/{repository}/manifests/{digest}"),
             scope: format!("repository:{repository}:delete,pull"),
         };
-        // Each by itself: whoever does not lead any more removes nothing that is pushed to a successor.
+        // Each call needs a permit of its own, so that a former leader removes nothing that is pushed under its
+        // successor.
         let answer = self.client.write(&call, &self.writes).await?;
         match answer.status {
             StatusCode::ACCEPTED | StatusCode::OK | StatusCode::NOT_FOUND => Ok(None),
-            // zot and GitLab's registry say either of what another manifest names.
+            // zot and GitLab's registry answer either of these for a manifest that another one names.
             StatusCode::METHOD_NOT_ALLOWED => Ok(Some((digest.to_owned(), does_not_delete()))),
             StatusCode::CONFLICT => Ok(Some((digest.to_owned(), answer.failure()))),
             _ => Err(answer.failure()),
@@ -259,7 +263,7 @@ impl Backend for OciRegistry {
         Self::provide(self, place, consent).boxed()
     }
 
-    /// Nothing is ever made there.
+    /// This backend creates nothing in the registry.
     fn recover<'a>(
         &'a self,
         place: &'a RegistryPlace,
@@ -272,7 +276,7 @@ impl Backend for OciRegistry {
         found.boxed()
     }
 
-    /// What is ours is a name, which cannot be lost.
+    /// A prefix is only a name, which cannot be lost.
     fn inspect<'a>(
         &'a self,
         _place: &'a RegistryPlace,

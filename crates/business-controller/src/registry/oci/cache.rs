@@ -1,4 +1,4 @@
-//! What was seen before below prefixes. It is lost with the process.
+//! What was seen below prefixes, and where removals go on. It is lost when the process ends.
 
 use super::cursor::RemovalCursor;
 use super::references::Manifest;
@@ -6,45 +6,46 @@ use crate::registry::backend::RegistryPlace;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Digests that manifests name whose content is remembered: what most of their memory goes to.
+/// References in cached manifests: they take most of the memory.
 const REFERENCES_MAX: usize = 500_000;
-/// A manifest that names more is read anew each time.
+/// A manifest with more references is not cached.
 const REFERENCES_PER_MANIFEST_MAX: usize = 256;
-/// Blobs whose size is remembered.
+/// Blobs whose size is cached.
 const SIZES_MAX: usize = 200_000;
 
-/// What was seen before: no list shows a manifest that has lost its tag, and every manifest has to be removed by its digest.
+/// What was seen below prefixes. No list shows a manifest that has lost its tag, but each manifest has to be deleted by
+/// its digest.
 #[derive(Debug)]
 pub struct OciCache {
     /// By prefix.
     prefixes: Mutex<HashMap<String, PrefixState>>,
-    /// By digest, whose content never changes.
+    /// Parsed manifests by digest. Their content never changes.
     manifests: Mutex<PrefixCache<Arc<Manifest>>>,
-    /// Bytes of blobs by repository and digest, as the registry says: what a manifest says of them is its author's, and what
-    /// another repository has he may not know.
+    /// Sizes of blobs by repository and digest, from the registry. The sizes in a manifest are only claims of its
+    /// author, who may also not know what another repository has.
     sizes: Mutex<PrefixCache<u64>>,
 }
 
-/// What is known below a prefix.
+/// What is known of a prefix.
 #[derive(Debug, Default)]
 struct PrefixState {
-    /// Digests of manifests by repository. None is empty.
+    /// Digests of manifests by repository. No set is empty.
     repositories: BTreeMap<String, BTreeSet<String>>,
     round: Option<RemovalRound>,
-    /// With which part of a repository its removal goes on, where nothing of those before it could be removed.
+    /// Where the removal of a repository goes on, if nothing before could be removed.
     cursors: BTreeMap<String, RemovalCursor>,
-    /// Repositories of which every part has had its turn, and nothing was removed since.
+    /// Repositories of which every part was tried, and nothing was removed since.
     undeletable: BTreeSet<String>,
 }
 
-/// A look through all repositories below a prefix, which may take several passes.
+/// A removal's round over all repositories below a prefix. It may take several passes.
 #[derive(Debug)]
 struct RemovalRound {
-    /// The object's whose content is removed.
+    /// The uid of the object whose content is removed.
     uid: String,
-    /// Nothing could be pushed any more when it began.
+    /// Whether nothing could be pushed any more when the round began.
     is_closed: bool,
-    /// The last repository that it has come to.
+    /// The last repository that was handled.
     last_repository: String,
 }
 
@@ -59,59 +60,60 @@ impl Default for OciCache {
 }
 
 impl OciCache {
-    /// Nothing is left below this prefix.
+    /// Forgets a prefix that has no content any more.
     pub fn forget(&self, prefix: &str) {
         lock(&self.prefixes).remove(prefix);
         lock(&self.manifests).forget(prefix);
         lock(&self.sizes).forget(prefix);
     }
 
-    /// Behind which repository the removal goes on. What was looked at while something could still be pushed is looked at anew.
+    /// After which repository the removal goes on. A round from a time when something could still be pushed does not
+    /// count.
     pub fn resume_after(&self, place: &RegistryPlace, is_closed: bool) -> String {
-        let below = lock(&self.prefixes);
-        let round = below.get(&place.prefix()).and_then(|below| below.round.as_ref());
+        let prefixes = lock(&self.prefixes);
+        let round = prefixes.get(&place.prefix()).and_then(|state| state.round.as_ref());
         let same = round.filter(|round| round.uid == place.uid && round.is_closed == is_closed);
         same.map(|round| round.last_repository.clone()).unwrap_or_default()
     }
 
-    /// The removal has come so far.
+    /// Records how far the removal has come.
     pub fn record_progress(&self, place: &RegistryPlace, is_closed: bool, repository: &str) {
         let round =
             RemovalRound { uid: place.uid.clone(), is_closed, last_repository: repository.to_owned() };
         lock(&self.prefixes).entry(place.prefix()).or_default().round = Some(round);
     }
 
-    /// All repositories were looked at, and the next look begins anew. Whether anything has answered: what does is known until it
-    /// answers no more.
+    /// Ends the round: the next pass starts a new one. Returns whether manifests are still known; those that do not
+    /// answer any more are forgotten.
     pub fn finish_round(&self, place: &RegistryPlace) -> bool {
-        let mut below = lock(&self.prefixes);
-        let Some(below) = below.get_mut(&place.prefix()) else { return false };
-        below.round = None;
-        !below.repositories.is_empty()
+        let mut prefixes = lock(&self.prefixes);
+        let Some(state) = prefixes.get_mut(&place.prefix()) else { return false };
+        state.round = None;
+        !state.repositories.is_empty()
     }
 
-    /// With which part the removal of a repository goes on; `None` for the first one.
+    /// Where the removal of a repository goes on; `None` at its beginning.
     pub fn cursor(&self, prefix: &str, repository: &str) -> Option<RemovalCursor> {
         lock(&self.prefixes).get(prefix)?.cursors.get(repository).cloned()
     }
 
     pub fn set_cursor(&self, prefix: &str, repository: &str, cursor: Option<RemovalCursor>) {
-        let mut below = lock(&self.prefixes);
-        let cursors = &mut below.entry(prefix.to_owned()).or_default().cursors;
+        let mut prefixes = lock(&self.prefixes);
+        let cursors = &mut prefixes.entry(prefix.to_owned()).or_default().cursors;
         match cursor {
             Some(cursor) => drop(cursors.insert(repository.to_owned(), cursor)),
             None => drop(cursors.remove(repository)),
         }
     }
 
-    /// Whether every part of a repository has had its turn and nothing was removed since.
+    /// Whether every part of a repository was tried, and nothing was removed since.
     pub fn is_undeletable(&self, prefix: &str, repository: &str) -> bool {
-        lock(&self.prefixes).get(prefix).is_some_and(|below| below.undeletable.contains(repository))
+        lock(&self.prefixes).get(prefix).is_some_and(|state| state.undeletable.contains(repository))
     }
 
     pub fn set_undeletable(&self, prefix: &str, repository: &str, is_undeletable: bool) {
-        let mut below = lock(&self.prefixes);
-        let undeletable = &mut below.entry(prefix.to_owned()).or_default().undeletable;
+        let mut prefixes = lock(&self.prefixes);
+        let undeletable = &mut prefixes.entry(prefix.to_owned()).or_default().undeletable;
         if is_undeletable {
             undeletable.insert(repository.to_owned());
         } else {
@@ -121,11 +123,11 @@ impl OciCache {
 
     /// Manifests of a repository that were seen before.
     pub fn seen_manifests(&self, prefix: &str, repository: &str) -> BTreeSet<String> {
-        let below = lock(&self.prefixes);
-        below.get(prefix).and_then(|below| below.repositories.get(repository)).cloned().unwrap_or_default()
+        let prefixes = lock(&self.prefixes);
+        prefixes.get(prefix).and_then(|state| state.repositories.get(repository)).cloned().unwrap_or_default()
     }
 
-    /// These were seen in a repository, and those have gone.
+    /// Records manifests that were seen in a repository, and forgets those that have gone.
     pub fn record_manifests(
         &self,
         prefix: &str,
@@ -133,8 +135,8 @@ impl OciCache {
         digests: impl IntoIterator<Item = String>,
         gone: &BTreeSet<String>,
     ) {
-        let mut below = lock(&self.prefixes);
-        let repositories = &mut below.entry(prefix.to_owned()).or_default().repositories;
+        let mut prefixes = lock(&self.prefixes);
+        let repositories = &mut prefixes.entry(prefix.to_owned()).or_default().repositories;
         let mut seen = repositories.remove(repository).unwrap_or_default();
         seen.retain(|digest| !gone.contains(digest));
         seen.extend(digests);
@@ -143,18 +145,18 @@ impl OciCache {
         }
     }
 
-    /// These are all manifests below a prefix, by repository.
+    /// Records all manifests below a prefix, by repository.
     pub fn replace_manifests(&self, prefix: &str, repositories: BTreeMap<String, BTreeSet<String>>) {
         lock(&self.prefixes)
             .insert(prefix.to_owned(), PrefixState { repositories, ..PrefixState::default() });
     }
 
     pub fn seen_repositories(&self, prefix: &str) -> Vec<String> {
-        let below = lock(&self.prefixes);
-        below.get(prefix).into_iter().flat_map(|below| below.repositories.keys().cloned()).collect()
+        let prefixes = lock(&self.prefixes);
+        prefixes.get(prefix).into_iter().flat_map(|state| state.repositories.keys().cloned()).collect()
     }
 
-    /// The content of a manifest, which may have been seen in another repository below the same prefix.
+    /// A parsed manifest. It may have been seen in another repository below the same prefix.
     pub fn manifest(&self, repository: &str, digest: &str) -> Option<Arc<Manifest>> {
         lock(&self.manifests).get(prefix_of(repository), digest)
     }
@@ -167,7 +169,7 @@ impl OciCache {
         }
     }
 
-    /// Bytes of a blob of a repository.
+    /// The size of a blob in a repository.
     pub fn blob_size(&self, repository: &str, digest: &str) -> Option<u64> {
         lock(&self.sizes).get(prefix_of(repository), &format!("{repository}@{digest}"))
     }
@@ -182,14 +184,14 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// `TENANT/NAME` of a repository below it.
+/// The prefix `TENANT/NAME` of a repository.
 fn prefix_of(repository: &str) -> &str {
     let end = repository.match_indices('/').nth(1).map(|(end, _)| end);
     end.and_then(|end| repository.get(..end)).unwrap_or(repository)
 }
 
-/// What is remembered by prefix and name, up to a weight of all together. Behind that the prefix with most forgets all of its own:
-/// whoever has much there does it at his own expense.
+/// Cached values by prefix and name, with a maximal total weight. If that is exceeded, the heaviest prefix loses all
+/// its entries: large content costs only its own owner.
 #[derive(Debug)]
 struct PrefixCache<T> {
     by_prefix: HashMap<String, PrefixEntries<T>>,
@@ -197,7 +199,7 @@ struct PrefixCache<T> {
     max: usize,
 }
 
-/// The same of one prefix.
+/// The entries of a prefix.
 #[derive(Debug)]
 struct PrefixEntries<T> {
     values: HashMap<String, T>,
@@ -213,7 +215,7 @@ impl<T: Clone> PrefixCache<T> {
         self.by_prefix.get(prefix)?.values.get(name).cloned()
     }
 
-    /// What has a name weighs the same each time.
+    /// Caches a value. A name has the same weight each time.
     fn keep(&mut self, prefix: &str, name: &str, value: T, weight: usize) {
         let held = self
             .by_prefix

@@ -1,5 +1,5 @@
-//! Calls to a registry, by the standard token flow: a call is answered 401 with a challenge, which says where a token is to
-//! be had and for what.
+//! Calls to a registry by the standard token flow: the registry answers 401 with a challenge, which names the token
+//! server and the scope.
 
 use crate::error::{CallFailure, Error};
 use crate::registry::writes::RegistryWrites;
@@ -19,33 +19,33 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Calls about one prefix at a time.
+/// Parallel calls for one prefix.
 pub(super) const PARALLEL: usize = 8;
-/// A call that takes longer has failed.
+/// The deadline of a call.
 const DEADLINE: Duration = Duration::from_secs(10);
-/// Bytes of an answer that are read.
+/// The maximal size of an answer.
 const ANSWER_BYTES_MAX: usize = 4 << 20;
-/// A token is good for at least this long when it does not say so.
+/// The lifetime of a token that does not state one.
 const TOKEN_LIFETIME_MIN: Duration = Duration::from_mins(1);
 /// A token is not used in its last seconds.
 const TOKEN_MARGIN: Duration = Duration::from_secs(10);
-/// Tokens that are kept.
+/// How many tokens are cached.
 const TOKENS_MAX: usize = 1_000;
 const MANIFESTS: &str = "application/vnd.oci.image.index.v1+json, application/vnd.oci.image.manifest.v1+json, \
                          application/vnd.docker.distribution.manifest.list.v2+json, \
                          application/vnd.docker.distribution.manifest.v2+json, application/json;q=0.5";
 
-/// Where the registry is, and who we are there.
+/// The address of a registry, and the credentials for it.
 #[derive(Clone, Debug, Default)]
 pub struct RegistryEndpoint {
     pub url: String,
-    /// Authorities of its certificate, PEM; without it those of the system.
+    /// CA certificates in PEM; without them, the system's.
     pub authority: Option<PathBuf>,
-    /// A file with `user:password`, read anew for each token.
+    /// A file with `user:password`. It is read again for each token.
     pub credentials: Option<PathBuf>,
 }
 
-/// A registry over HTTP.
+/// A client of a registry.
 pub struct RegistryClient {
     endpoint: RegistryEndpoint,
     client: Client,
@@ -53,7 +53,7 @@ pub struct RegistryClient {
     tokens: Mutex<HashMap<String, Token>>,
     /// Clients of the token servers that the registry has named, by origin.
     token_servers: Mutex<HashMap<String, Client>>,
-    /// The same of what it keeps blobs in.
+    /// Clients of the servers that the registry keeps blobs on, by origin.
     storages: Mutex<HashMap<String, Client>>,
 }
 
@@ -69,17 +69,17 @@ struct Token {
     until: Instant,
 }
 
-/// One call.
+/// A call to the registry.
 #[derive(Clone, Debug)]
 pub struct Call {
     pub method: Method,
-    /// With its query.
+    /// The path with its query.
     pub path: String,
-    /// What it needs, as token servers say it: `repository:NAME:pull`.
+    /// The scope of the token, such as `repository:NAME:pull`.
     pub scope: String,
 }
 
-/// What the registry said.
+/// An answer of the registry.
 #[derive(Debug)]
 pub struct RegistryResponse {
     pub status: StatusCode,
@@ -87,7 +87,7 @@ pub struct RegistryResponse {
     pub body: Bytes,
 }
 
-/// What a 401 asks for.
+/// The challenge of a 401.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Challenge {
     realm: String,
@@ -104,20 +104,20 @@ struct TokenResponse {
 }
 
 impl RegistryClient {
-    /// A registry at this site.
+    /// A client of the registry at this endpoint.
     pub async fn new(endpoint: RegistryEndpoint) -> Result<Self, Error> {
         let client = client(&endpoint.url, &endpoint).await?;
         let (token_servers, storages) = (Mutex::default(), Mutex::default());
         Ok(Self { endpoint, client, tokens: Mutex::default(), token_servers, storages })
     }
 
-    /// The answer to a call, whatever it says.
+    /// Sends a call. Any status is an answer.
     pub async fn call(&self, call: &Call) -> Result<RegistryResponse, Error> {
         self.exchange(call, None).await
     }
 
-    /// The answer to a HEAD; `None` when the registry says that nothing is there. A HEAD's 404 has no body that would show who
-    /// says so: it counts when a GET's does.
+    /// Sends a HEAD; `None` if the registry says that there is nothing. The 404 of a HEAD has no body that would show
+    /// who answers, so a GET has to confirm it.
     pub async fn head(&self, path: String, scope: String) -> Result<Option<RegistryResponse>, Error> {
         match self.head_or_redirect(path, scope).await? {
             Some(answer) if answer.status != StatusCode::OK => Err(answer.failure()),
@@ -125,8 +125,8 @@ impl RegistryClient {
         }
     }
 
-    /// Bytes of a blob; `None` when the registry says that it is not there. One that keeps blobs in an object store sends
-    /// whoever asks there.
+    /// The size of a blob in bytes; `None` if the registry does not have it. A registry that keeps blobs in an object
+    /// store redirects there.
     pub async fn blob_size(&self, path: String, scope: String) -> Result<Option<u64>, Error> {
         let Some(answer) = self.head_or_redirect(path, scope).await? else { return Ok(None) };
         if answer.status == StatusCode::OK {
@@ -137,7 +137,7 @@ impl RegistryClient {
         Ok(Some(self.blob_size_in_storage(target).await?))
     }
 
-    /// The answer to a HEAD, or where that is to be had.
+    /// The answer to a HEAD, which may be a redirect.
     async fn head_or_redirect(&self, path: String, scope: String) -> Result<Option<RegistryResponse>, Error> {
         let call = Call { method: Method::HEAD, path, scope };
         let answer = self.call(&call).await?;
@@ -154,8 +154,8 @@ impl RegistryClient {
         if said.is_not_found() { Ok(None) } else { Err(said.failure()) }
     }
 
-    /// Bytes of what is at an address that the registry has given, which itself says that it may be read there: nothing of ours
-    /// goes along. It may be for one method only.
+    /// The size of a blob at an address that the registry has given. The address is pre-signed, so no credentials are
+    /// sent. It may be valid for one method only.
     async fn blob_size_in_storage(&self, target: &str) -> Result<u64, Error> {
         let unknown = |why: &str| {
             let message = format!(
@@ -178,7 +178,7 @@ impl RegistryClient {
         Err(unknown(&said.to_string()))
     }
 
-    /// Origin and path of an address that the registry has given, which may be its own.
+    /// Origin and path of an address that the registry has given. A relative one is the registry's own.
     fn address(&self, target: &str) -> Option<(String, String)> {
         let uri: Uri = target.parse().ok()?;
         let path = uri.path_and_query()?.to_string();
@@ -188,8 +188,7 @@ impl RegistryClient {
         matches!(scheme, "https" | "http").then(|| (format!("{scheme}://{authority}"), path))
     }
 
-    /// The answer to a call that changes something. Each time that it is sent it needs leave of its own: a token may take
-    /// its time.
+    /// Sends a call that changes something. Each attempt needs its own permit, because fetching a token may take long.
     pub async fn write(&self, call: &Call, writes: &RegistryWrites) -> Result<RegistryResponse, Error> {
         self.exchange(call, Some(writes)).await
     }
@@ -235,7 +234,7 @@ impl RegistryClient {
         let Some(writes) = writes else { return sent.await };
         let answered = async {
             let answer = sent.await?;
-            // Somebody on the way may have said so.
+            // A server error may come from a proxy, so the outcome is unknown.
             if answer.status.is_server_error() { Err(answer.failure()) } else { Ok(answer) }
         };
         writes.send(answered).await
@@ -257,7 +256,7 @@ impl RegistryClient {
         self.tokens.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// `Basic …`, if there are credentials.
+    /// The header `Basic …`, if there are credentials.
     fn basic(&self) -> Result<Option<HeaderValue>, Error> {
         let Some(path) = &self.endpoint.credentials else { return Ok(None) };
         let text = std::fs::read_to_string(path)
@@ -272,7 +271,7 @@ impl RegistryClient {
         let (Some(scheme), Some(authority)) = (realm.scheme_str(), realm.authority()) else {
             return Err(challenge.unusable());
         };
-        // Our password does not travel more openly than our calls.
+        // The password must not travel less protected than our calls.
         if self.endpoint.url.starts_with("https:") && scheme != "https" {
             return Err(challenge.unusable());
         }
@@ -305,14 +304,14 @@ impl RegistryClient {
         }
         let client = client(origin, &self.endpoint).await?;
         let mut servers = kept.lock().unwrap_or_else(PoisonError::into_inner);
-        // The registry says where: it names one, and another after it was moved.
+        // The registry names one server at a time, and another one after a move.
         servers.clear();
         servers.insert(origin.to_owned(), client.clone());
         Ok(client)
     }
 }
 
-/// A client of a server, with the connections and the trust of a client of Kubernetes.
+/// A client with the connections and the trust settings of a Kubernetes client.
 async fn client(url: &str, endpoint: &RegistryEndpoint) -> Result<Client, Error> {
     let server = json!({ "server": url, "certificate-authority": endpoint.authority });
     let file = json!({
@@ -357,7 +356,7 @@ async fn send(
     }
 }
 
-/// What a storage says of what is at a path, but for its content: of that it is asked for one byte.
+/// Asks a storage for a path. One byte of the content is requested.
 async fn probe(client: &Client, method: Method, path: &str) -> Result<(StatusCode, HeaderMap), Error> {
     let request = Request::builder()
         .method(method)
@@ -375,8 +374,8 @@ async fn probe(client: &Client, method: Method, path: &str) -> Result<(StatusCod
     }
 }
 
-/// How large the whole is that an answer is a part of: `Content-Range: bytes 0-0/1234`, or `*/0` where nothing is in it. Some
-/// answer with all.
+/// The total size in an answer with a range: `Content-Range: bytes 0-0/1234`, or `*/0` if there is no content. Some
+/// servers answer with the whole.
 fn total_length(status: StatusCode, headers: &HeaderMap) -> Option<u64> {
     let text = |name: header::HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
     match status {
@@ -393,21 +392,21 @@ impl RegistryResponse {
         self.headers.get(name)?.to_str().ok()
     }
 
-    /// The start of what it says.
+    /// The beginning of the body.
     fn text(&self) -> String {
         let mut text = String::from_utf8_lossy(&self.body).trim().to_owned();
         text.truncate(text.floor_char_boundary(300));
         text
     }
 
-    /// Whether the registry says that there is nothing, in the words of the distribution specification. A page of a proxy
-    /// before it says nothing of it.
+    /// Whether the registry says that there is nothing, in the words of the distribution specification. The page of a
+    /// proxy does not count.
     pub fn is_not_found(&self) -> bool {
         let has_code = |said: Value| said.pointer("/errors/0/code").is_some_and(Value::is_string);
         self.status == StatusCode::NOT_FOUND && serde_json::from_slice(&self.body).is_ok_and(has_code)
     }
 
-    /// What it means when it is not what was hoped for.
+    /// The failure that an unexpected answer means.
     pub fn failure(&self) -> Error {
         let (code, message) = (self.status.as_u16(), self.text());
         Error::Registry(match code {
@@ -418,7 +417,8 @@ impl RegistryResponse {
         })
     }
 
-    /// Where the next page of a list is: `Link: </v2/…>; rel="next"`. What cannot be read does not say that there is none.
+    /// The path of a list's next page: `Link: </v2/…>; rel="next"`. A link that cannot be parsed is an error, and not
+    /// the end of the list.
     pub fn next_page(&self) -> Result<Option<String>, Error> {
         let Some(link) = self.headers.get(header::LINK) else { return Ok(None) };
         let parts = || {
@@ -432,13 +432,13 @@ impl RegistryResponse {
     }
 }
 
-/// What a registry has said is not what it has to say.
+/// The failure for an answer that cannot be used.
 pub fn unusable(what: &str) -> Error {
     Error::Registry(CallFailure::Unavailable(what.to_owned()))
 }
 
 impl Challenge {
-    /// `Bearer realm="…",service="…",scope="…"`. What it does not say of the scope, the call does.
+    /// Parses `Bearer realm="…",service="…",scope="…"`. A missing scope is that of the call.
     fn bearer(text: &str, call: &Call) -> Option<Self> {
         let (scheme, mut rest) = text.split_once(' ')?;
         if !scheme.eq_ignore_ascii_case("bearer") {
@@ -464,7 +464,7 @@ impl Challenge {
     }
 }
 
-/// A value in a query.
+/// Escapes a value for a query.
 fn escaped(text: &str) -> String {
     let escape = |byte: u8| match byte {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' | b':' | b',' => {

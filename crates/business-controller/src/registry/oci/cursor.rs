@@ -1,16 +1,16 @@
-//! Where a removal goes on in a repository that has much.
+//! Where a removal goes on in a large repository.
 
-/// Repositories, or tags of one, that a page has.
+/// Repositories or tags in a page.
 pub(super) const PAGE: usize = if cfg!(test) { 50 } else { 500 };
 
-/// Where a part of a repository begins that a removal looks at.
+/// Where the next part of a repository begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RemovalCursor {
-    /// `None`: all tags have had their turn.
+    /// The next tags; `None` after the last one.
     pub(super) tags: Option<TagCursor>,
-    /// Of what was seen before it is what comes behind this.
+    /// Of the manifests that were seen before, those after this digest follow.
     pub(super) before: String,
-    /// Of both it is what comes from this on: what is before it was looked at.
+    /// Within this part, manifests from this digest on follow.
     pub(super) from: String,
 }
 
@@ -20,12 +20,12 @@ impl RemovalCursor {
     }
 }
 
-/// A place in the list of tags of a repository.
+/// A position in the list of a repository's tags.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct TagCursor {
-    /// Of a page.
+    /// The path of the page.
     pub(super) path: String,
-    /// So many tags of it are before: a registry may have all in one page.
+    /// How many tags of the page are skipped. A registry may have all tags in one page.
     pub(super) skip: usize,
 }
 

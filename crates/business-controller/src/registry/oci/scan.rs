@@ -1,4 +1,4 @@
-//! What lies below a prefix: manifests, and the bytes of every blob that they name, each counted once.
+//! Scans the content below a prefix: manifests, and the sizes of all blobs that they name, each counted once.
 
 use super::cache::OciCache;
 use super::client::{Call, PARALLEL, RegistryClient, unusable};
@@ -15,24 +15,24 @@ use serde::de::DeserializeOwned;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-/// Pages that are read of one list.
+/// Pages that are read of a list.
 const PAGES_MAX: usize = 200;
-/// Manifests of a repository that are looked at before some of it is removed: of some tags, and of what was seen before, which has
-/// to be more than is told of an object.
+/// Manifests in a part of a repository that is removed: of tags, and of manifests that were seen before. It must be
+/// greater than `REPORTED_MAX`.
 const REMOVED_MANIFESTS: usize = if cfg!(test) { 8 } else { 1_000 };
-/// Of what those name so many are asked for: their authors have them name what they like.
+/// Children of them that are read in a part. Their authors may name as many as they like.
 const REMOVED_CHILDREN: usize = if cfg!(test) { 4 } else { 2_000 };
-/// Manifests that are looked at below one prefix.
+/// Manifests that are scanned below a prefix.
 const MANIFESTS_MAX: usize = 100_000;
-/// Digests that the manifests of a repository name, and blobs below one prefix. Each takes some hundred bytes as long as it is
-/// looked at.
+/// References in the manifests of a repository, and blobs below a prefix. Each takes some hundred bytes during the
+/// scan.
 const REFERENCES_MAX: usize = if cfg!(test) { 500 } else { 200_000 };
-/// Manifests that are told of an object, as long as all that have no tag are among them.
+/// Manifests that are reported for an object, those without tags first.
 const REPORTED_MAX: usize = if cfg!(test) { 4 } else { UNTAGGED_MAX };
-/// Calls that are prepared at a time: each takes several thousand bytes from then on.
+/// Calls that are prepared at a time: each takes several thousand bytes.
 pub const CALLS_CHUNK: usize = if cfg!(test) { 3 } else { 200 };
 
-/// What was found below a prefix.
+/// The content below a prefix.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ScanResult {
     /// Digests of manifests by repository.
@@ -53,7 +53,7 @@ impl ScanResult {
     }
 }
 
-/// Looks through everything below the prefix of a place.
+/// Scans everything below the prefix of a place.
 pub async fn scan(
     client: &RegistryClient,
     cache: &OciCache,
@@ -88,7 +88,7 @@ pub async fn scan(
             let sizes: Vec<_> =
                 some.iter().map(|digest| size_of(client, cache, &repository, digest)).collect();
             let sizes: Vec<_> = stream::iter(sizes).buffer_unordered(PARALLEL).try_collect().await?;
-            // What is not there may be in another repository, and counts then.
+            // A blob that is not there may be in another repository, and counts there.
             blobs.extend(sizes.into_iter().flatten());
         }
         blobs.extend(manifests.iter().map(|(digest, manifest)| (digest.clone(), manifest.bytes)));
@@ -103,7 +103,7 @@ pub async fn scan(
             return Err(too_large(&format!("there are more than {REFERENCES_MAX} blobs below {prefix}")));
         }
     }
-    // Of all of them nothing is there any more: somebody may answer so by now to whatever he is asked.
+    // Before an empty result is believed: another server at the registry's address may answer so to everything.
     if has_repositories && found.is_empty() {
         check_catalog(client).await?;
     }
@@ -114,7 +114,7 @@ pub async fn scan(
     Ok(found)
 }
 
-/// Whether anything is kept below the prefix of a place. It does not matter how much.
+/// Whether there is any content below the prefix of a place.
 pub async fn has_content(
     client: &RegistryClient,
     cache: &OciCache,
@@ -133,15 +133,15 @@ pub async fn has_content(
     if !is_complete {
         return Err(too_many_repositories(&place.prefix()));
     }
-    // Somebody else may answer so by now to whatever he is asked.
+    // Before an empty result is believed: another server at the registry's address may answer so to everything.
     if !repositories.is_empty() {
         check_catalog(client).await?;
     }
     Ok(false)
 }
 
-/// The repositories below the prefix of a place: those that are listed, and those that something else leads to. And whether
-/// that is all of them.
+/// The repositories below the prefix of a place, from the catalogue and from what is known otherwise. Also whether the
+/// list is complete.
 pub async fn repositories(
     client: &RegistryClient,
     cache: &OciCache,
@@ -157,18 +157,20 @@ pub async fn repositories(
     Ok((repositories, is_complete))
 }
 
-/// Digests of a part of a repository: of all of it, unless there is much.
+/// A part of a repository to delete. If the repository is small, it is all of it.
 #[derive(Debug)]
 pub struct RemovalBatch {
-    /// In the order in which they go: what others name before those.
+    /// The digests in the order of deletion: children before the manifests that name them.
     pub waves: Vec<Vec<String>>,
-    /// Of what leads to these and to others, which are remembered. It stays, unless these do not go before it.
+    /// Manifests that name these and others, which are cached. They stay, unless the registry refuses to delete these
+    /// before them.
     pub parents: Vec<String>,
-    /// Where another part begins.
+    /// Where the next part begins.
     pub next: Option<RemovalCursor>,
 }
 
-/// The digests of manifests of a part. They are remembered until they answer no more: what an index names is not found without it.
+/// The manifests of a part. They stay cached until they do not answer any more: without an index, its children cannot
+/// be found.
 pub async fn removal_batch(
     client: &RegistryClient,
     cache: &OciCache,
@@ -183,7 +185,7 @@ pub async fn removal_batch(
     };
     let part = read_part(client, cache, repository, &tagged.digests, &before, cursor).await?;
     let ManifestPart { manifests, parents, gone, unasked, last_seen, unread } = part;
-    // Somebody else may answer so by now to whatever he is asked.
+    // Before they count as gone: another server at the registry's address may answer so to everything.
     if !gone.is_empty() {
         check_catalog(client).await?;
     }
@@ -199,11 +201,11 @@ pub async fn removal_batch(
     Ok(RemovalBatch { waves, parents: parents.into_iter().collect(), next })
 }
 
-/// The digests in the order in which they go: what is named before what names it, deepest first. Where a removal is cut its
-/// next leader finds what is left.
+/// The digests in the order of deletion: children before their parents, the deepest first. If the removal is cut off,
+/// the next leader finds what is left.
 fn deletion_waves(manifests: &BTreeMap<String, Arc<Manifest>>) -> Vec<Vec<String>> {
     let mut parents: HashMap<&str, Vec<&str>> = HashMap::new();
-    // How many of what it names are in no wave yet.
+    // How many children of a manifest are in no wave yet.
     let mut left: HashMap<&str, usize> = HashMap::new();
     let mut wave: Vec<&str> = Vec::new();
     for (digest, manifest) in manifests {
@@ -232,19 +234,19 @@ fn deletion_waves(manifests: &BTreeMap<String, Arc<Manifest>>) -> Vec<Vec<String
         waves.push(wave.iter().map(|digest| (*digest).to_owned()).collect());
         wave = next;
     }
-    // No content names itself; what a registry has so goes last.
+    // Content cannot name itself. If a registry has such a cycle, it goes last.
     if !left.is_empty() {
         waves.push(left.into_keys().map(str::to_owned).collect());
     }
     waves
 }
 
-/// Whether it is the registry that answers: it has a catalogue.
+/// Checks that the registry itself answers: it has a catalogue.
 pub async fn check_catalog(client: &RegistryClient) -> Result<(), Error> {
     catalogue(client, "/v2/_catalog?n=1".to_owned()).await.map(drop)
 }
 
-/// Manifests of a repository that no list may show.
+/// Manifests of a repository that may be in no list.
 fn seen_manifests(cache: &OciCache, place: &RegistryPlace, repository: &str) -> BTreeSet<String> {
     let told = place.untagged.iter().filter(|name| name.repository() == repository);
     let mut before = cache.seen_manifests(&place.prefix(), repository);
@@ -256,7 +258,7 @@ fn too_large(message: &str) -> Error {
     Error::Registry(CallFailure::Refused { code: TOO_MUCH, message: message.to_owned() })
 }
 
-/// Whether there is more than is looked through.
+/// Whether there is too much content.
 pub fn is_too_large(error: &Error) -> bool {
     matches!(error, Error::Registry(CallFailure::Refused { code: TOO_MUCH, .. }))
 }
@@ -269,14 +271,14 @@ fn too_many_tags(repository: &str) -> Error {
     too_large(&format!("{repository} has too many tags"))
 }
 
-/// The manifests of a repository that answer, by digest.
+/// The existing manifests of a repository, by digest.
 struct Manifests {
     manifests: BTreeMap<String, Arc<Manifest>>,
-    /// Those that neither a tag nor another manifest leads to.
+    /// Manifests that neither a tag nor another manifest leads to.
     untagged: BTreeSet<String>,
 }
 
-/// Those with tags, those that were seen before, and those that an index names.
+/// Reads the manifests with tags, those that were seen before, and those that an index names.
 async fn all_manifests(
     client: &RegistryClient,
     cache: &OciCache,
@@ -284,7 +286,7 @@ async fn all_manifests(
     tagged: &BTreeSet<String>,
     before: &BTreeSet<String>,
 ) -> Result<Manifests, Error> {
-    // What has a tag has answered by it.
+    // Manifests with tags are known to exist.
     let rest: Vec<String> = before.difference(tagged).cloned().collect();
     let others = existing(client, repository, &rest, usize::MAX).await?;
     let mut wanted: Vec<String> = tagged.union(&others).cloned().collect();
@@ -321,24 +323,24 @@ async fn all_manifests(
     Ok(Manifests { manifests, untagged })
 }
 
-/// A part of the manifests of a repository, which is removed.
+/// A part of the manifests of a repository, for removal.
 #[derive(Default)]
 struct ManifestPart {
     manifests: BTreeMap<String, Arc<Manifest>>,
-    /// Those that lead to them and to others that were not read.
+    /// Manifests that name these and others which were not read.
     parents: BTreeSet<String>,
-    /// Those that were seen before and do not answer any more.
+    /// Manifests that were seen before and do not exist any more.
     gone: BTreeSet<String>,
-    /// What they name that was not asked for, for there is too much of it. Whether it is there is seen the next time.
+    /// Children that were not read because there are too many. The next pass checks whether they exist.
     unasked: BTreeSet<String>,
-    /// The last one that was seen before and has had its turn.
+    /// The last of the manifests seen before that is in this part.
     last_seen: String,
-    /// The first one with a tag or seen before that was not read, for there is too much.
+    /// The first manifest that was not read, because there are too many.
     unread: Option<String>,
 }
 
-/// Some of what has a tag or was seen before, with what it names. However much that is, there is something that can be removed
-/// by now: whoever may push has no say in whether a removal comes to its end.
+/// Reads some of the manifests that have tags or were seen before, with their children. However much there is,
+/// something can be removed: people who push cannot keep a removal from ending.
 async fn read_part(
     client: &RegistryClient,
     cache: &OciCache,
@@ -347,7 +349,7 @@ async fn read_part(
     before: &BTreeSet<String>,
     cursor: &RemovalCursor,
 ) -> Result<ManifestPart, Error> {
-    // What has a tag has answered by it.
+    // Manifests with tags are known to exist.
     let rest = before.difference(tagged).filter(|digest| **digest > cursor.before);
     let rest: Vec<String> = rest.take(REMOVED_MANIFESTS).cloned().collect();
     let others = existing(client, repository, &rest, usize::MAX).await?;
@@ -363,7 +365,7 @@ async fn read_part(
         let mut next: BTreeSet<String> = BTreeSet::new();
         let take = |digest: String, manifest: Arc<Manifest>| {
             let children = &manifest.references.children;
-            // No image names so many: those are nobody's, and are left to the registry's own collection.
+            // No real image names as many. Its children are left to the registry's own garbage collection.
             let is_odd = manifest.references.are_too_many() || children.len() > REMOVED_CHILDREN;
             let count = if is_odd { 0 } else { children.difference(&next).count() };
             names = names.saturating_add(manifest.references.count());
@@ -381,7 +383,7 @@ async fn read_part(
         if !is_named {
             part.unread = unread.first().cloned();
         } else if !unread.is_empty() {
-            // What leads to the others has to stay, and leads there again, whoever leads then.
+            // These parents stay, so that the next pass finds the other children by them, also under another leader.
             part.parents.extend(std::mem::take(&mut part.manifests).into_keys());
             part.unasked.extend(unread.iter().cloned());
         }
@@ -398,7 +400,7 @@ async fn read_part(
     Ok(part)
 }
 
-/// Reads these manifests in their order, as far as they answer, until one is not taken any more. That one and those behind it.
+/// Reads existing manifests in their order, until `take` refuses one. Returns that one and the rest.
 async fn read_in_order<'a>(
     client: &RegistryClient,
     cache: &OciCache,
@@ -422,8 +424,8 @@ async fn read_in_order<'a>(
     Ok(&[])
 }
 
-/// What of these may be there and is to be read. Where the content is known it may be from another repository: this one is asked
-/// whether it has it.
+/// The manifests that have to be read. A cached one may be from another repository, so this repository is asked whether
+/// it has it.
 async fn to_be_read(
     client: &RegistryClient,
     cache: &OciCache,
@@ -437,7 +439,7 @@ async fn to_be_read(
     Ok(wanted.into_iter().collect())
 }
 
-/// The digests of what answers under these tags or digests, until so many have answered.
+/// The digests of existing tags or digests, until `max` were found.
 async fn existing(
     client: &RegistryClient,
     repository: &str,
@@ -458,7 +460,7 @@ async fn existing(
     Ok(found)
 }
 
-/// The digest of what answers under a tag or digest; `None` when nothing does.
+/// The digest of a tag or digest; `None` if it does not exist.
 async fn digest_of(
     client: &RegistryClient,
     repository: &str,
@@ -477,8 +479,7 @@ fn pull(repository: &str) -> String {
     format!("repository:{repository}:pull")
 }
 
-/// A manifest that is there or whose content is not known, by its digest; `None` when it does not answer. An index may name
-/// what was never pushed.
+/// Reads a manifest, or takes it from the cache; `None` if it does not exist. An index may name what was never pushed.
 async fn manifest(
     client: &RegistryClient,
     cache: &OciCache,
@@ -495,7 +496,7 @@ async fn manifest(
         _ if answer.is_not_found() => return Ok(None),
         _ => return Err(answer.failure()),
     }
-    // Another content would name something else, and be remembered.
+    // Other content would have other references, and would be cached.
     if digest.strip_prefix("sha256:").is_some_and(|hex| sha256(&answer.body) != hex) {
         return Err(unusable(&format!(
             "the registry answers with something else than {repository}@{digest}"
@@ -507,7 +508,7 @@ async fn manifest(
     Ok(Some((digest.to_owned(), manifest)))
 }
 
-/// A blob and its bytes; `None` for one that is not there, such as a layer that is kept elsewhere.
+/// A blob and its size; `None` if it does not exist here, such as a layer that is kept elsewhere.
 async fn size_of(
     client: &RegistryClient,
     cache: &OciCache,
@@ -535,16 +536,18 @@ struct Tags {
     tags: Option<Vec<String>>,
 }
 
-/// The names of repositories below a prefix, and whether that is all of them. Registries sort them by bytes, or by parts: what
-/// begins with the prefix stands together in either order.
+/// The names of the repositories below a prefix, and whether the list is complete. Registries sort them by bytes, or by
+/// path components. In both orders, names with the prefix are consecutive.
 ///
-/// It begins behind a name that none can have and that sorts before all below the prefix. Behind the prefix itself distribution
-/// 3 begins in its storage at `PREFIX/_manifests`, and passes over each part that begins with a digit. Registries that take
-/// only the name of a repository that is there (Harbor) take neither.
+/// The list starts after a name that no repository can have and that sorts before all names below the prefix. If it
+/// started after the prefix itself, distribution 3 would begin in its storage at `PREFIX/_manifests`, and skip each
+/// component that begins with a digit. Registries that take only the name of an existing repository (Harbor) take
+/// neither.
 async fn list_repositories(client: &RegistryClient, prefix: &str) -> Result<(Vec<String>, bool), Error> {
     let mut path = format!("/v2/_catalog?n={PAGE}&last={prefix}/-");
     let (mut found, below) = (Vec::new(), format!("{prefix}/"));
-    // Where a page ends at a repository with a tag `_manifests`, distribution has `REPOSITORY/_manifests/tags` on the next one.
+    // If a page ends at a repository with a tag `_manifests`, the next page of distribution has
+    // `REPOSITORY/_manifests/tags`.
     let is_ours = |name: &String| name.starts_with(&below) && name.split('/').all(is_repository_component);
     for _page in 0..PAGES_MAX {
         let (page, next) = catalogue(client, path).await?;
@@ -559,7 +562,7 @@ async fn list_repositories(client: &RegistryClient, prefix: &str) -> Result<(Vec
     Ok((found, false))
 }
 
-/// A page of the catalogue, and where the next one is. One that is not there is not an empty one.
+/// A page of the catalogue, and the path of the next one. A missing catalogue is not an empty one.
 async fn catalogue(client: &RegistryClient, path: String) -> Result<(Catalog, Option<String>), Error> {
     page(client, path, "registry:catalog:*").await?.ok_or_else(|| {
         Error::Registry(CallFailure::Refused {
@@ -585,17 +588,17 @@ async fn list_tags(client: &RegistryClient, repository: &str) -> Result<Vec<Stri
     Err(too_many_tags(repository))
 }
 
-/// What some tags of a repository lead to.
+/// The digests of some tags of a repository.
 #[derive(Default)]
 struct Tagged {
-    /// Where they begin.
+    /// Where these tags begin.
     at: Option<TagCursor>,
     digests: BTreeSet<String>,
-    /// Where others do.
+    /// Where the next tags begin.
     next: Option<TagCursor>,
 }
 
-/// The first tags from there on of which any answers.
+/// The first tags from there on of which at least one exists.
 async fn tagged_part(client: &RegistryClient, repository: &str, from: TagCursor) -> Result<Tagged, Error> {
     let mut at = from;
     for _page in 0..PAGES_MAX {
@@ -616,7 +619,7 @@ async fn tagged_part(client: &RegistryClient, repository: &str, from: TagCursor)
     Err(too_many_tags(repository))
 }
 
-/// A page of tags, and where the next one is.
+/// A page of tags, and the path of the next one.
 async fn tags(
     client: &RegistryClient,
     repository: &str,
@@ -626,7 +629,7 @@ async fn tags(
     Ok(page.map(|(page, next)| (page.tags.unwrap_or_default(), next)).unwrap_or_default())
 }
 
-/// A page of a list, and where the next one is; `None` when the registry says that there is no such list.
+/// A page of a list, and the path of the next one; `None` if the registry says that there is no such list.
 async fn page<T: DeserializeOwned>(
     client: &RegistryClient,
     path: String,
