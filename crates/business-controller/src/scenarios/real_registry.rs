@@ -1,4 +1,4 @@
-//! The look and the removal against the program `registry` of distribution, named by `REGISTRY_PROGRAM`.
+//! Scans and removals against the program `registry` of distribution, which `REGISTRY_PROGRAM` names.
 
 use crate::fence::{Fence, Moment};
 use crate::fixtures::world::times;
@@ -18,7 +18,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
-/// A registry that ends with the test.
+/// A registry process that ends with the test.
 struct Program {
     child: Child,
     directory: PathBuf,
@@ -54,7 +54,7 @@ impl Program {
         registry
     }
 
-    /// The code, and where it says to go on.
+    /// Sends a request. Returns the status code and the location.
     async fn send(&self, method: &str, path: &str, content: &str, body: &[u8]) -> (String, String) {
         let mut stream = TcpStream::connect(self.address).await.unwrap();
         let head = format!(
@@ -137,9 +137,10 @@ async fn content_is_measured_and_removed_in_a_real_registry() {
     for repository in 0..repositories {
         for tag in 0..tags {
             let layer = format!("layer {repository} {tag}");
-            // Where a page of the catalogue ends at such a tag's repository the next one has what is none.
+            // If a page of the catalogue ends at the repository of such a tag, the next page has an entry that is no
+            // repository.
             let tag = if tag == 0 { "_manifests".to_owned() } else { format!("v{tag}") };
-            // A part may begin with a digit.
+            // A path component may begin with a digit.
             let name = format!("acme/web/{repository}r");
             kept += program.push(&name, &tag, layer.as_bytes()).await + layer.len();
         }
