@@ -101,8 +101,8 @@ impl RepairBackoff {
     }
 }
 
-/// What was last applied for each object, by its uid, as far as it tells drift from a change. It is lost when the process ends: then
-/// the first pass reports no drift.
+/// What was last applied for each object, by its uid, as far as it distinguishes drift from a change. If the process
+/// ends, it is lost, and the first pass reports no drift.
 #[derive(Debug)]
 pub struct LastApplied<T>(Mutex<HashMap<String, T>>);
 
@@ -131,7 +131,7 @@ impl<T: PartialEq> LastApplied<T> {
     }
 }
 
-/// What identifies the bindings of a namespace: the object's key, and the fingerprint of the grants, which may name thousands.
+/// Identifies the bindings of a namespace by the object's key and the fingerprint of the grants, which may name thousands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BindingsFingerprint {
     pub key: ProjectKey,
