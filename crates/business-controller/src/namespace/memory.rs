@@ -131,7 +131,8 @@ impl<T: PartialEq> LastApplied<T> {
     }
 }
 
-/// Identifies the bindings of a namespace by the object's key and the fingerprint of the grants, which may name thousands.
+/// Identifies the bindings of a namespace: by the object's key, and by the fingerprint of the grants, which may name
+/// thousands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BindingsFingerprint {
     pub key: ProjectKey,
