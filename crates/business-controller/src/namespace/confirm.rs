@@ -97,7 +97,7 @@ pub fn excess(object: &NamespaceView, quota: &ClusterQuota, sealed: Option<&Reso
 }
 
 /// The largest amount of each resource.
-pub fn most<'a>(lists: impl IntoIterator<Item = &'a ResourceList>) -> ResourceList {
+pub fn max_per_resource<'a>(lists: impl IntoIterator<Item = &'a ResourceList>) -> ResourceList {
     let mut most = ResourceList::new();
     for (resource, amount) in lists.into_iter().flatten() {
         match most.get_mut(resource) {
