@@ -251,13 +251,13 @@ async fn who_waits_for_a_turn_of_his_tenant_stays_as_urgent_as_he_was() {
     let mut held: Vec<_> = (0..4).filter_map(|_| limiter.try_acquire("t", false)).collect();
     assert!(matches!(scene.pass().await.unwrap(), PassOutcome::NotBegun(_)));
     held.pop();
-    let scans = &scene.world.cx.objects.image_namespaces.memory;
-    assert!(!scans.was_late(&key));
+    let schedule = &scene.world.cx.objects.image_namespaces.memory;
+    assert!(!schedule.record_timeout(&key));
     assert!(
         matches!(scene.pass().await.unwrap(), PassOutcome::NotBegun(_)),
         "the last one is not for what is slow"
     );
-    scans.forget(&key);
+    schedule.forget(&key);
     assert_eq!(scene.pass().await.unwrap(), PassOutcome::WaitingFor(Duration::ZERO));
 }
 
