@@ -7,7 +7,7 @@ use crate::kinds::{ObjectKey as _, RootKey};
 use crate::project::kind::ProjectView;
 use std::sync::Arc;
 
-/// The maximal number of projects that are followed. The API refuses deeper ones, and a cycle ends here.
+/// The maximal number of projects that are followed, so that a cycle ends.
 const DEPTH_MAX: usize = 64;
 
 /// The template of a project's namespaces.
