@@ -25,7 +25,7 @@ use crate::member::Member;
 use crate::member_cluster::wake_cluster;
 use crate::members::Lookup;
 use crate::namespace::kind::BusinessNamespace;
-use crate::namespace::trouble::NamespaceTrouble;
+use crate::namespace::problem::NamespaceProblem;
 use crate::outcome::StateLabels;
 use crate::queue::Lane;
 use crate::seal::Keyring;
@@ -198,8 +198,8 @@ fn update_trouble_metrics(scope: &Scope<'_>) {
     let (cx, now) = (scope.cx, scope.cx.clock.unix_seconds());
     let objects = cx.objects.namespaces.all();
     let ours = objects.iter().filter(|object| scope.has_cluster(&object.spec.cluster_name));
-    let found: Vec<NamespaceTrouble> = ours.filter_map(|object| NamespaceTrouble::of(object, now)).collect();
-    for trouble in NamespaceTrouble::ALL {
+    let found: Vec<NamespaceProblem> = ours.filter_map(|object| NamespaceProblem::of(object, now)).collect();
+    for trouble in NamespaceProblem::ALL {
         let count = found.iter().filter(|found| **found == trouble).count();
         let gauge = cx.metrics.namespaces.get_or_create(&StateLabels { state: trouble.label() });
         gauge.set(i64::try_from(count).unwrap_or(i64::MAX));

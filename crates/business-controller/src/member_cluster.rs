@@ -18,9 +18,9 @@ use crate::error::{CallFailure, Error};
 use crate::events::Topic;
 use crate::kinds::{ObjectKey as _, RootKey, ViewChange};
 use crate::members::Lookup;
+use crate::namespace::enqueue::enqueue_access_in_cluster;
 use crate::namespace::kind::BusinessNamespace;
-use crate::namespace::wake::wake_access_in_cluster;
-use crate::namespace_template::wake::wake_templates;
+use crate::namespace_template::enqueue::enqueue_all_templates;
 use crate::objects::RegisteredKind as _;
 use crate::outcome::PassOutcome;
 use crate::project::kind::BusinessProject;
@@ -57,7 +57,7 @@ impl Controller for BusinessMemberCluster {
             let identity = |view: &MemberClusterView| view.spec.identity;
             let (old, new) = (change.old.as_deref(), change.new.as_deref());
             if old.map(identity).unwrap_or_default() != new.map(identity).unwrap_or_default() {
-                wake_access_in_cluster(cx, view.key.name());
+                enqueue_access_in_cluster(cx, view.key.name());
             }
             let uid = |view: &MemberClusterView| view.status.uid.clone();
             if old.map(uid).unwrap_or_default() != new.map(uid).unwrap_or_default() {
@@ -66,7 +66,7 @@ impl Controller for BusinessMemberCluster {
                 dispatch::cluster_changed(cx, view.key.name());
             }
             if old.is_some_and(answers) != new.is_some_and(answers) {
-                wake_templates(cx);
+                enqueue_all_templates(cx);
             }
         }
     }
@@ -148,7 +148,7 @@ async fn show(
     };
     // The watch will not report our own write as a change.
     if answers(object) != answers(&written) {
-        wake_templates(cx);
+        enqueue_all_templates(cx);
     }
     let objects = usize::try_from(next.namespaces).unwrap_or_default();
     figures.written(&object.key, PACE.period(objects));

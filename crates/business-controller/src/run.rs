@@ -8,8 +8,8 @@ use crate::descriptions::Descriptions;
 use crate::directory::{Directory, open_source};
 use crate::error::Error;
 use crate::fence::{Fence, LeaseTimes};
-use crate::issuer::places::{self, Places};
-use crate::issuer::{desk, serve};
+use crate::issuer::clusters::{self, ClusterLookup};
+use crate::issuer::{serve, worker};
 use crate::member::memory_budget::MemoryBudget;
 use crate::member_cluster::capacity::Capacities;
 use crate::members::Members;
@@ -19,9 +19,9 @@ use crate::queue::Queue;
 use crate::registry::backend::Backend;
 use crate::registry::backend::Registry;
 use crate::registry::oci::OciRegistry;
-use crate::registry::oci::calls::{Http, Site};
+use crate::registry::oci::client::{RegistryClient, RegistryEndpoint};
+use crate::registry::tenant_limiter::TenantLimiter;
 use crate::registry::tke::TkeRegistry;
-use crate::registry::turns::Turns;
 use crate::seal::SealKeys;
 use crate::seal::key_manager::KeyManager;
 use crate::shares::candidate::Candidate;
@@ -91,19 +91,20 @@ async fn issue(config: &Config, client: &Client, metrics: &Metrics, tasks: &Task
     identity.config()?;
     let source = match (&settings.signers_kubeconfig, &settings.endpoints_kubeconfig) {
         (Some(signers), Some(endpoints)) => {
-            places::IssuerSource::Files { signers: signers.clone(), endpoints: endpoints.clone() }
+            clusters::IssuerSource::Files { signers: signers.clone(), endpoints: endpoints.clone() }
         }
-        _ => places::IssuerSource::Secrets(Box::new(Api::namespaced(
+        _ => clusters::IssuerSource::Secrets(Box::new(Api::namespaced(
             client.clone(),
             &config.members_namespace,
         ))),
     };
-    let (desk, clerk) = desk::open(Places::new(source, client.clone(), config.dialer()), metrics);
+    let (queue, worker) =
+        worker::new_queue(ClusterLookup::new(source, client.clone(), config.dialer()), metrics);
     let listener = TcpListener::bind(address).await?;
     tracing::info!(%address, "issuing certificates");
     tasks.spawn("issuer's certificate", ends.follow(identity.certificate_file.clone(), serve::end_of));
-    tasks.spawn_draining("certificates", clerk.run(tasks.token()));
-    tasks.spawn_draining("issuer", serve::run(listener, identity, desk, tasks.token()));
+    tasks.spawn_draining("certificates", worker.run(tasks.token()));
+    tasks.spawn_draining("issuer", serve::run(listener, identity, queue, tasks.token()));
     Ok(())
 }
 
@@ -131,12 +132,12 @@ async fn first_contact(candidate: &Candidate) {
 async fn registry(config: &RegistryConfig, fence: &Arc<Fence>) -> Result<Registry, Error> {
     let backend: Option<Box<dyn Backend>> = match (&config.registry_url, &config.registry_kubeconfig) {
         (Some(url), _) => {
-            let site = Site {
+            let endpoint = RegistryEndpoint {
                 url: url.clone(),
                 authority: config.registry_ca.clone(),
                 credentials: config.registry_credentials.clone(),
             };
-            Some(Box::new(OciRegistry::new(Http::new(site).await?, Arc::clone(fence))))
+            Some(Box::new(OciRegistry::new(RegistryClient::new(endpoint).await?, Arc::clone(fence))))
         }
         (None, Some(path)) => {
             Some(Box::new(TkeRegistry::new(config::client(Some(path)).await?, Arc::clone(fence))))
@@ -148,7 +149,7 @@ async fn registry(config: &RegistryConfig, fence: &Arc<Fence>) -> Result<Registr
         pull_host: config.pull_host()?,
         grace: config.registry_grace,
         scan_period: config.registry_scan_period,
-        turns: Turns::default(),
+        limiter: TenantLimiter::default(),
     })
 }
 

@@ -7,7 +7,7 @@ use crate::config::{self, Discover};
 use crate::error::Error;
 use crate::kinds::ObjectKey as _;
 use crate::member::ClusterQuota;
-use crate::namespace::confirm::most;
+use crate::namespace::confirm::max_per_resource;
 use crate::namespace::kind::BusinessNamespace;
 use crate::project::kind::BusinessProject;
 use business_types::names;
@@ -111,14 +111,14 @@ fn proposal(
 ) -> Proposal {
     let quotas = seen.quotas.get(&namespace).map(Vec::as_slice).unwrap_or_default();
     let project = labels.get(project_label).filter(|project| seen.projects.contains_key(*project));
-    let hard = most(quotas.iter().flat_map(|quota| [&quota.spec_hard, &quota.status_used]));
+    let hard = max_per_resource(quotas.iter().flat_map(|quota| [&quota.spec_hard, &quota.status_used]));
     let limits = project.and_then(|project| seen.projects.get(project));
     let lacks = limits.into_iter().flat_map(ResourceList::keys).filter(|key| !hard.contains_key(*key));
     let (lacks, project) = (lacks.cloned().collect(), project.cloned().unwrap_or_default());
     labels.remove(OWN_NAME);
     Proposal {
         quotas: quotas.len(),
-        used: most(quotas.iter().map(|quota| &quota.status_used)),
+        used: max_per_resource(quotas.iter().map(|quota| &quota.status_used)),
         lacks,
         labels,
         entry: MappingEntry {

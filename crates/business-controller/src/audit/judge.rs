@@ -200,11 +200,12 @@ impl Evidence<'_> {
         let sealed: Vec<&ResourceList> =
             live.sealed.iter().filter(newer).map(|sealed| &sealed.hard).collect();
         // It is about to be taken over, whatever its quota admits.
-        let is_taken = object.status.is_imported() && validate::bears_labels(&object, &live.namespace.marks);
+        let is_taken =
+            object.status.is_imported() && validate::has_labels_of(&object, &live.namespace.marks);
         if sealed.is_empty() && !is_taken && !self.survey.is_ahead(&live.namespace.uid) {
             return Ok(Judgement::Nothing);
         }
-        let hard = confirm::excess(&object, quota, Some(&confirm::most(sealed)));
+        let hard = confirm::excess(&object, quota, Some(&confirm::max_per_resource(sealed)));
         if hard.is_empty() {
             return Ok(Judgement::Nothing);
         }
@@ -243,8 +244,8 @@ impl LiveState {
 
     /// The maximum of what was granted, what is granted, and what is in use.
     fn may_take(&self) -> ResourceList {
-        let quota = self.quota.as_ref().map(confirm::may_take);
-        confirm::most(self.sealed.iter().map(|sealed| &sealed.hard).chain(&quota))
+        let quota = self.quota.as_ref().map(confirm::max_admitted);
+        confirm::max_per_resource(self.sealed.iter().map(|sealed| &sealed.hard).chain(&quota))
     }
 
     fn orphan(&self, scanned: &ScannedNamespace, state: OrphanState) -> Orphan {
@@ -302,7 +303,7 @@ async fn remove_marks_and_quota(
             deleted => deleted?,
         }
     }
-    match api.patch_namespace(name, &build::unmarked(&live.namespace)).await {
+    match api.patch_namespace(name, &build::unmark_patch(&live.namespace)).await {
         Ok(_) | Err(Error::Member(CallFailure::NotFound)) => Ok(true),
         Err(error) => Err(error),
     }

@@ -1,4 +1,4 @@
-//! What a namespace is to the controller.
+//! The kind of namespaces: its index and cache look-ups.
 
 use super::memory::NamespaceMemory;
 use crate::cache::Cache;
@@ -24,7 +24,7 @@ impl Kind for BusinessNamespace {
 }
 
 impl NamespaceView {
-    /// Whether it came from another project, and its cluster was not seen to say so.
+    /// Whether it came from another project, and its cluster does not show that yet.
     pub fn is_being_transferred(&self) -> bool {
         condition::find(&self.status.conditions, TRANSFERRED).is_some_and(|told| !told.is_true())
     }
@@ -35,7 +35,7 @@ impl NamespaceView {
     }
 }
 
-/// Which namespace a place in a member cluster belongs to: by cluster, then by the name there.
+/// Which object a namespace of a member cluster belongs to: by cluster, then by the name there.
 #[derive(Debug, Default)]
 pub struct ClaimedPlaces(HashMap<String, HashMap<String, ProjectKey>>);
 
@@ -43,8 +43,8 @@ impl ViewIndex<BusinessNamespace> for ClaimedPlaces {
     fn follow(&mut self, change: &ViewChange<BusinessNamespace>) {
         if let Some(old) = &change.old
             && let Some(cluster) = self.0.get_mut(&old.spec.cluster_name)
-            // Another object, or the same one in another project, may have been seen at the place before the former one
-            // was seen gone.
+            // Another object, or the same one in another project, may have been seen at the place before the deletion
+            // of the former one.
             && cluster.get(&old.spec.namespace) == Some(&old.key)
         {
             cluster.remove(&old.spec.namespace);
@@ -65,7 +65,7 @@ impl Cache<BusinessNamespace> {
         self.with_index(|views, _| ProjectKey::within(views, project))
     }
 
-    /// How many a project has.
+    /// The number of namespaces of a project.
     pub fn count_in(&self, project: &str) -> usize {
         let first = ProjectKey::new(Some(project), "");
         self.with_index(|views, _| {
@@ -73,7 +73,7 @@ impl Cache<BusinessNamespace> {
         })
     }
 
-    /// The namespace that a place in a member cluster belongs to.
+    /// The object that a namespace of a member cluster belongs to.
     pub fn at_place(&self, cluster: &str, namespace: &str) -> Option<Arc<NamespaceView>> {
         self.with_index(|views, places| views.get(places.0.get(cluster)?.get(namespace)?).cloned())
     }
@@ -85,7 +85,7 @@ impl Cache<BusinessNamespace> {
         })
     }
 
-    /// The member clusters that namespaces live in.
+    /// The member clusters that have namespaces of ours.
     pub fn clusters(&self) -> Vec<String> {
         self.with_index(|_, places| places.0.keys().cloned().collect())
     }

@@ -1,4 +1,4 @@
-//! What a template is to the controller.
+//! The kind of templates: its index and cache look-ups.
 
 use crate::cache::Cache;
 use crate::digest;
@@ -23,14 +23,14 @@ impl Kind for NamespaceTemplate {
     type Memory = StatusThrottle;
 }
 
-/// The state of each template, and the default.
+/// The current state of each template, and the defaults.
 #[derive(Debug, Default)]
 pub struct TemplateStates {
     states: BTreeMap<RootKey, AppliedTemplate>,
     defaults: BTreeSet<DefaultTemplate>,
 }
 
-/// A default. One that is being deleted comes after one that is not.
+/// A default template. One that is being deleted sorts last.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct DefaultTemplate {
     deleting: bool,
@@ -43,7 +43,7 @@ impl DefaultTemplate {
     }
 }
 
-/// A template and what it is to put into namespaces now.
+/// A template, and the state that it should put into namespaces now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CurrentTemplate {
     pub view: Arc<TemplateView>,

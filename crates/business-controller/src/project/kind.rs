@@ -1,4 +1,4 @@
-//! What a project is to the controller.
+//! The kind of projects: its index and cache look-ups.
 
 use crate::cache::{Cache, Views};
 use crate::kinds::{Kind, RootKey, View, ViewChange, ViewIndex};
@@ -23,16 +23,16 @@ impl Kind for BusinessProject {
     const KEEPS_METADATA: bool = true;
 }
 
-/// Child projects by their parent, and all by their tenant.
+/// Child projects by parent, and all projects by tenant.
 #[derive(Debug, Default)]
 pub struct ProjectTree {
-    children: Groups,
-    tenants: Groups,
+    children: KeyIndex,
+    tenants: KeyIndex,
 }
 
-/// Projects by a name.
+/// Keys of projects by an indexed value.
 #[derive(Debug, Default)]
-struct Groups(BTreeMap<String, BTreeSet<RootKey>>);
+struct KeyIndex(BTreeMap<String, BTreeSet<RootKey>>);
 
 impl ViewIndex<BusinessProject> for ProjectTree {
     fn follow(&mut self, change: &ViewChange<BusinessProject>) {
@@ -41,7 +41,7 @@ impl ViewIndex<BusinessProject> for ProjectTree {
     }
 }
 
-impl Groups {
+impl KeyIndex {
     fn follow(&mut self, change: &ViewChange<BusinessProject>, group: impl Fn(&ProjectView) -> &String) {
         let (old, new) = (change.old.as_deref().map(&group), change.new.as_deref().map(&group));
         if old == new {

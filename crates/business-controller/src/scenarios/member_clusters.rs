@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
-/// Where our namespaces are listed.
+/// The path at which our namespaces are listed.
 const OBJECTS: &str = "/apis/business.tkestack.io/v1/namespaces";
 
 async fn pass(world: &World) -> PassOutcome {
@@ -137,7 +137,7 @@ async fn a_cluster_goes_when_nothing_is_left_in_it() {
     assert!(matches!(pass(&world).await, PassOutcome::WaitingFor(_)));
     assert_eq!(condition(&world, "Terminating").1, "1 projects have a budget for it");
     assert!(matches!(pass(&world).await, PassOutcome::WaitingFor(_)));
-    // The cache hears of it before the API says so: the last look is at the API.
+    // The cache shows it before the API does: the API is asked last.
     let mut free = budget.clone();
     free["spec"] = json!({});
     world.knows_project(&free);
@@ -218,7 +218,7 @@ async fn what_is_derived_follows_the_nodes_and_stays_while_they_cannot_be_read()
     assert!(message.contains("call the member cluster: refused with 403"), "{message}");
 }
 
-/// Whoever may make pods in a namespace of his makes them as large as he likes.
+/// Anybody who may create pods in a namespace can make them as large as they like.
 #[tokio::test(start_paused = true)]
 async fn pods_that_are_large_together_keep_nothing_from_being_derived() {
     let world = World::new();
@@ -236,7 +236,7 @@ async fn pods_that_are_large_together_keep_nothing_from_being_derived() {
     assert_eq!(pages, 1, "what nobody reads of them weighs its text alone");
 }
 
-/// Another cluster of which something is derived, over this link.
+/// Another cluster over this link, from which capacity is derived.
 fn derives_from(world: &World, link: &Link, name: &str) {
     let post = world.cx.shares.state(Share::Clusters(0));
     let member = Member::new(name, UID, world.server.client_over(link), post, RECOUNT);
@@ -257,7 +257,7 @@ async fn a_cluster_that_takes_long_to_read_is_left_alone_for_longer() {
     let (world, link) = (World::new(), Link::default());
     world.lists_all();
     derives_from(&world, &link, "a1");
-    // Two lists of eight seconds: it rests until after the second look at others.
+    // Two lists of eight seconds: this cluster rests until the others were read twice.
     link.is(Passage::Slow(Duration::from_secs(4)));
     world.calls();
     let looks = Capacities { cx: Arc::clone(&world.cx) }.run();
@@ -295,12 +295,12 @@ async fn pods_in_a_namespace_that_is_not_ours_take_what_they_take() {
     let asks = || pending(&[("pods", "3")]);
     for (object, uid, left) in [
         (asks().recorded(Provenance::Made), NAMESPACE_UID, "12"),
-        // Somebody has an object for what is in use by others.
+        // An object of somebody accounts for what others use.
         (asks(), NAMESPACE_UID, "9"),
         (asks().recorded(Provenance::Adopted), NAMESPACE_UID, "12"),
         (asks().recorded(Provenance::Foreign), NAMESPACE_UID, "9"),
         (asks().recorded(Provenance::Imported), NAMESPACE_UID, "9"),
-        // Made in the place of ours.
+        // A replacement of ours.
         (asks().recorded(Provenance::Made), "another", "9"),
     ] {
         there(uid);
@@ -333,7 +333,7 @@ async fn a_cluster_whose_lists_are_not_answered_is_unreachable_and_listed_anew()
     following.abort();
 }
 
-/// Its API servers, behind a balancer, begin anew one by one over a storage that was restored: every probe is good.
+/// Its API servers, behind a load balancer, restart one by one over restored storage. Every probe succeeds.
 #[tokio::test(start_paused = true)]
 async fn a_cluster_that_was_restored_without_a_gap_is_listed_anew() {
     let world = World::new();
@@ -371,7 +371,7 @@ async fn a_cluster_that_was_restored_without_a_gap_is_listed_anew() {
     following.abort();
 }
 
-/// Its lists may end while it counts as unreachable, and before it is known which namespaces it has.
+/// Its lists may end while it counts as unreachable, and before its namespaces are known.
 #[tokio::test(start_paused = true)]
 async fn a_cluster_that_answers_and_was_listed_is_reachable_in_whatever_order_that_became_known() {
     let (world, link) = (World::new(), Link::default());

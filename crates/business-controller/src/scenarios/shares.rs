@@ -1,4 +1,4 @@
-//! Shares that come and go: what is followed, what is remembered, and how old our view may be.
+//! Shares that are gained and lost: what is followed, what is remembered, and how old our view may be.
 
 use crate::dial::Dialer;
 use crate::directory::description::ClusterDescription;
@@ -29,8 +29,8 @@ fn post(world: &World) -> Arc<ShareState> {
     Arc::clone(world.cx.shares.state(Share::Clusters(0)))
 }
 
-/// The member cluster as it is followed by whoever has just taken its share.
-fn follows_anew(world: &World) -> Arc<Member> {
+/// The member cluster as a new holder of its share follows it.
+fn new_member(world: &World) -> Arc<Member> {
     let member = Member::new("c1", CLUSTER_UID, world.server.client(), &post(world), RECOUNT);
     member.observed.begin_namespace_list();
     member.observed.end_namespace_list();
@@ -46,9 +46,9 @@ async fn what_somebody_else_has_let_go_is_not_made_again() {
     world.lists_all();
     world.holds(&pending(&[("pods", "3")]));
     let view = world.seen();
-    // The former holder has let it go, and our watch has not told so yet.
+    // The former holder has finalized the object, and our watch has not delivered that yet.
     world.server.remove(OBJECT);
-    let member = follows_anew(&world);
+    let member = new_member(&world);
     session::load_acquisition_snapshot(&world.cx, &member).await;
     assert_eq!(member.reach(), Reach::Reachable);
     assert!(matches!(world.pass().await.unwrap(), PassOutcome::NotBegun(_)));
@@ -63,10 +63,10 @@ async fn what_had_come_and_gone_before_our_watch_told_of_it_is_not_made() {
     world.lists_all();
     world.holds(&pending(&[("pods", "3")]));
     let view = world.seen();
-    // Our watch has told neither that it came nor that it went.
+    // Our watch has delivered neither the object nor its end.
     world.cx.objects.namespaces.remove(&view);
     world.server.remove(OBJECT);
-    let member = follows_anew(&world);
+    let member = new_member(&world);
     session::load_acquisition_snapshot(&world.cx, &member).await;
     world.cx.objects.namespaces.upsert(view.clone(), ChangeSource::WatchEvent);
     assert!(matches!(world.pass().await.unwrap(), PassOutcome::NotBegun(_)));
@@ -81,13 +81,13 @@ async fn an_object_of_before_the_tenure_may_have_been_written_for() {
     let view = pending(&[("pods", "3")]);
     world.is_born(&view);
     assert!(untried(&world));
-    // The share goes and comes back.
+    // The share is lost and gained again.
     post(&world).begin_drain();
     world.cx.stopped(Share::Clusters(0));
     post(&world).stop();
     assert!(!untried(&world), "what was known of it counts no more");
     post(&world).start();
-    let member = follows_anew(&world);
+    let member = new_member(&world);
     session::load_acquisition_snapshot(&world.cx, &member).await;
     let seen = world.seen();
     world.cx.objects.namespaces.remove(&seen);
@@ -108,7 +108,7 @@ async fn an_object_of_before_the_tenure_may_have_been_written_for() {
     assert!(untried(&world), "it was made since");
 }
 
-/// Its former cluster is followed until the directory has heard of that.
+/// Its former cluster is followed until the directory has noticed the change.
 #[tokio::test]
 async fn a_name_whose_record_was_made_anew_stands_for_no_cluster() {
     let world = World::new();
@@ -123,7 +123,7 @@ async fn a_name_whose_record_was_made_anew_stands_for_no_cluster() {
     assert_eq!(world.pass().await.unwrap(), PassOutcome::Applied);
 }
 
-/// Until the directory has heard of it, a cluster whose share is not ours any more is followed yet.
+/// A cluster whose share is lost is followed until the directory has noticed that.
 #[tokio::test(start_paused = true)]
 async fn what_is_born_in_a_share_that_is_not_ours_may_have_been_written_for() {
     for goes in ["before", "after"] {
@@ -143,12 +143,12 @@ async fn what_is_born_in_a_share_that_is_not_ours_may_have_been_written_for() {
             world.is_born(&pending(&[("pods", "3")]));
         }
         assert!(!world.has_untried("u"), "the share goes {goes} it is born");
-        // Whoever has the share meanwhile makes it, and the answer is lost.
+        // The holder in between creates the namespace, and the answer is lost.
         let metadata = json!({ "name": "web", "uid": "his", "creationTimestamp": "2026-01-01T00:00:00Z" });
         world.server.put(NAMESPACE, &json!({ "metadata": metadata }));
         world.holds(&world.seen().ending());
         post(&world).start();
-        let member = follows_anew(&world);
+        let member = new_member(&world);
         session::load_acquisition_snapshot(&world.cx, &member).await;
         world.pass().await.unwrap();
         let status = &world.stored(OBJECT)["status"];
@@ -179,7 +179,7 @@ async fn of_a_cluster_that_came_to_us_what_was_changed_meanwhile_goes_first() {
     assert_eq!(namespaces.count(), 2);
 }
 
-/// Lists one cluster, which does not answer.
+/// A directory with one cluster, which does not answer.
 #[derive(Debug)]
 struct OneCluster;
 
@@ -254,7 +254,7 @@ async fn who_waits_for_the_keys_waits_for_no_period_after_a_read_that_has_failed
         link.is(Passage::Open);
     };
     tokio::join!(world.cx.seals.wait_for_read(), goes_on);
-    // A call that is not answered fails after ten seconds.
+    // A call without an answer fails after ten seconds.
     assert!(begun.elapsed() < Duration::from_secs(11), "{:?}", begun.elapsed());
     keeper.abort();
 }

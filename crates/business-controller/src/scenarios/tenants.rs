@@ -9,7 +9,7 @@ use serde_json::json;
 
 const TENANT: &str = "/apis/business.tkestack.io/v1/tenants/t";
 
-fn sees(world: &World) {
+fn sync_tenant(world: &World) {
     let stored: DynamicObject = serde_json::from_value(world.server.get(TENANT)).unwrap();
     let view = TenantView::decode(stored).unwrap();
     if let Some(change) = world.cx.objects.tenants.upsert(view, ChangeSource::WatchEvent) {
@@ -24,7 +24,7 @@ async fn a_tenants_status_follows_its_projects_and_namespaces() {
     world
         .server
         .put(TENANT, &json!({ "metadata": { "name": "t", "uid": "t", "generation": 1 }, "spec": ceiling }));
-    sees(&world);
+    sync_tenant(&world);
     let pass = async || BusinessTenant::reconcile(&world.cx, &RootKey::new(None, "t")).await.unwrap();
     assert_eq!(pass().await, PassOutcome::Applied);
     assert_eq!(world.server.get(TENANT)["status"]["observedGeneration"], 1);

@@ -1,4 +1,4 @@
-//! What a tenant is to the controller.
+//! The kind of tenants.
 
 use crate::kinds::{Kind, RootKey, View};
 use crate::throttle::StatusThrottle;

@@ -1,7 +1,7 @@
-//! Requests in turn. What was begun goes on to its end although whoever asked has left: a request in a cluster is always
-//! taken away again.
+//! The queue of requests for certificates, and the worker that handles them. A request that was begun is finished
+//! although its caller has left, so that nothing stays in the cluster.
 
-use super::places::{ClusterEndpoint, IssuingCluster, Places};
+use super::clusters::{ClusterEndpoint, ClusterLookup};
 use super::{IssueRefusal, sign, subject};
 use crate::outcome::StateLabels;
 use business_types::issue::{IssueRequest, Issued};
@@ -14,59 +14,59 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-/// Requests at work at a time. They wait for their clusters for the most part.
+/// Requests that are handled at a time. Most of the time they wait for their clusters.
 const RUNNING_MAX: usize = 64;
-/// Requests that wait for a place.
+/// Requests that wait in the queue.
 const WAITING_MAX: usize = 32;
-/// Requests to one cluster, at work or not: one that does not answer keeps no places that others need.
-const OF_ONE_MAX: usize = 4;
+/// Requests of one cluster, waiting or running. A cluster that does not answer takes no room from others.
+const PER_CLUSTER_MAX: usize = 4;
 
 type Answer = Result<Issued, IssueRefusal>;
 
-/// A request and who waits for its answer.
+/// A request, and the channel for its answer.
 #[derive(Debug)]
 struct Job {
     request: IssueRequest,
     answer: oneshot::Sender<Answer>,
-    turn: Turn,
+    permit: ClusterPermit,
 }
 
-/// How many requests each cluster has; one that has none is not in it.
+/// The number of requests of each cluster. A cluster without requests has no entry.
 #[derive(Clone, Debug, Default)]
-struct Clusters(Arc<Mutex<HashMap<String, usize>>>);
+struct ClusterLimits(Arc<Mutex<HashMap<String, usize>>>);
 
-/// One of the requests that a cluster may have, until it is dropped.
+/// A permit for one request of a cluster, until it is dropped.
 #[derive(Debug)]
-struct Turn {
-    clusters: Clusters,
+struct ClusterPermit {
+    limits: ClusterLimits,
     cluster: String,
 }
 
-/// Takes requests. Its clones are the same one.
+/// Takes requests. Its clones share the queue.
 #[derive(Clone, Debug)]
-pub struct Desk {
+pub struct IssueQueue {
     jobs: mpsc::Sender<Job>,
-    clusters: Clusters,
+    limits: ClusterLimits,
 }
 
-/// Works them off.
+/// Handles the requests of the queue.
 #[derive(Debug)]
-pub struct Clerk {
+pub struct IssueWorker {
     jobs: mpsc::Receiver<Job>,
-    places: Places,
+    lookup: ClusterLookup,
     issued: Family<StateLabels, Counter>,
 }
 
-/// Both ends.
-pub fn open(places: Places, metrics: &Metrics) -> (Desk, Clerk) {
+/// Creates a queue and its worker.
+pub fn new_queue(lookup: ClusterLookup, metrics: &Metrics) -> (IssueQueue, IssueWorker) {
     let (sender, receiver) = mpsc::channel(WAITING_MAX);
     (
-        Desk { jobs: sender, clusters: Clusters::default() },
-        Clerk { jobs: receiver, places, issued: register(metrics) },
+        IssueQueue { jobs: sender, limits: ClusterLimits::default() },
+        IssueWorker { jobs: receiver, lookup, issued: register(metrics) },
     )
 }
 
-/// What is counted here.
+/// Registers the counter of requests.
 pub fn register(metrics: &Metrics) -> Family<StateLabels, Counter> {
     metrics.register(
         "business_controller_certificates",
@@ -75,16 +75,16 @@ pub fn register(metrics: &Metrics) -> Family<StateLabels, Counter> {
     )
 }
 
-impl Clusters {
-    /// One more for a cluster, if it may have one.
-    fn turn(&self, cluster: &str) -> Option<Turn> {
+impl ClusterLimits {
+    /// A permit for one more request of a cluster, unless it has too many.
+    fn acquire(&self, cluster: &str) -> Option<ClusterPermit> {
         let mut counts = self.lock();
         let count = counts.entry(cluster.to_owned()).or_default();
-        if *count >= OF_ONE_MAX {
+        if *count >= PER_CLUSTER_MAX {
             return None;
         }
         *count += 1;
-        Some(Turn { clusters: self.clone(), cluster: cluster.to_owned() })
+        Some(ClusterPermit { limits: self.clone(), cluster: cluster.to_owned() })
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, usize>> {
@@ -92,9 +92,9 @@ impl Clusters {
     }
 }
 
-impl Drop for Turn {
+impl Drop for ClusterPermit {
     fn drop(&mut self) {
-        let mut counts = self.clusters.lock();
+        let mut counts = self.limits.lock();
         if let Some(count) = counts.get_mut(&self.cluster) {
             *count = count.saturating_sub(1);
             if *count == 0 {
@@ -104,58 +104,58 @@ impl Drop for Turn {
     }
 }
 
-impl Desk {
-    /// A certificate, or why there is none.
+impl IssueQueue {
+    /// Issues a certificate.
     pub async fn issue(&self, request: IssueRequest) -> Answer {
         let busy = || IssueRefusal::Unavailable("too many certificates are being issued".to_owned());
-        let Some(turn) = self.clusters.turn(&request.cluster) else {
+        let Some(permit) = self.limits.acquire(&request.cluster) else {
             let cluster = &request.cluster;
             return Err(IssueRefusal::Unavailable(format!(
                 "cluster {cluster}: too many certificates are being issued there"
             )));
         };
         let (answer, waiting) = oneshot::channel();
-        self.jobs.try_send(Job { request, answer, turn }).map_err(|_full_or_ended| busy())?;
+        self.jobs.try_send(Job { request, answer, permit }).map_err(|_full_or_ended| busy())?;
         waiting.await.unwrap_or_else(|_ended| Err(busy()))
     }
 }
 
-impl Clerk {
-    /// Works until it is told to end, and then ends what it has begun.
+impl IssueWorker {
+    /// Handles requests until the token is cancelled, and finishes what it has begun.
     pub async fn run(mut self, end: CancellationToken) {
         let mut running = JoinSet::new();
         loop {
             tokio::select! {
                 () = end.cancelled() => break,
                 Some(ended) = running.join_next() => {
-                    if !is_sound(&ended) {
+                    if !is_clean_exit(&ended) {
                         return;
                     }
                 }
                 job = self.jobs.recv(), if running.len() < RUNNING_MAX => {
                     let Some(job) = job else { break };
-                    running.spawn(work(self.places.clone(), self.issued.clone(), job));
+                    running.spawn(work(self.lookup.clone(), self.issued.clone(), job));
                 }
             }
         }
         while let Some(ended) = running.join_next().await {
-            if !is_sound(&ended) {
+            if !is_clean_exit(&ended) {
                 return;
             }
         }
     }
 }
 
-fn is_sound(ended: &Result<(), tokio::task::JoinError>) -> bool {
+fn is_clean_exit(ended: &Result<(), tokio::task::JoinError>) -> bool {
     if let Err(error) = ended {
         tracing::error!(%error, "issuing a certificate has broken down");
     }
     ended.is_ok()
 }
 
-async fn work(places: Places, counts: Family<StateLabels, Counter>, job: Job) {
-    let Job { request, answer, turn } = job;
-    let outcome = issue(&places, &request).await;
+async fn work(lookup: ClusterLookup, counts: Family<StateLabels, Counter>, job: Job) {
+    let Job { request, answer, permit } = job;
+    let outcome = issue(&lookup, &request).await;
     let state = outcome.as_ref().map_or_else(IssueRefusal::category, |_| "issued");
     counts.get_or_create(&StateLabels { state }).inc();
     let IssueRequest { cluster, project, name, user, groups, expiration_seconds, issue_id, .. } = &request;
@@ -176,18 +176,18 @@ async fn work(places: Places, counts: Family<StateLabels, Counter>, job: Job) {
             audit = true, issue_id, cluster, project, name, user, groups, %refusal, "certificate refused"
         ),
     }
-    // Whoever is answered may ask again at once.
-    drop(turn);
-    // Whoever asked may have left.
+    // The caller may send another request as soon as it has the answer.
+    drop(permit);
+    // The caller may have left.
     drop(answer.send(outcome));
 }
 
-async fn issue(places: &Places, request: &IssueRequest) -> Answer {
+async fn issue(lookup: &ClusterLookup, request: &IssueRequest) -> Answer {
     subject::check(request)?;
-    let place = places.find(&request.cluster).await?;
-    let ClusterEndpoint { server, ca_bundle } = place.endpoint.clone();
+    let cluster = lookup.find(&request.cluster).await?;
+    let ClusterEndpoint { server, ca_bundle } = cluster.endpoint.clone();
     let id = uuid::Uuid::new_v4().simple().to_string();
-    let certificate = sign::sign(IssuingCluster { ..place }, request, &id).await?;
+    let certificate = sign::sign(cluster, request, &id).await?;
     Ok(Issued { certificate, server, ca_bundle })
 }
 
@@ -196,18 +196,19 @@ mod tests {
     use super::*;
     use crate::dial::Dialer;
     use crate::fixtures::server::Server;
-    use crate::issuer::places::IssuerSource;
+    use crate::issuer::clusters::IssuerSource;
     use futures_util::FutureExt as _;
 
     #[tokio::test]
     async fn a_cluster_that_hangs_keeps_no_certificate_of_another_waiting() {
         let server = Server::default();
         let source = IssuerSource::Secrets(Box::new(kube::Api::namespaced(server.client(), "tke-business")));
-        let (desk, clerk) = open(Places::new(source, server.client(), Dialer::default()), &Metrics::new());
+        let (queue, worker) =
+            new_queue(ClusterLookup::new(source, server.client(), Dialer::default()), &Metrics::new());
         let ask = |cluster: &str| {
-            desk.issue(IssueRequest { cluster: cluster.to_owned(), ..IssueRequest::default() })
+            queue.issue(IssueRequest { cluster: cluster.to_owned(), ..IssueRequest::default() })
         };
-        for _ in 0..OF_ONE_MAX {
+        for _ in 0..PER_CLUSTER_MAX {
             assert!(ask("c1").now_or_never().is_none(), "it waits, and whoever asked leaves");
         }
         for _ in 0..WAITING_MAX {
@@ -220,11 +221,11 @@ mod tests {
         assert!(ask("c2").now_or_never().is_none(), "others have their places");
 
         let end = CancellationToken::new();
-        let working = tokio::spawn(clerk.run(end.clone()));
+        let working = tokio::spawn(worker.run(end.clone()));
         for cluster in ["c2", "c1"] {
-            assert!(matches!(ask(cluster).await, Err(IssueRefusal::Wrong(_))), "those before have ended");
+            assert!(matches!(ask(cluster).await, Err(IssueRefusal::Invalid(_))), "those before have ended");
         }
-        assert!(desk.clusters.lock().is_empty());
+        assert!(queue.limits.lock().is_empty());
         end.cancel();
         working.await.unwrap();
     }

@@ -1,4 +1,4 @@
-//! What is wrong with a namespace so that somebody has to look at its cluster; pure.
+//! Problems of a namespace for which an operator has to look at its cluster; pure.
 
 use super::kind::NamespaceView;
 use business_types::NamespacePhase;
@@ -7,23 +7,23 @@ use business_types::condition::{self, CLUSTER_REACHABLE, FALSE, PROVISIONED, QUO
 /// What takes longer than this does not end by itself, in seconds.
 const LONG: i64 = 15 * 60;
 
-/// What is wrong. Of a cluster that does not answer nothing is told here: it is told of the cluster.
+/// A problem of a namespace. A cluster that does not answer is reported for the cluster, not for each namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NamespaceTrouble {
-    /// Its cluster refuses namespace or quota.
+pub enum NamespaceProblem {
+    /// Its cluster refuses the namespace or the quota.
     Refused,
-    /// It cannot be, for a reason that its owner reads and can end.
+    /// It cannot be provisioned, for a reason that its owner can read and resolve.
     Failed,
-    /// Its quota is written, and for long its cluster has not counted with it.
+    /// Its quota is written, but its cluster has not enforced it for long.
     Unenforced,
-    /// It has been going for long, and is still charged.
+    /// It has been terminating for long, and is still charged.
     Terminating,
 }
 
-impl NamespaceTrouble {
+impl NamespaceProblem {
     pub const ALL: [Self; 4] = [Self::Refused, Self::Failed, Self::Unenforced, Self::Terminating];
 
-    /// Label for metrics.
+    /// The label for metrics.
     pub fn label(self) -> &'static str {
         match self {
             Self::Refused => "refused",
@@ -33,7 +33,7 @@ impl NamespaceTrouble {
         }
     }
 
-    /// What is wrong with a namespace, if anything is. `now` is in seconds since 1970.
+    /// The problem of a namespace, if it has one. `now` is in seconds since 1970.
     pub fn of(object: &NamespaceView, now: i64) -> Option<Self> {
         let status = &object.status;
         let denied = |type_| condition::find(&status.conditions, type_).filter(|told| told.status == FALSE);
@@ -62,7 +62,7 @@ mod tests {
     use crate::fixtures::pending;
     use crate::fixtures::server::BEGINNING;
     use crate::namespace::status;
-    use crate::namespace::verdict::Situation;
+    use crate::namespace::verdict::NamespaceState;
     use business_types::Condition;
     use meta::quantity::ResourceList;
 
@@ -72,9 +72,9 @@ mod tests {
         object
     }
 
-    /// At once, and after a long time.
-    fn seen(object: &NamespaceView) -> [Option<NamespaceTrouble>; 2] {
-        [0, LONG].map(|seconds| NamespaceTrouble::of(object, BEGINNING + seconds))
+    /// The problem at once, and after a long time.
+    fn seen(object: &NamespaceView) -> [Option<NamespaceProblem>; 2] {
+        [0, LONG].map(|seconds| NamespaceProblem::of(object, BEGINNING + seconds))
     }
 
     #[test]
@@ -82,11 +82,11 @@ mod tests {
         let object = || pending(&[("pods", "3")]);
         assert_eq!(seen(&object()), [None, None]);
         let unenforced = with(object(), QUOTA_ENFORCED, reason::NOT_ENFORCED);
-        assert_eq!(seen(&unenforced), [None, Some(NamespaceTrouble::Unenforced)]);
+        assert_eq!(seen(&unenforced), [None, Some(NamespaceProblem::Unenforced)]);
         let above = with(object(), QUOTA_ENFORCED, reason::USED_ABOVE_HARD);
         assert_eq!(seen(&above), [None, None], "its owner uses more than he asks for now");
         let mut going = object().ending();
-        assert_eq!(seen(&going), [None, Some(NamespaceTrouble::Terminating)]);
+        assert_eq!(seen(&going), [None, Some(NamespaceProblem::Terminating)]);
         going.status.cached_spec_hard = Some(ResourceList::new());
         assert_eq!(seen(&going), [None, None], "it is gone from its cluster");
         for silent in [unenforced, object().ending()] {
@@ -96,14 +96,14 @@ mod tests {
 
     #[test]
     fn what_a_cluster_refuses_is_another_thing_than_what_an_owner_can_end() {
-        for (reason, trouble) in [
-            (reason::REFUSED, NamespaceTrouble::Refused),
-            (reason::NAMESPACE_CONFLICT, NamespaceTrouble::Failed),
+        for (reason, problem) in [
+            (reason::REFUSED, NamespaceProblem::Refused),
+            (reason::NAMESPACE_CONFLICT, NamespaceProblem::Failed),
         ] {
             let mut object = pending(&[("pods", "3")]);
-            let refused = Situation::Refused { reason, message: "no".into() };
+            let refused = NamespaceState::Refused { reason, message: "no".into() };
             object.status = status::next(&object, &refused.into(), &meta::time::rfc3339(BEGINNING));
-            assert_eq!(seen(&object), [Some(trouble); 2], "{reason}");
+            assert_eq!(seen(&object), [Some(problem); 2], "{reason}");
         }
     }
 }

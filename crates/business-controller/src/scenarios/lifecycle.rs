@@ -66,20 +66,20 @@ fn charge(world: &World) -> Value {
     world.stored(OBJECT)["status"]["cachedSpecHard"].clone()
 }
 
-/// What its condition says of its quota.
-fn told_of_quota(world: &World) -> (String, String) {
+/// Reason and message of the condition QuotaEnforced.
+fn quota_condition(world: &World) -> (String, String) {
     let status = world.seen().status;
     let condition = find(&status.conditions, QUOTA_ENFORCED).unwrap();
     (condition.reason.clone(), condition.message.clone())
 }
 
-/// So many minutes pass, and the lease is held.
-async fn minutes_pass(world: &World, minutes: u64) {
+/// Advances the clock by minutes, and renews the lease.
+async fn advance_minutes(world: &World, minutes: u64) {
     advance(Duration::from_mins(minutes)).await;
     world.renews(Instant::now());
 }
 
-/// A namespace of 9 pods with so many in use, of which 2 are asked for by now, as it is written.
+/// A namespace with 9 pods that was lowered to 2, with this many in use.
 async fn lowered_with(used: &str) -> World {
     let world = World::new();
     world.holds(&pending(&[("pods", "9")]));
@@ -99,7 +99,7 @@ async fn lowering_is_written_first_and_refunded_when_the_cluster_counts_with_it(
     world.enforces("5");
     assert_eq!(world.pass().await.unwrap(), PassOutcome::Applied);
     assert_eq!(charge(&world), json!({ "pods": "5" }), "still in use");
-    minutes_pass(&world, 6).await;
+    advance_minutes(&world, 6).await;
     world.enforces("1");
     assert_eq!(world.pass().await.unwrap(), PassOutcome::Applied);
     assert_eq!(charge(&world), json!({ "pods": "2" }));
@@ -112,11 +112,11 @@ async fn what_was_not_in_use_is_refunded_as_soon_as_the_cluster_counts_with_less
         world.enforces(used);
         assert_eq!(world.pass().await.unwrap(), PassOutcome::Applied);
         assert_eq!(charge(&world), json!({ "pods": "2" }));
-        assert_eq!(told_of_quota(&world).0, "Enforced");
+        assert_eq!(quota_condition(&world).0, "Enforced");
     }
 }
 
-/// Pods that were let in a moment before may be missing where the lower quota is counted with.
+/// Pods that were admitted a moment before may be missing when the lower quota is first counted.
 #[tokio::test(start_paused = true)]
 async fn what_was_in_use_when_it_was_lowered_is_charged_until_the_cluster_has_counted_anew() {
     let world = lowered_with("8").await;
@@ -125,21 +125,21 @@ async fn what_was_in_use_when_it_was_lowered_is_charged_until_the_cluster_has_co
     let outcome = world.pass().await.unwrap();
     assert!(waits(&outcome, 6), "{outcome:?}");
     assert_eq!(charge(&world), json!({ "pods": "8" }));
-    let (reason, message) = told_of_quota(&world);
+    let (reason, message) = quota_condition(&world);
     assert_eq!(reason, "NotEnforced");
     assert!(message.contains("stays charged until its cluster has counted again"), "{message}");
     world.calls();
-    minutes_pass(&world, 4).await;
+    advance_minutes(&world, 4).await;
     let outcome = world.pass().await.unwrap();
     assert!(waits(&outcome, 2), "{outcome:?}");
     assert_eq!(world.calls(), NOTHING);
     world.enforces("7");
     world.pass().await.unwrap();
     assert_eq!(charge(&world), json!({ "pods": "8" }));
-    minutes_pass(&world, 2).await;
+    advance_minutes(&world, 2).await;
     assert_eq!(world.pass().await.unwrap(), PassOutcome::Applied);
     assert_eq!(charge(&world), json!({ "pods": "7" }));
-    assert_eq!(told_of_quota(&world).0, "UsedAboveHard");
+    assert_eq!(quota_condition(&world).0, "UsedAboveHard");
 }
 
 #[tokio::test(start_paused = true)]
@@ -152,7 +152,7 @@ async fn who_has_not_seen_what_was_in_use_waits_until_the_cluster_has_counted_an
     let outcome = world.pass().await.unwrap();
     assert!(matches!(outcome, PassOutcome::WaitingFor(_)), "{outcome:?}");
     assert_eq!(charge(&world), json!({ "pods": "9" }));
-    minutes_pass(&world, 6).await;
+    advance_minutes(&world, 6).await;
     assert_eq!(world.pass().await.unwrap(), PassOutcome::Applied);
     assert_eq!(charge(&world), json!({ "pods": "2" }));
 }
@@ -189,7 +189,7 @@ async fn a_leader_that_was_replaced_does_not_overwrite_the_new_ones_quota() {
     world.pass().await.unwrap();
     world.watches();
     let old = world.seen();
-    // Meanwhile the new leader carries over a later generation, which lowers to 2.
+    // Meanwhile the new leader applies a later generation, which lowers to 2.
     let new = World::at(&world.server);
     new.holds(&old.clone().asks(&[("pods", "8")]).asks(&[("pods", "2")]));
     new.watches();
@@ -200,7 +200,7 @@ async fn a_leader_that_was_replaced_does_not_overwrite_the_new_ones_quota() {
     assert_eq!(world.stored(QUOTA)["spec"]["hard"], json!({ "pods": "2" }));
 }
 
-/// Neither of our objects, nor of Leases, nor of the keys of seals.
+/// This holds for our objects, for Leases and for the keys of seals.
 #[tokio::test]
 async fn a_page_of_a_proxy_before_kube_apiserver_says_of_nothing_that_it_is_not_there() {
     const SECRET: &str = "/api/v1/namespaces/tke-business/secrets/business-controller-seal";
@@ -294,7 +294,7 @@ async fn a_namespace_that_is_granted_nothing_goes_like_any_other() {
     assert_eq!(world.server.find(OBJECT), None);
 }
 
-/// A namespace that is being deleted, and was seen by a watch that tells nothing any more.
+/// A namespace that is being deleted, and whose watch has stopped.
 async fn ending_unwatched() -> World {
     let world = World::new();
     world.holds(&pending(&[("pods", "3")]));
@@ -420,7 +420,7 @@ async fn what_another_cluster_does_not_have_frees_no_charge() {
     world.holds(&pending(&[("pods", "3")]));
     world.pass().await.unwrap();
     world.holds(&world.seen().ending());
-    // The address leads elsewhere, and no probe has found out yet.
+    // The address leads to another cluster, and no probe has noticed that yet.
     let there = world.server.remove(NAMESPACE).unwrap();
     world.server.is_cluster("another");
     world.watches();
@@ -480,8 +480,8 @@ async fn a_cluster_that_does_not_answer_gets_no_calls_and_keeps_the_charge() {
     assert_eq!(world.server.held().len(), 1);
 }
 
-/// An operator gives it up: the object goes, what is there stays, and the server holds the charge.
-async fn gives_up(world: &World, why: &str) {
+/// An operator abandons the object: it goes, the namespace stays, and the server holds the charge.
+async fn abandon(world: &World, why: &str) {
     let kept = world.stored(NAMESPACE)["metadata"]["uid"].clone();
     world.holds(&world.seen().annotated(business_types::names::ABANDON_ANNOTATION, "it does not go"));
     assert_eq!(world.pass().await.unwrap(), PassOutcome::Applied, "{why}");
@@ -496,17 +496,17 @@ async fn what_a_cluster_that_answers_does_not_let_go_is_given_up() {
     world.server.linger();
     assert!(matches!(world.pass().await.unwrap(), PassOutcome::WaitingFor(_)));
     world.watches();
-    gives_up(&world, "it is being deleted for ever").await;
+    abandon(&world, "it is being deleted for ever").await;
 
     let world = ending_unwatched().await;
     world.server.refuse(&format!("DELETE {NAMESPACE}"));
     assert_eq!(world.pass().await.unwrap(), PassOutcome::Refused);
-    gives_up(&world, "it may not be deleted").await;
+    abandon(&world, "it may not be deleted").await;
 
     let world = ending_unwatched().await;
     world.server.refuse_because(&format!("DELETE {NAMESPACE}"), "InternalError");
     assert!(matches!(world.pass().await, Err(Error::Member(_))));
-    gives_up(&world, "a webhook is dead").await;
+    abandon(&world, "a webhook is dead").await;
 
     let calls = [format!("DELETE {BINDINGS}"), format!("PATCH {NAMESPACE}")];
     let cases = calls.into_iter().flat_map(|call| [(call.clone(), "Forbidden"), (call, "InternalError")]);
@@ -523,7 +523,7 @@ async fn what_a_cluster_that_answers_does_not_let_go_is_given_up() {
         world.holds(&world.seen().ending());
         let outcome = world.pass().await;
         assert!(!matches!(outcome, Ok(PassOutcome::Applied)), "{refused}: {outcome:?}");
-        gives_up(&world, &format!("{refused}: {why}")).await;
+        abandon(&world, &format!("{refused}: {why}")).await;
     }
 }
 
@@ -550,7 +550,7 @@ async fn an_object_that_came_back_from_a_backup_lowers_the_quota_when_the_excess
     world.catches_up();
     assert_eq!(world.pass().await.unwrap(), PassOutcome::Applied);
     assert_eq!(world.stored(QUOTA)["spec"]["hard"], json!({ "pods": "3" }));
-    // What is in use above the charge stays held, and goes with it.
+    // The excess over the charge stays held, and goes with the namespace.
     world.enforces("8");
     world.audit().await;
     assert_eq!(world.project()["status"]["orphans"][0]["hard"], json!({ "pods": "5" }));

@@ -17,8 +17,8 @@ const ADMINISTRATORS: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/web/
 const MOVED: &str = "/apis/business.tkestack.io/v1/namespaces/q/namespaces/n";
 const EMIGRATION: &str = "/apis/business.tkestack.io/v1/namespaces/p/nsemigrations/n";
 
-/// A namespace that is in place and in use, and another project.
-async fn in_place() -> World {
+/// A provisioned namespace in use, and another project.
+async fn provisioned_world() -> World {
     let world = World::new();
     world.knows_other_project();
     world.is_born(&pending(&[("pods", "3")]));
@@ -40,33 +40,33 @@ fn decoded(object: Value) -> NamespaceView {
     NamespaceView::decode(serde_json::from_value::<DynamicObject>(object).unwrap()).unwrap()
 }
 
-fn hears_of_its_arrival(world: &World) {
+fn deliver_added_event(world: &World) {
     let change = world.cx.objects.namespaces.upsert(decoded(world.stored(MOVED)), ChangeSource::WatchEvent);
     BusinessNamespace::changed(&world.cx, &change.unwrap());
 }
 
-fn hears_of_its_departure(world: &World, last: &NamespaceView) {
+fn deliver_deleted_event(world: &World, last: &NamespaceView) {
     let change: ViewChange<_> = world.cx.objects.namespaces.remove(last).unwrap();
     BusinessNamespace::changed(&world.cx, &change);
 }
 
-/// In whichever order the two events come, or none but a new list.
+/// The two events may come in either order, or only in a new list.
 #[tokio::test]
 async fn the_marks_follow_and_nothing_is_deleted() {
     for order in ["departure first", "arrival first", "a new list"] {
-        let world = in_place().await;
+        let world = provisioned_world().await;
         let last = world.seen();
         let uid = world.stored(NAMESPACE)["metadata"]["uid"].clone();
         transfer(&world).await;
         match order {
             "departure first" => {
-                hears_of_its_departure(&world, &last);
+                deliver_deleted_event(&world, &last);
                 assert!(world.cx.objects.namespaces.at_place("c1", "web").is_none());
-                hears_of_its_arrival(&world);
+                deliver_added_event(&world);
             }
             "arrival first" => {
-                hears_of_its_arrival(&world);
-                hears_of_its_departure(&world, &last);
+                deliver_added_event(&world);
+                deliver_deleted_event(&world, &last);
             }
             _ => world.relists(),
         }
@@ -103,12 +103,12 @@ async fn the_marks_follow_and_nothing_is_deleted() {
     }
 }
 
-/// While both places are seen, as in the middle of a new list.
+/// Both keys are in the cache, as in the middle of a new list.
 #[tokio::test]
 async fn from_the_old_place_no_marks_are_written_any_more() {
-    let world = in_place().await;
+    let world = provisioned_world().await;
     transfer(&world).await;
-    hears_of_its_arrival(&world);
+    deliver_added_event(&world);
     world.pass_in("q").await.unwrap();
     world.watches();
     let before = [world.stored(NAMESPACE), world.stored(QUOTA)];
@@ -122,13 +122,13 @@ async fn from_the_old_place_no_marks_are_written_any_more() {
     assert_eq!(world.stored(NAMESPACE), before[0]);
 }
 
-/// A pass over the object where it lay may still be under way.
+/// A pass over the former key may still be running.
 #[tokio::test]
 async fn from_the_old_place_nobody_is_named_any_more() {
-    let world = in_place().await;
+    let world = provisioned_world().await;
     world.has_members(&["alice"]);
     transfer(&world).await;
-    hears_of_its_arrival(&world);
+    deliver_added_event(&world);
     world.pass_in("q").await.unwrap();
     world.watches();
     drop(world.pass().await);
@@ -136,7 +136,7 @@ async fn from_the_old_place_nobody_is_named_any_more() {
     assert!(world.grantees(AccessRole::Admin).is_some());
 }
 
-/// What was never seen made may have been tried where it lay before.
+/// An object whose creation was not seen may have been tried under its former key.
 #[tokio::test]
 async fn who_came_from_another_project_is_not_new() {
     let world = World::new();
@@ -145,14 +145,14 @@ async fn who_came_from_another_project_is_not_new() {
     let last = world.seen();
     assert!(world.has_untried("u"));
     transfer(&world).await;
-    hears_of_its_departure(&world, &last);
-    hears_of_its_arrival(&world);
+    deliver_deleted_event(&world, &last);
+    deliver_added_event(&world);
     assert!(!world.has_untried("u"));
     world.pass_in("q").await.unwrap();
     assert_eq!(world.stored(NAMESPACE)["metadata"]["labels"]["tkestack.io/projectName"], "q");
 }
 
-/// The pass that makes it where it lay has a write under way when it is moved and deleted.
+/// A pass over the former key has a write under way when the object is moved and deleted.
 #[tokio::test(start_paused = true)]
 async fn nothing_is_freed_while_what_was_begun_where_it_lay_may_still_be_made() {
     let world = World::new();
@@ -167,8 +167,8 @@ async fn nothing_is_freed_while_what_was_begun_where_it_lay_may_still_be_made() 
         sleep(Duration::from_secs(1)).await;
         link.is(Passage::Open);
         transfer(&world).await;
-        hears_of_its_departure(&world, &last);
-        hears_of_its_arrival(&world);
+        deliver_deleted_event(&world, &last);
+        deliver_added_event(&world);
         world.server.edit(MOVED, &json!({ "metadata": { "deletionTimestamp": "2026-01-01T00:00:00Z" } }));
         world.catches_up();
         assert!(matches!(world.pass_in("q").await.unwrap(), PassOutcome::NotBegun(_)));
@@ -188,14 +188,14 @@ async fn nothing_is_freed_while_what_was_begun_where_it_lay_may_still_be_made() 
 
 #[tokio::test]
 async fn old_seals_charge_nobody_while_they_are_rewritten() {
-    let world = in_place().await;
+    let world = provisioned_world().await;
     transfer(&world).await;
     let comparison = world.audit().await;
     assert!(comparison.missing.is_empty() && comparison.unreported == 0, "{comparison:?}");
     for project in ["/apis/business.tkestack.io/v1/projects/p", OTHER_PROJECT] {
         assert_eq!(world.stored(project)["status"].get("orphans"), None::<&Value>, "{project}");
     }
-    // The raise that is lost with the database's history is the new project's.
+    // The raise that is lost with the database's history belongs to the new project.
     world
         .server
         .edit(MOVED, &json!({ "spec": { "hard": { "pods": "9" } }, "metadata": { "generation": 7 } }));
@@ -211,8 +211,8 @@ async fn old_seals_charge_nobody_while_they_are_rewritten() {
     assert_eq!(world.project()["status"].get("orphans"), None::<&Value>);
 }
 
-/// An emigration of the namespace to project q.
-fn emigrates(world: &World) {
+/// Creates an emigration of the namespace to project q.
+fn create_emigration(world: &World) {
     let uid = world.stored(OBJECT)["metadata"]["uid"].clone();
     let body = json!({
         "metadata": { "namespace": "p", "name": "n", "uid": "e" },
@@ -234,8 +234,8 @@ fn phase(world: &World) -> String {
 
 #[tokio::test]
 async fn an_emigration_walks_its_phases_and_goes() {
-    let world = in_place().await;
-    emigrates(&world);
+    let world = provisioned_world().await;
+    create_emigration(&world);
     for expected in ["OldOneLocked", "OldOneDetached", "NewOneCreated", "OldOneTerminating"] {
         let outcome = emigration_pass(&world).await.unwrap();
         assert_eq!(
@@ -259,11 +259,11 @@ async fn an_emigration_walks_its_phases_and_goes() {
     assert!(world.server.find(MOVED).is_some() && world.server.find(OBJECT).is_none());
 }
 
-/// Whoever takes over half-way looks where the namespace is.
+/// A replica that takes over half-way locates the namespace.
 #[tokio::test]
 async fn an_emigration_whose_transfer_was_not_answered_goes_on() {
-    let world = in_place().await;
-    emigrates(&world);
+    let world = provisioned_world().await;
+    create_emigration(&world);
     emigration_pass(&world).await.unwrap();
     emigration_pass(&world).await.unwrap();
     world.server.lose_transfers(true);
@@ -274,7 +274,7 @@ async fn an_emigration_whose_transfer_was_not_answered_goes_on() {
     assert_eq!(phase(&next), "NewOneCreated");
 }
 
-/// What happens meanwhile.
+/// What gets in the way.
 type Obstacle = fn(&World);
 
 #[tokio::test]
@@ -292,8 +292,8 @@ async fn an_emigration_that_cannot_be_leaves_everything_as_it_was() {
     ];
     for (what, obstacle) in obstacles {
         for passes in 0..3 {
-            let world = in_place().await;
-            emigrates(&world);
+            let world = provisioned_world().await;
+            create_emigration(&world);
             for _ in 0..passes {
                 emigration_pass(&world).await.unwrap();
             }
@@ -311,8 +311,8 @@ async fn an_emigration_that_cannot_be_leaves_everything_as_it_was() {
             assert_eq!(world.server.find(OBJECT), before, "{what}");
         }
     }
-    let world = in_place().await;
-    emigrates(&world);
+    let world = provisioned_world().await;
+    create_emigration(&world);
     world.server.remove(OTHER_PROJECT);
     emigration_pass(&world).await.unwrap();
     assert!(

@@ -1,4 +1,5 @@
-//! A namespace has gone, and is made anew while something goes wrong. It is the object's, whatever is on record by then.
+//! The namespace of an object is gone, and something goes wrong while it is created again. It is the object's, whatever
+//! is on record by then.
 
 use crate::error::{CallFailure, Error};
 use crate::fixtures::pending;
@@ -13,8 +14,8 @@ const OURS: &str = "/apis/business.tkestack.io/";
 const QUOTAS: &str = "POST /api/v1/namespaces/web/resourcequotas";
 const AT_ONCE: PassOutcome = PassOutcome::WaitingFor(Duration::ZERO);
 
-/// The namespace of an object that is available has gone, in a cluster with the policies of deploy/member or without.
-async fn bereft(confined: bool) -> World {
+/// The namespace of an Available object is gone, in a cluster with or without the policies of deploy/member.
+async fn world_without_namespace(confined: bool) -> World {
     let world = World::new();
     world.holds(&pending(&[("pods", "3")]));
     world.pass().await.unwrap();
@@ -29,28 +30,28 @@ async fn bereft(confined: bool) -> World {
     world
 }
 
-/// What is there is not marked as somebody else's: that mark stays.
-fn is_not_taken_for_a_replacement(world: &World) {
+/// The namespace must not be marked as a replacement: that mark stays.
+fn assert_not_replaced(world: &World) {
     let annotations = world.stored(NAMESPACE)["metadata"]["annotations"].clone();
     assert_eq!(annotations.get(ADOPTED_ANNOTATION), None::<&Value>, "{annotations}");
 }
 
-fn is_ours(world: &World) {
+fn assert_ours(world: &World) {
     let record = json!({ "uid": world.stored(NAMESPACE)["metadata"]["uid"], "provenance": "Made" });
     assert_eq!(world.stored(OBJECT)["status"]["clusterNamespace"], record);
-    is_not_taken_for_a_replacement(world);
+    assert_not_replaced(world);
 }
 
 #[tokio::test]
 async fn it_goes_on_record_before_anything_else_that_can_fail() {
-    let world = bereft(false).await;
+    let world = world_without_namespace(false).await;
     assert_eq!(world.pass().await.unwrap(), AT_ONCE);
     let writes: Vec<String> = world.calls().into_iter().filter(|call| !call.starts_with("GET")).collect();
     assert_eq!(
         writes,
         ["POST /api/v1/namespaces".to_owned(), QUOTAS.to_owned(), format!("PATCH {OBJECT}/status")]
     );
-    is_ours(&world);
+    assert_ours(&world);
     assert_eq!(world.pass().await.unwrap(), PassOutcome::Applied);
     world.watches();
     assert_eq!(world.pass().await.unwrap(), PassOutcome::Unchanged);
@@ -59,16 +60,16 @@ async fn it_goes_on_record_before_anything_else_that_can_fail() {
 #[tokio::test]
 async fn its_quota_proves_it_while_it_cannot_go_on_record() {
     for confined in [false, true] {
-        let world = bereft(confined).await;
+        let world = world_without_namespace(confined).await;
         world.server.refuse(&format!("PATCH {OBJECT}"));
         for _ in 0..2 {
             assert!(world.pass().await.is_err());
-            is_not_taken_for_a_replacement(&world);
+            assert_not_replaced(&world);
             world.watches();
         }
         world.server.forget_faults();
         assert_eq!(world.pass().await.unwrap(), PassOutcome::Applied);
-        is_ours(&world);
+        assert_ours(&world);
         world.holds(&world.seen().ending());
         assert!(matches!(world.pass().await.unwrap(), PassOutcome::WaitingFor(_)));
         assert_eq!(world.server.find(NAMESPACE), None);
@@ -78,16 +79,16 @@ async fn its_quota_proves_it_while_it_cannot_go_on_record() {
 #[tokio::test]
 async fn its_record_proves_it_while_it_cannot_have_its_quota() {
     for confined in [false, true] {
-        let world = bereft(confined).await;
+        let world = world_without_namespace(confined).await;
         world.server.refuse(QUOTAS);
         assert_eq!(world.pass().await.unwrap(), AT_ONCE);
-        is_ours(&world);
+        assert_ours(&world);
         world.watches();
         assert_eq!(world.pass().await.unwrap(), PassOutcome::Refused);
         assert_eq!(world.stored(OBJECT)["status"]["reason"], "Refused");
         world.server.forget_faults();
         assert_eq!(world.pass().await.unwrap(), PassOutcome::Applied);
-        is_ours(&world);
+        assert_ours(&world);
         assert_eq!(world.stored(QUOTA)["spec"]["hard"], json!({ "pods": "3" }));
     }
 }
@@ -95,22 +96,22 @@ async fn its_record_proves_it_while_it_cannot_have_its_quota() {
 #[tokio::test(start_paused = true)]
 async fn its_own_seal_proves_it_where_nobody_heard_that_it_was_made() {
     for confined in [false, true] {
-        let world = bereft(confined).await;
+        let world = world_without_namespace(confined).await;
         world.server.fault(Fault::AnswerLost);
         assert!(world.pass().await.is_err());
         assert!(world.server.find(NAMESPACE).is_some() && world.server.find(QUOTA).is_none());
         world.renews(Instant::now());
         world.watches();
         world.pass().await.unwrap();
-        is_ours(&world);
+        assert_ours(&world);
         assert_eq!(world.stored(QUOTA)["spec"]["hard"], json!({ "pods": "3" }));
     }
 }
 
-/// Its record was written, and nobody said so.
+/// The record was written, but the answer was lost.
 #[tokio::test]
 async fn a_record_that_is_not_seen_yet_keeps_nothing_from_being_ours() {
-    let world = bereft(true).await;
+    let world = world_without_namespace(true).await;
     let before = world.seen();
     world.server.refuse(QUOTAS);
     assert_eq!(world.pass().await.unwrap(), AT_ONCE);
@@ -119,16 +120,16 @@ async fn a_record_that_is_not_seen_yet_keeps_nothing_from_being_ours() {
     world.watches();
     let outcome = world.pass().await.unwrap_err();
     assert!(matches!(outcome, Error::Api(CallFailure::Conflict(_))), "it is behind: {outcome:?}");
-    is_ours(&world);
+    assert_ours(&world);
     world.catches_up();
     assert_eq!(world.pass().await.unwrap(), PassOutcome::Applied);
-    is_ours(&world);
+    assert_ours(&world);
 }
 
 #[tokio::test]
 async fn a_database_of_before_does_not_make_it_somebody_elses() {
     for ends in [false, true] {
-        let world = bereft(true).await;
+        let world = world_without_namespace(true).await;
         let backup = world.server.backup(OURS);
         assert_eq!(world.pass().await.unwrap(), AT_ONCE);
         assert_eq!(world.pass().await.unwrap(), PassOutcome::Applied);
@@ -141,7 +142,7 @@ async fn a_database_of_before_does_not_make_it_somebody_elses() {
             assert_eq!(world.server.find(NAMESPACE), None, "it is deleted with its object");
         } else {
             assert_eq!(world.pass().await.unwrap(), PassOutcome::Applied);
-            is_ours(&world);
+            assert_ours(&world);
         }
     }
 }

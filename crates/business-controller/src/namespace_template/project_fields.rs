@@ -1,4 +1,4 @@
-//! What templates take from the project that a namespace lies in.
+//! The fields that templates take from the project of a namespace.
 
 use crate::kinds::ObjectKey as _;
 use crate::project::kind::ProjectView;
@@ -15,7 +15,7 @@ pub fn value<'a>(field: &ProjectField, project: &'a ProjectView) -> Option<&'a s
     }
 }
 
-/// Whether anything that this template takes is another than before.
+/// Whether any field that this template takes has changed.
 pub fn differs(template: &NamespaceTemplateSpec, old: &ProjectView, new: &ProjectView) -> bool {
     let paths = template.labels_from_project.values().chain(template.annotations_from_project.values());
     let mut fields = paths.filter_map(|path| ProjectField::parse(path));

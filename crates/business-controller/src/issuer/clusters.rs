@@ -1,5 +1,5 @@
-//! Where clusters sign, and where people reach them. Looked up for each request: nothing of it is kept, and what the
-//! operator changes holds at once.
+//! Looks up where a cluster signs, and where people reach it. Nothing is cached, so changes of the operator take effect
+//! at once.
 
 use super::IssueRefusal;
 use crate::business::Business;
@@ -22,19 +22,19 @@ use kube::config::{Cluster, Kubeconfig};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// A call that takes longer has failed.
+/// The deadline of a call.
 const DEADLINE: Duration = Duration::from_secs(5);
 
 /// A cluster that can issue certificates.
 #[derive(Clone, Debug)]
 pub struct IssuingCluster {
-    /// How to have them signed there.
+    /// The configuration for the signer's calls.
     pub signer: kube::Config,
-    /// How to reach it.
+    /// Dials the cluster.
     pub dialer: Dialer,
-    /// Where people reach it.
+    /// Where people reach the cluster.
     pub endpoint: ClusterEndpoint,
-    /// The cluster that the name stands for: the uid of its `kube-system`.
+    /// The uid of the cluster's `kube-system`, which identifies the cluster.
     pub uid: String,
 }
 
@@ -42,58 +42,58 @@ pub struct IssuingCluster {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterEndpoint {
     pub server: String,
-    /// PEM; empty where the authorities of the system vouch for it.
+    /// The CA certificates in PEM; empty if the system's CAs are to be used.
     pub ca_bundle: String,
 }
 
 impl From<business_types::ClusterEndpoint> for ClusterEndpoint {
-    fn from(written: business_types::ClusterEndpoint) -> Self {
-        Self { server: written.server, ca_bundle: written.ca_bundle }
+    fn from(configured: business_types::ClusterEndpoint) -> Self {
+        Self { server: configured.server, ca_bundle: configured.ca_bundle }
     }
 }
 
-/// Where the operator says it, beside the cluster's object, which comes first.
+/// Where signers and endpoints come from. An endpoint in the MemberCluster has precedence.
 #[derive(Clone, Debug)]
 pub enum IssuerSource {
-    /// Kubeconfigs whose contexts are the clusters.
+    /// Kubeconfigs with a context for each cluster.
     Files { signers: PathBuf, endpoints: PathBuf },
     /// The Secrets of the clusters.
     Secrets(Box<Api<Secret>>),
 }
 
-/// All that is looked up for a request.
+/// Looks up the clusters of requests.
 #[derive(Clone, Debug)]
-pub struct Places {
+pub struct ClusterLookup {
     source: IssuerSource,
     business: Business,
     dialer: Dialer,
 }
 
-impl Places {
-    /// What the clusters' names stand for is read by this client.
+impl ClusterLookup {
+    /// The client reads the MemberClusters.
     pub fn new(source: IssuerSource, client: kube::Client, dialer: Dialer) -> Self {
         Self { source, business: Business::new(client), dialer }
     }
 
-    /// A cluster by its name.
+    /// Looks up a cluster by its name.
     pub async fn find(&self, cluster: &str) -> Result<IssuingCluster, IssueRefusal> {
         let MemberClusterView { spec, status: MemberClusterStatus { uid, .. }, .. } =
             self.record(cluster).await?;
-        let written = spec.endpoint.map(ClusterEndpoint::from);
+        let configured = spec.endpoint.map(ClusterEndpoint::from);
         let (signer, endpoint) = match &self.source {
             IssuerSource::Files { signers, endpoints } => {
-                let endpoint = match written {
+                let endpoint = match configured {
                     Some(endpoint) => endpoint,
                     None => endpoint_in(&read(endpoints)?, cluster)?,
                 };
                 (signer_in(read(signers)?, cluster).await?, endpoint)
             }
-            IssuerSource::Secrets(api) => from_secret(api, cluster, written).await?,
+            IssuerSource::Secrets(api) => from_secret(api, cluster, configured).await?,
         };
         Ok(IssuingCluster { signer, dialer: self.dialer.clone(), endpoint, uid })
     }
 
-    /// Which cluster the name stands for. Another one behind the name signs nothing.
+    /// The MemberCluster, which says which cluster the name stands for. Another cluster under this name signs nothing.
     async fn record(&self, cluster: &str) -> Result<MemberClusterView, IssueRefusal> {
         let key = RootKey::new(None, cluster);
         let found = tokio::time::timeout(DEADLINE, self.business.get::<BusinessMemberCluster>(&key)).await;
@@ -130,7 +130,7 @@ async fn signer_in(file: Kubeconfig, cluster: &str) -> Result<kube::Config, Issu
     listed.map(|listed| listed.config).map_err(|error| IssueRefusal::Unavailable(error.text()))
 }
 
-/// Of a kubeconfig for people only a context's cluster counts.
+/// Only the cluster of a context counts in the kubeconfig for people.
 fn endpoint_in(file: &Kubeconfig, cluster: &str) -> Result<ClusterEndpoint, IssueRefusal> {
     let context = file.contexts.iter().find(|context| context.name == cluster);
     let named = context.and_then(|context| context.context.as_ref()).map(|context| &context.cluster);
@@ -156,10 +156,10 @@ fn bundle(cluster: &Cluster) -> Result<String, IssueRefusal> {
 async fn from_secret(
     api: &Api<Secret>,
     cluster: &str,
-    written: Option<ClusterEndpoint>,
+    configured: Option<ClusterEndpoint>,
 ) -> Result<(kube::Config, ClusterEndpoint), IssueRefusal> {
     let params = ListParams::default().labels(&format!("{CLUSTER_LABEL}={cluster}")).limit(2);
-    let mut found = within(api.list(&params)).await?.items;
+    let mut found = bounded(api.list(&params)).await?.items;
     if let Some(why) = ambiguous(cluster, &found) {
         return Err(IssueRefusal::CannotSign(format!("cluster {cluster} issues no certificates: {why}")));
     }
@@ -172,7 +172,7 @@ async fn from_secret(
             .map_err(|error| IssueRefusal::Unavailable(format!("key {key} of its Secret: {error}")))
     };
     let annotations = secret.metadata.annotations.unwrap_or_default();
-    let endpoint = match written {
+    let endpoint = match configured {
         Some(endpoint) => endpoint,
         None => ClusterEndpoint {
             server: annotations
@@ -189,7 +189,7 @@ async fn from_secret(
     Ok((config, endpoint))
 }
 
-async fn within<T>(call: impl Future<Output = Result<T, kube::Error>>) -> Result<T, IssueRefusal> {
+async fn bounded<T>(call: impl Future<Output = Result<T, kube::Error>>) -> Result<T, IssueRefusal> {
     match tokio::time::timeout(DEADLINE, call).await {
         Ok(answer) => answer.map_err(|error| IssueRefusal::Unavailable(chain(&error))),
         Err(_elapsed) => Err(IssueRefusal::Unavailable("kube-apiserver does not answer".to_owned())),

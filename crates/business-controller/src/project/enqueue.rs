@@ -1,4 +1,4 @@
-//! Projects that are to be looked at again.
+//! Adds projects to the work queue.
 
 use super::kind::BusinessProject;
 use crate::context::Context;
@@ -9,8 +9,8 @@ use crate::queue::Lane;
 /// The group of projects in the queue: no member cluster has an empty name.
 const GROUP: &str = "";
 
-/// Looks at a project again. What only changes its figures waits until they may be written.
-pub fn wake_project(cx: &Context, name: &str, lane: Lane) {
+/// Enqueues a project. A change that only affects its figures waits until they may be written.
+pub fn enqueue_project(cx: &Context, name: &str, lane: Lane) {
     if name.is_empty() {
         return;
     }

@@ -1,7 +1,8 @@
-//! The place of a namespace in its member cluster: what there is, with what is proved of it, unjudged.
+//! The target of a namespace: its member cluster, what is observed there, and what the seals there prove. Nothing is
+//! decided here.
 
 use super::kind::NamespaceView;
-use super::verdict::Situation;
+use super::verdict::NamespaceState;
 use crate::context::Context;
 use crate::error::Error;
 use crate::kinds::{ObjectKey as _, RootKey};
@@ -14,172 +15,177 @@ use business_types::{NamespacePhase, OrphanState};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What is in place for this long is sealed anew, when its seal could be newer: a time without other work.
+/// When namespace and quota have been in place for this long, seals that could be newer are renewed.
 const QUIET_SECONDS: i64 = 60;
 
-/// A member cluster that answers, and the project of an object in it.
+/// A member cluster that answers, and the project of the object.
 #[derive(Clone, Debug)]
-pub struct Reached {
+pub struct ReachedTarget {
     pub member: Arc<Member>,
     pub project: Arc<ProjectView>,
 }
 
-/// A member cluster that answers, and what a pass needs to work in it.
+/// A member cluster that answers, and what a pass needs to write there.
 #[derive(Clone, Debug)]
-pub struct Site {
+pub struct Target {
     pub member: Arc<Member>,
-    /// Whether no write can happen any more that is not seen yet; taken before anything was looked at.
-    pub settled: Result<(), Duration>,
+    /// Whether no write can arrive any more that was not seen yet; otherwise the time to wait. Determined before
+    /// anything is observed.
+    pub writes_ended: Result<(), Duration>,
     pub keyring: Arc<Keyring>,
     pub project: Arc<ProjectView>,
 }
 
-/// What there is in the member cluster for one of our namespaces.
+/// What is observed in the member cluster for one of our namespaces.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct FoundSite {
+pub struct ObservedState {
     pub namespace: Option<Arc<ClusterNamespace>>,
-    /// What its seal says, if it holds for this place.
+    /// The opened seal of the namespace, if it is valid for this place.
     pub namespace_seal: Option<VerifiedSeal>,
-    /// The quota of its name in it.
+    /// The quota with the namespace's name.
     pub quota: Option<Arc<ClusterQuota>>,
-    /// What its seal says, if it holds for this place and this very namespace.
+    /// The opened seal of the quota, if it is valid for this place and exactly this namespace.
     pub quota_seal: Option<VerifiedSeal>,
-    /// No write for the object can have made anything: each was refused, or none was sent.
-    pub untried: bool,
-    /// What the cluster may let in beyond the charge is held against the project.
-    pub excess_is_told: bool,
-    /// Nothing else is going on.
+    /// No write for the object can have created anything: each was refused, or none was sent.
+    pub never_created: bool,
+    /// The excess over the charge is reported, and held against the project.
+    pub is_excess_reported: bool,
+    /// No other work is going on, so seals may be renewed.
     pub quiet: bool,
 }
 
-/// Where a namespace lives. The error says why nothing can be done.
-pub async fn reach(cx: &Context, object: &NamespaceView) -> Result<Reached, Nowhere> {
+/// Resolves the target of a namespace. The error says why no pass is possible.
+pub async fn resolve(cx: &Context, object: &NamespaceView) -> Result<ReachedTarget, TargetError> {
     let name = &object.spec.cluster_name;
     let member = match cx.member(name) {
         Lookup::Found(member) => member,
-        Lookup::NotLoaded => return Err(Nowhere::NotYet),
+        Lookup::NotLoaded => return Err(TargetError::NotReady),
         Lookup::Unknown => {
             let message = format!("cluster {name} is not in the directory");
-            return Err(Situation::Unreachable { reason: reason::CLUSTER_UNKNOWN, message }.into());
+            return Err(NamespaceState::Unreachable { reason: reason::CLUSTER_UNKNOWN, message }.into());
         }
     };
     match member.reach() {
-        Reach::Connecting => return Err(Nowhere::NotYet),
+        Reach::Connecting => return Err(TargetError::NotReady),
         Reach::Unreachable { since, reason: cause } => {
             let message = format!("cluster {name} has not answered since {since}: {cause}");
-            return Err(Situation::Unreachable { reason: reason::UNREACHABLE, message }.into());
+            return Err(NamespaceState::Unreachable { reason: reason::UNREACHABLE, message }.into());
         }
         Reach::Reachable => {}
     }
     if !member.is_up_to_date(object, cx.objects.namespaces.progress()) {
-        return Err(Nowhere::Behind);
+        return Err(TargetError::CacheBehind);
     }
     let project = project(cx, object).await?;
-    Ok(Reached { member, project })
+    Ok(ReachedTarget { member, project })
 }
 
-/// Whether the place in the cluster is still seen as that of the object where it was.
-pub(super) fn is_there(cx: &Context, object: &NamespaceView) -> bool {
+/// Whether the place in the cluster still belongs to the object under this key. It does not after a move to another
+/// project.
+pub(super) fn still_owns_place(cx: &Context, object: &NamespaceView) -> bool {
     let at_place = cx.objects.namespaces.at_place(&object.spec.cluster_name, &object.spec.namespace);
     at_place.is_some_and(|now| now.uid == object.uid && now.key == object.key)
 }
 
-/// Why a namespace cannot be worked on.
+/// Why a pass over a namespace is not possible.
 #[derive(Debug)]
-pub enum Nowhere {
-    /// It is not known yet; an event tells when it is.
-    NotYet,
+pub enum TargetError {
+    /// The cluster is not known or not connected yet. An event follows.
+    NotReady,
     /// Our view of the object is older than our tenure.
-    Behind,
-    /// The project that it lies in is not there.
-    WithoutProject,
-    Because(Situation),
+    CacheBehind,
+    /// The project of the object does not exist.
+    ProjectNotFound,
+    Unavailable(NamespaceState),
     Failed(Error),
 }
 
-impl From<Situation> for Nowhere {
-    fn from(situation: Situation) -> Self {
-        Self::Because(situation)
+impl From<NamespaceState> for TargetError {
+    fn from(state: NamespaceState) -> Self {
+        Self::Unavailable(state)
     }
 }
 
-/// The watch of projects may be behind that of namespaces.
-async fn project(cx: &Context, object: &NamespaceView) -> Result<Arc<ProjectView>, Nowhere> {
+/// The project of the object. The API is asked if the cache does not have it: the watch of projects may be behind that
+/// of namespaces.
+async fn project(cx: &Context, object: &NamespaceView) -> Result<Arc<ProjectView>, TargetError> {
     let key = RootKey::new(None, &object.key.project);
     if let Some(project) = cx.objects.projects.get(&key) {
         return Ok(project);
     }
     let asked = cx.business.get::<BusinessProject>(&key).await;
-    match asked.map_err(|failure| Nowhere::Failed(Error::Api(failure)))? {
+    match asked.map_err(|failure| TargetError::Failed(Error::Api(failure)))? {
         Some(project) => Ok(Arc::new(project)),
-        None => Err(Nowhere::WithoutProject),
+        None => Err(TargetError::ProjectNotFound),
     }
 }
 
-impl Site {
-    /// `None` while there is no key to seal with.
-    pub fn of(cx: &Context, reached: &Reached, namespace: &str) -> Option<Self> {
+impl Target {
+    /// `None` while there is no key for seals.
+    pub fn of(cx: &Context, reached: &ReachedTarget, namespace: &str) -> Option<Self> {
         let keyring = cx.seals.keyring()?;
-        let Reached { member, project } = reached.clone();
-        Some(Self { settled: member.api.may_confirm_at(namespace), member, keyring, project })
+        let ReachedTarget { member, project } = reached.clone();
+        Some(Self { writes_ended: member.api.may_confirm_at(namespace), member, keyring, project })
     }
 
-    /// The same without the key.
-    pub fn reached(&self) -> Reached {
-        Reached { member: Arc::clone(&self.member), project: Arc::clone(&self.project) }
+    /// The same without the keyring.
+    pub fn reached(&self) -> ReachedTarget {
+        ReachedTarget { member: Arc::clone(&self.member), project: Arc::clone(&self.project) }
     }
 
-    /// What the watches see.
-    pub fn seen(&self, cx: &Context, object: &NamespaceView) -> FoundSite {
+    /// What the watches have delivered.
+    pub fn observe_cached(&self, cx: &Context, object: &NamespaceView) -> ObservedState {
         let (namespace, quota) = self.member.observed.at(&object.spec.namespace);
-        self.found(cx, object, namespace, quota)
+        self.observed_state(cx, object, namespace, quota)
     }
 
-    /// The same asked of the cluster itself.
-    pub async fn live(&self, cx: &Context, object: &NamespaceView) -> Result<FoundSite, Error> {
+    /// What the cluster itself answers now.
+    pub async fn observe_live(&self, cx: &Context, object: &NamespaceView) -> Result<ObservedState, Error> {
         let name = &object.spec.namespace;
         let namespace = self.member.api.namespace(name).await.map_err(Error::Member)?;
         let quota = match namespace {
             Some(_) => self.member.api.quota(name).await.map_err(Error::Member)?,
             None => None,
         };
-        Ok(self.found(cx, object, namespace.map(Arc::new), quota.map(Arc::new)))
+        Ok(self.observed_state(cx, object, namespace.map(Arc::new), quota.map(Arc::new)))
     }
 
-    fn found(
+    fn observed_state(
         &self,
         cx: &Context,
         object: &NamespaceView,
         namespace: Option<Arc<ClusterNamespace>>,
         quota: Option<Arc<ClusterQuota>>,
-    ) -> FoundSite {
+    ) -> ObservedState {
         let uid = namespace.as_ref().map(|there| there.uid.as_str()).unwrap_or_default();
         let name = &object.spec.namespace;
         let opened = |seal: Option<&String>| seal.and_then(|seal| self.open(name, uid, seal));
-        let told = |told: &business_types::Orphan| told.state == OrphanState::Ahead && told.uid == uid;
-        FoundSite {
+        let is_ahead =
+            |orphan: &business_types::Orphan| orphan.state == OrphanState::Ahead && orphan.uid == uid;
+        ObservedState {
             namespace_seal: opened(namespace.as_ref().and_then(|there| there.marks.seal.as_ref())),
             quota_seal: opened(quota.as_ref().and_then(|there| there.marks.seal.as_ref()))
                 .filter(|opened| opened.sealed.namespace_uid.is_some()),
-            untried: cx
+            never_created: cx
                 .objects
                 .namespaces
                 .memory
-                .untried
+                .never_created
                 .has(&object.uid, cx.term_of(&object.spec.cluster_name)),
-            excess_is_told: self.project.status.orphans.iter().any(told),
+            is_excess_reported: self.project.status.orphans.iter().any(is_ahead),
             quiet: is_quiet(object, cx.clock.unix_seconds()),
             namespace,
             quota,
         }
     }
 
-    /// A seal, if it holds for this place: this cluster, this name, and this namespace unless it was not made yet.
+    /// Opens a seal, if it is valid for this cluster, this name and this namespace. A seal from before the namespace
+    /// was created has no uid.
     pub fn open(&self, name: &str, uid: &str, seal: &str) -> Option<VerifiedSeal> {
         self.keyring.open(seal).filter(|opened| opened.sealed.is_of(&self.member.uid, name, uid))
     }
 
-    /// What is sealed for an object.
+    /// The content of a seal for an object.
     pub fn sealed(&self, object: &NamespaceView, namespace_uid: Option<&str>, origin: Origin) -> Sealed {
         Sealed {
             cluster: self.member.uid.clone(),

@@ -1,5 +1,5 @@
-//! Calls to a registry, by the standard token flow: a call is answered 401 with a challenge, which says where a token is to
-//! be had and for what.
+//! Calls to a registry by the standard token flow: the registry answers 401 with a challenge, which names the token
+//! server and the scope.
 
 use crate::error::{CallFailure, Error};
 use crate::registry::writes::RegistryWrites;
@@ -19,47 +19,47 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Calls about one prefix at a time.
+/// Parallel calls for one prefix.
 pub(super) const PARALLEL: usize = 8;
-/// A call that takes longer has failed.
+/// The deadline of a call.
 const DEADLINE: Duration = Duration::from_secs(10);
-/// Bytes of an answer that are read.
+/// The maximal size of an answer.
 const ANSWER_BYTES_MAX: usize = 4 << 20;
-/// A token is good for at least this long when it does not say so.
-const TOKEN_LIFE: Duration = Duration::from_mins(1);
+/// The lifetime of a token that does not state one.
+const TOKEN_LIFETIME_MIN: Duration = Duration::from_mins(1);
 /// A token is not used in its last seconds.
-const TOKEN_REST: Duration = Duration::from_secs(10);
-/// Tokens that are kept.
+const TOKEN_MARGIN: Duration = Duration::from_secs(10);
+/// How many tokens are cached.
 const TOKENS_MAX: usize = 1_000;
 const MANIFESTS: &str = "application/vnd.oci.image.index.v1+json, application/vnd.oci.image.manifest.v1+json, \
                          application/vnd.docker.distribution.manifest.list.v2+json, \
                          application/vnd.docker.distribution.manifest.v2+json, application/json;q=0.5";
 
-/// Where the registry is, and who we are there.
+/// The address of a registry, and the credentials for it.
 #[derive(Clone, Debug, Default)]
-pub struct Site {
+pub struct RegistryEndpoint {
     pub url: String,
-    /// Authorities of its certificate, PEM; without it those of the system.
+    /// CA certificates in PEM; without them, the system's.
     pub authority: Option<PathBuf>,
-    /// A file with `user:password`, read anew for each token.
+    /// A file with `user:password`. It is read again for each token.
     pub credentials: Option<PathBuf>,
 }
 
-/// A registry over HTTP.
-pub struct Http {
-    site: Site,
+/// A client of a registry.
+pub struct RegistryClient {
+    endpoint: RegistryEndpoint,
     client: Client,
     /// By scope.
     tokens: Mutex<HashMap<String, Token>>,
     /// Clients of the token servers that the registry has named, by origin.
     token_servers: Mutex<HashMap<String, Client>>,
-    /// The same of what it keeps blobs in.
+    /// Clients of the servers that the registry keeps blobs on, by origin.
     storages: Mutex<HashMap<String, Client>>,
 }
 
-impl std::fmt::Debug for Http {
+impl std::fmt::Debug for RegistryClient {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Http").field("site", &self.site).finish_non_exhaustive()
+        f.debug_struct("RegistryClient").field("endpoint", &self.endpoint).finish_non_exhaustive()
     }
 }
 
@@ -69,25 +69,25 @@ struct Token {
     until: Instant,
 }
 
-/// One call.
+/// A call to the registry.
 #[derive(Clone, Debug)]
 pub struct Call {
     pub method: Method,
-    /// With its query.
+    /// The path with its query.
     pub path: String,
-    /// What it needs, as token servers say it: `repository:NAME:pull`.
+    /// The scope of the token, such as `repository:NAME:pull`.
     pub scope: String,
 }
 
-/// What the registry said.
+/// An answer of the registry.
 #[derive(Debug)]
-pub struct RegistryAnswer {
+pub struct RegistryResponse {
     pub status: StatusCode,
     pub headers: HeaderMap,
     pub body: Bytes,
 }
 
-/// What a 401 asks for.
+/// The challenge of a 401.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Challenge {
     realm: String,
@@ -97,48 +97,48 @@ struct Challenge {
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct TokenAnswer {
+struct TokenResponse {
     token: String,
     access_token: String,
     expires_in: Option<u64>,
 }
 
-impl Http {
-    /// A registry at this site.
-    pub async fn new(site: Site) -> Result<Self, Error> {
-        let client = client(&site.url, &site).await?;
+impl RegistryClient {
+    /// A client of the registry at this endpoint.
+    pub async fn new(endpoint: RegistryEndpoint) -> Result<Self, Error> {
+        let client = client(&endpoint.url, &endpoint).await?;
         let (token_servers, storages) = (Mutex::default(), Mutex::default());
-        Ok(Self { site, client, tokens: Mutex::default(), token_servers, storages })
+        Ok(Self { endpoint, client, tokens: Mutex::default(), token_servers, storages })
     }
 
-    /// The answer to a call, whatever it says.
-    pub async fn call(&self, call: &Call) -> Result<RegistryAnswer, Error> {
+    /// Sends a call. Any status is an answer.
+    pub async fn call(&self, call: &Call) -> Result<RegistryResponse, Error> {
         self.exchange(call, None).await
     }
 
-    /// The answer to a HEAD; `None` when the registry says that nothing is there. A HEAD's 404 has no body that would show who
-    /// says so: it counts when a GET's does.
-    pub async fn head(&self, path: String, scope: String) -> Result<Option<RegistryAnswer>, Error> {
-        match self.look(path, scope).await? {
+    /// Sends a HEAD; `None` if the registry says that there is nothing. The 404 of a HEAD has no body that would show
+    /// who answers, so a GET has to confirm it.
+    pub async fn head(&self, path: String, scope: String) -> Result<Option<RegistryResponse>, Error> {
+        match self.head_or_redirect(path, scope).await? {
             Some(answer) if answer.status != StatusCode::OK => Err(answer.failure()),
             answer => Ok(answer),
         }
     }
 
-    /// Bytes of a blob; `None` when the registry says that it is not there. One that keeps blobs in an object store sends
-    /// whoever asks there.
-    pub async fn bytes(&self, path: String, scope: String) -> Result<Option<u64>, Error> {
-        let Some(answer) = self.look(path, scope).await? else { return Ok(None) };
+    /// The size of a blob in bytes; `None` if the registry does not have it. A registry that keeps blobs in an object
+    /// store redirects there.
+    pub async fn blob_size(&self, path: String, scope: String) -> Result<Option<u64>, Error> {
+        let Some(answer) = self.head_or_redirect(path, scope).await? else { return Ok(None) };
         if answer.status == StatusCode::OK {
             let length = answer.header(header::CONTENT_LENGTH.as_str()).and_then(|text| text.parse().ok());
             return length.map(Some).ok_or_else(|| unusable("the registry does not say how large a blob is"));
         }
         let target = answer.header(header::LOCATION.as_str()).unwrap_or_default();
-        Ok(Some(self.bytes_in_storage(target).await?))
+        Ok(Some(self.blob_size_in_storage(target).await?))
     }
 
-    /// The answer to a HEAD, or where that is to be had.
-    async fn look(&self, path: String, scope: String) -> Result<Option<RegistryAnswer>, Error> {
+    /// The answer to a HEAD, which may be a redirect.
+    async fn head_or_redirect(&self, path: String, scope: String) -> Result<Option<RegistryResponse>, Error> {
         let call = Call { method: Method::HEAD, path, scope };
         let answer = self.call(&call).await?;
         match answer.status {
@@ -151,12 +151,12 @@ impl Http {
             _ => return Err(answer.failure()),
         }
         let said = self.call(&Call { method: Method::GET, ..call }).await?;
-        if said.is_unknown() { Ok(None) } else { Err(said.failure()) }
+        if said.is_not_found() { Ok(None) } else { Err(said.failure()) }
     }
 
-    /// Bytes of what is at an address that the registry has given, which itself says that it may be read there: nothing of ours
-    /// goes along. It may be for one method only.
-    async fn bytes_in_storage(&self, target: &str) -> Result<u64, Error> {
+    /// The size of a blob at an address that the registry has given. The address is pre-signed, so no credentials are
+    /// sent. It may be valid for one method only.
+    async fn blob_size_in_storage(&self, target: &str) -> Result<u64, Error> {
         let unknown = |why: &str| {
             let message = format!(
                 "the registry sends the controller to its storage, which does not tell how large a blob is ({why}): \
@@ -169,8 +169,8 @@ impl Http {
         let mut said = StatusCode::OK;
         for method in [Method::HEAD, Method::GET] {
             let (status, headers) =
-                peek(&storage, method, &path).await.map_err(|error| unknown(&error.text()))?;
-            if let Some(bytes) = length_of_whole(status, &headers) {
+                probe(&storage, method, &path).await.map_err(|error| unknown(&error.text()))?;
+            if let Some(bytes) = total_length(status, &headers) {
                 return Ok(bytes);
             }
             said = status;
@@ -178,32 +178,35 @@ impl Http {
         Err(unknown(&said.to_string()))
     }
 
-    /// Origin and path of an address that the registry has given, which may be its own.
+    /// Origin and path of an address that the registry has given. A relative one is the registry's own.
     fn address(&self, target: &str) -> Option<(String, String)> {
         let uri: Uri = target.parse().ok()?;
         let path = uri.path_and_query()?.to_string();
-        let own: Uri = self.site.url.parse().ok()?;
+        let own: Uri = self.endpoint.url.parse().ok()?;
         let server = if uri.authority().is_some() { &uri } else { &own };
         let (scheme, authority) = (server.scheme_str()?, server.authority()?);
         matches!(scheme, "https" | "http").then(|| (format!("{scheme}://{authority}"), path))
     }
 
-    /// The answer to a call that changes something. Each time that it is sent it needs leave of its own: a token may take
-    /// its time.
-    pub async fn write(&self, call: &Call, writes: &RegistryWrites) -> Result<RegistryAnswer, Error> {
+    /// Sends a call that changes something. Each attempt needs its own permit, because fetching a token may take long.
+    pub async fn write(&self, call: &Call, writes: &RegistryWrites) -> Result<RegistryResponse, Error> {
         self.exchange(call, Some(writes)).await
     }
 
-    async fn exchange(&self, call: &Call, writes: Option<&RegistryWrites>) -> Result<RegistryAnswer, Error> {
+    async fn exchange(
+        &self,
+        call: &Call,
+        writes: Option<&RegistryWrites>,
+    ) -> Result<RegistryResponse, Error> {
         let answer = self.send(call, self.token(&call.scope), writes).await?;
         if answer.status != StatusCode::UNAUTHORIZED {
             return Ok(answer);
         }
         let asked = answer.header(header::WWW_AUTHENTICATE.as_str()).unwrap_or_default();
         let credentials = if let Some(challenge) = Challenge::bearer(asked, call) {
-            let token = self.fetch(&challenge).await?;
+            let token = self.fetch_token(&challenge).await?;
             let header = token.header.clone();
-            self.keep(&call.scope, token);
+            self.cache_token(&call.scope, token);
             header
         } else if asked.to_ascii_lowercase().starts_with("basic") {
             self.basic()?.ok_or_else(|| answer.failure())?
@@ -226,12 +229,12 @@ impl Http {
         call: &Call,
         credentials: Option<HeaderValue>,
         writes: Option<&RegistryWrites>,
-    ) -> Result<RegistryAnswer, Error> {
+    ) -> Result<RegistryResponse, Error> {
         let sent = send(&self.client, call, credentials);
         let Some(writes) = writes else { return sent.await };
         let answered = async {
             let answer = sent.await?;
-            // Somebody on the way may have said so.
+            // A server error may come from a proxy, so the outcome is unknown.
             if answer.status.is_server_error() { Err(answer.failure()) } else { Ok(answer) }
         };
         writes.send(answered).await
@@ -241,7 +244,7 @@ impl Http {
         self.lock().get(scope).filter(|token| token.until > Instant::now()).map(|token| token.header.clone())
     }
 
-    fn keep(&self, scope: &str, token: Token) {
+    fn cache_token(&self, scope: &str, token: Token) {
         let mut tokens = self.lock();
         if tokens.len() >= TOKENS_MAX {
             tokens.clear();
@@ -253,9 +256,9 @@ impl Http {
         self.tokens.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// `Basic …`, if there are credentials.
+    /// The header `Basic …`, if there are credentials.
     fn basic(&self) -> Result<Option<HeaderValue>, Error> {
-        let Some(path) = &self.site.credentials else { return Ok(None) };
+        let Some(path) = &self.endpoint.credentials else { return Ok(None) };
         let text = std::fs::read_to_string(path)
             .map_err(|source| Error::Read { path: path.display().to_string(), source })?;
         let encoded = format!("Basic {}", BASE64_STANDARD.encode(text.trim()));
@@ -263,13 +266,13 @@ impl Http {
         Ok(Some(header))
     }
 
-    async fn fetch(&self, challenge: &Challenge) -> Result<Token, Error> {
+    async fn fetch_token(&self, challenge: &Challenge) -> Result<Token, Error> {
         let realm: Uri = challenge.realm.parse().ok().ok_or_else(|| challenge.unusable())?;
         let (Some(scheme), Some(authority)) = (realm.scheme_str(), realm.authority()) else {
             return Err(challenge.unusable());
         };
-        // Our password does not travel more openly than our calls.
-        if self.site.url.starts_with("https:") && scheme != "https" {
+        // The password must not travel less protected than our calls.
+        if self.endpoint.url.starts_with("https:") && scheme != "https" {
             return Err(challenge.unusable());
         }
         let server = self.server(&self.token_servers, &format!("{scheme}://{authority}")).await?;
@@ -282,14 +285,15 @@ impl Http {
         if answer.status != StatusCode::OK {
             return Err(answer.failure());
         }
-        let said: TokenAnswer = serde_json::from_slice(&answer.body)
+        let said: TokenResponse = serde_json::from_slice(&answer.body)
             .map_err(|error| CallFailure::Unavailable(format!("a token cannot be read: {error}")))
             .map_err(Error::Registry)?;
         let token = if said.token.is_empty() { &said.access_token } else { &said.token };
         let header = HeaderValue::from_str(&format!("Bearer {token}"))
             .map_err(|error| Error::Registry(CallFailure::Unavailable(error.to_string())))?;
-        let life = said.expires_in.map_or(TOKEN_LIFE, Duration::from_secs).min(Duration::from_hours(1));
-        Ok(Token { header, until: Instant::now() + life.saturating_sub(TOKEN_REST) })
+        let life =
+            said.expires_in.map_or(TOKEN_LIFETIME_MIN, Duration::from_secs).min(Duration::from_hours(1));
+        Ok(Token { header, until: Instant::now() + life.saturating_sub(TOKEN_MARGIN) })
     }
 
     /// A client of a server that the registry has named.
@@ -298,18 +302,18 @@ impl Http {
         if let Some(client) = known {
             return Ok(client);
         }
-        let client = client(origin, &self.site).await?;
+        let client = client(origin, &self.endpoint).await?;
         let mut servers = kept.lock().unwrap_or_else(PoisonError::into_inner);
-        // The registry says where: it names one, and another after it was moved.
+        // The registry names one server at a time, and another one after a move.
         servers.clear();
         servers.insert(origin.to_owned(), client.clone());
         Ok(client)
     }
 }
 
-/// A client of a server, with the connections and the trust of a client of Kubernetes.
-async fn client(url: &str, site: &Site) -> Result<Client, Error> {
-    let server = json!({ "server": url, "certificate-authority": site.authority });
+/// A client with the connections and the trust settings of a Kubernetes client.
+async fn client(url: &str, endpoint: &RegistryEndpoint) -> Result<Client, Error> {
+    let server = json!({ "server": url, "certificate-authority": endpoint.authority });
     let file = json!({
         "apiVersion": "v1",
         "kind": "Config",
@@ -328,7 +332,7 @@ async fn send(
     client: &Client,
     call: &Call,
     credentials: Option<HeaderValue>,
-) -> Result<RegistryAnswer, Error> {
+) -> Result<RegistryResponse, Error> {
     let mut request = Request::builder()
         .method(call.method.clone())
         .uri(&call.path)
@@ -344,7 +348,7 @@ async fn send(
         let read = Limited::new(body, ANSWER_BYTES_MAX).collect().await;
         let body =
             read.map_err(|error| Error::Registry(CallFailure::Unavailable(error.to_string())))?.to_bytes();
-        Ok(RegistryAnswer { status: parts.status, headers: parts.headers, body })
+        Ok(RegistryResponse { status: parts.status, headers: parts.headers, body })
     };
     match tokio::time::timeout(DEADLINE, answered).await {
         Ok(answer) => answer,
@@ -352,8 +356,8 @@ async fn send(
     }
 }
 
-/// What a storage says of what is at a path, but for its content: of that it is asked for one byte.
-async fn peek(client: &Client, method: Method, path: &str) -> Result<(StatusCode, HeaderMap), Error> {
+/// Asks a storage for a path. One byte of the content is requested.
+async fn probe(client: &Client, method: Method, path: &str) -> Result<(StatusCode, HeaderMap), Error> {
     let request = Request::builder()
         .method(method)
         .uri(path)
@@ -370,9 +374,9 @@ async fn peek(client: &Client, method: Method, path: &str) -> Result<(StatusCode
     }
 }
 
-/// How large the whole is that an answer is a part of: `Content-Range: bytes 0-0/1234`, or `*/0` where nothing is in it. Some
-/// answer with all.
-fn length_of_whole(status: StatusCode, headers: &HeaderMap) -> Option<u64> {
+/// The total size in an answer with a range: `Content-Range: bytes 0-0/1234`, or `*/0` if there is no content. Some
+/// servers answer with the whole.
+fn total_length(status: StatusCode, headers: &HeaderMap) -> Option<u64> {
     let text = |name: header::HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
     match status {
         StatusCode::PARTIAL_CONTENT | StatusCode::RANGE_NOT_SATISFIABLE => {
@@ -383,37 +387,38 @@ fn length_of_whole(status: StatusCode, headers: &HeaderMap) -> Option<u64> {
     }
 }
 
-impl RegistryAnswer {
+impl RegistryResponse {
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
     }
 
-    /// The start of what it says.
+    /// The beginning of the body.
     fn text(&self) -> String {
         let mut text = String::from_utf8_lossy(&self.body).trim().to_owned();
         text.truncate(text.floor_char_boundary(300));
         text
     }
 
-    /// Whether the registry says that there is nothing, in the words of the distribution specification. A page of a proxy
-    /// before it says nothing of it.
-    pub fn is_unknown(&self) -> bool {
+    /// Whether the registry says that there is nothing, in the words of the distribution specification. The page of a
+    /// proxy does not count.
+    pub fn is_not_found(&self) -> bool {
         let has_code = |said: Value| said.pointer("/errors/0/code").is_some_and(Value::is_string);
         self.status == StatusCode::NOT_FOUND && serde_json::from_slice(&self.body).is_ok_and(has_code)
     }
 
-    /// What it means when it is not what was hoped for.
+    /// The failure that an unexpected answer means.
     pub fn failure(&self) -> Error {
         let (code, message) = (self.status.as_u16(), self.text());
         Error::Registry(match code {
-            404 if self.is_unknown() => CallFailure::NotFound,
+            404 if self.is_not_found() => CallFailure::NotFound,
             404 => CallFailure::Unavailable(format!("404, and not from the registry: {message}")),
             400..=499 if code != 408 && code != 429 => CallFailure::Refused { code, message },
             _ => CallFailure::Unavailable(format!("{code} {message}")),
         })
     }
 
-    /// Where the next page of a list is: `Link: </v2/…>; rel="next"`. What cannot be read does not say that there is none.
+    /// The path of a list's next page: `Link: </v2/…>; rel="next"`. A link that cannot be parsed is an error, and not
+    /// the end of the list.
     pub fn next_page(&self) -> Result<Option<String>, Error> {
         let Some(link) = self.headers.get(header::LINK) else { return Ok(None) };
         let parts = || {
@@ -427,13 +432,13 @@ impl RegistryAnswer {
     }
 }
 
-/// What a registry has said is not what it has to say.
+/// The failure for an answer that cannot be used.
 pub fn unusable(what: &str) -> Error {
     Error::Registry(CallFailure::Unavailable(what.to_owned()))
 }
 
 impl Challenge {
-    /// `Bearer realm="…",service="…",scope="…"`. What it does not say of the scope, the call does.
+    /// Parses `Bearer realm="…",service="…",scope="…"`. A missing scope is that of the call.
     fn bearer(text: &str, call: &Call) -> Option<Self> {
         let (scheme, mut rest) = text.split_once(' ')?;
         if !scheme.eq_ignore_ascii_case("bearer") {
@@ -459,7 +464,7 @@ impl Challenge {
     }
 }
 
-/// A value in a query.
+/// Escapes a value for a query.
 fn escaped(text: &str) -> String {
     let escape = |byte: u8| match byte {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' | b':' | b',' => {
@@ -495,7 +500,7 @@ mod tests {
 
     #[test]
     fn the_next_page_is_at_the_same_server() {
-        let answer = |link: &'static str| RegistryAnswer {
+        let answer = |link: &'static str| RegistryResponse {
             status: StatusCode::OK,
             headers: HeaderMap::from_iter([(header::LINK, HeaderValue::from_static(link))]),
             body: Bytes::new(),
@@ -516,24 +521,25 @@ mod tests {
             let said = answer(odd).next_page();
             assert!(matches!(said, Err(Error::Registry(CallFailure::Unavailable(_)))), "{odd}: {said:?}");
         }
-        let alone = RegistryAnswer { status: StatusCode::OK, headers: HeaderMap::new(), body: Bytes::new() };
+        let alone =
+            RegistryResponse { status: StatusCode::OK, headers: HeaderMap::new(), body: Bytes::new() };
         assert_eq!(alone.next_page().unwrap(), None);
     }
 
     #[test]
     fn only_a_registry_says_that_something_is_not_there() {
-        let answer = |status, body: &'static str| RegistryAnswer {
+        let answer = |status, body: &'static str| RegistryResponse {
             status,
             headers: HeaderMap::new(),
             body: Bytes::from_static(body.as_bytes()),
         };
         let words = r#"{"errors":[{"code":"NAME_UNKNOWN","message":"not known to registry"}]}"#;
         let said = answer(StatusCode::NOT_FOUND, words);
-        assert!(said.is_unknown() && matches!(said.failure(), Error::Registry(CallFailure::NotFound)));
-        assert!(!answer(StatusCode::OK, words).is_unknown());
+        assert!(said.is_not_found() && matches!(said.failure(), Error::Registry(CallFailure::NotFound)));
+        assert!(!answer(StatusCode::OK, words).is_not_found());
         for page in ["", "default backend - 404", "<html></html>", "{}", r#"{"errors":[]}"#] {
             let said = answer(StatusCode::NOT_FOUND, page);
-            assert!(!said.is_unknown(), "{page}");
+            assert!(!said.is_not_found(), "{page}");
             assert!(matches!(said.failure(), Error::Registry(CallFailure::Unavailable(_))), "{page}");
         }
     }
@@ -541,7 +547,7 @@ mod tests {
     #[test]
     fn a_part_says_how_large_the_whole_is() {
         let length = |status, name, text: &'static str| {
-            length_of_whole(status, &HeaderMap::from_iter([(name, HeaderValue::from_static(text))]))
+            total_length(status, &HeaderMap::from_iter([(name, HeaderValue::from_static(text))]))
         };
         let (part, none) = (StatusCode::PARTIAL_CONTENT, StatusCode::RANGE_NOT_SATISFIABLE);
         assert_eq!(length(part, header::CONTENT_RANGE, "bytes 0-0/1234"), Some(1234));

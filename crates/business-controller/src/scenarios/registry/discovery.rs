@@ -15,7 +15,7 @@ async fn what_begins_with_a_digit_is_found_by_who_has_not_seen_it_before() {
     let manifests = ["t/web/1app", "t/web/app"].map(|name| scene.registry.manifest_bytes(name));
     let kept = 300 + 400 + 10 + manifests.iter().sum::<usize>();
     assert_eq!(scene.status()["used"]["requests.storage"], kept.to_string());
-    scene.is_deleted();
+    scene.mark_deleted();
     let scene = scene.succeeded().await;
     scene.world.server.clock.advance(200 * SECOND);
     while !scene.is_gone() {
@@ -33,7 +33,7 @@ async fn a_tag_that_a_registry_takes_for_a_directory_of_its_own_leads_nowhere() 
     }
     scene.pass().await.unwrap();
     assert_eq!(scene.condition("WithinQuota"), says("True", "WithinQuota"));
-    scene.is_deleted();
+    scene.mark_deleted();
     scene.world.server.clock.advance(200 * SECOND);
     while !scene.is_gone() {
         scene.pass().await.unwrap();
@@ -46,7 +46,7 @@ async fn what_an_index_names_goes_before_it_for_nothing_else_leads_there() {
     let scene = Scene::new().await;
     scene.pass().await.unwrap();
     let children = scene.registry.push_index("t/web/a", "v1", &[100, 200, 300]);
-    scene.is_deleted();
+    scene.mark_deleted();
     scene.world.server.clock.advance(200 * SECOND);
     scene.pass().await.unwrap();
     let deletes = scene.registry.deletes();

@@ -1,69 +1,97 @@
-//! A project and those above it.
+//! The projects above a project, and those below it.
 
 use super::kind::{BusinessProject, ProjectView};
 use crate::cache::Cache;
+use crate::context::Context;
+use crate::error::CallFailure;
 use crate::kinds::{ObjectKey as _, RootKey};
 use business_types::project::LEVELS_MAX;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// A project and those above it, the nearest first.
+/// A project and its ancestors, the nearest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Lineage {
+pub struct AncestorChain {
     pub projects: Vec<Arc<ProjectView>>,
-    pub end: LineageEnd,
+    pub end: ChainEnd,
 }
 
-/// Where the way up ends.
+/// Where an ancestor chain ends.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub enum LineageEnd {
+pub enum ChainEnd {
     /// At a project without a parent.
     #[default]
     Root,
-    /// At a parent that is not there, or is another tenant's.
+    /// At this parent, which does not exist or belongs to another tenant.
     Missing(String),
-    /// At one that was passed already.
-    Circle(String),
-    /// There are more than are looked at.
+    /// At this parent, which is in the chain already.
+    Cycle(String),
+    /// At the maximal number of levels.
     TooDeep,
 }
 
-/// How far the way up was known.
-pub(super) enum Climb {
-    Ended(LineageEnd),
-    /// This parent was not seen.
-    Unknown(String),
+/// How far the cache knows the chain.
+enum ChainStep {
+    Complete(ChainEnd),
+    /// This parent is not in the cache.
+    NotCached(String),
 }
 
-impl Lineage {
-    pub(super) fn tenant(&self) -> &str {
+impl AncestorChain {
+    fn tenant(&self) -> &str {
         self.projects.first().map(|project| project.spec.tenant_id.as_str()).unwrap_or_default()
     }
 
-    pub(super) fn climb(&mut self, known: impl Fn(&RootKey) -> Option<Arc<ProjectView>>) -> Climb {
+    fn extend(&mut self, cached: impl Fn(&RootKey) -> Option<Arc<ProjectView>>) -> ChainStep {
         loop {
             let parent = self.projects.last().map(|last| last.spec.parent_project_name.as_str());
             let parent = parent.unwrap_or_default();
             if parent.is_empty() {
-                return Climb::Ended(LineageEnd::Root);
+                return ChainStep::Complete(ChainEnd::Root);
             }
             if self.projects.iter().any(|passed| passed.key.name() == parent) {
-                return Climb::Ended(LineageEnd::Circle(parent.to_owned()));
+                return ChainStep::Complete(ChainEnd::Cycle(parent.to_owned()));
             }
             if self.projects.len() >= LEVELS_MAX {
-                return Climb::Ended(LineageEnd::TooDeep);
+                return ChainStep::Complete(ChainEnd::TooDeep);
             }
-            match known(&RootKey::new(None, parent)) {
+            match cached(&RootKey::new(None, parent)) {
                 Some(found) if found.spec.tenant_id == self.tenant() => self.projects.push(found),
-                Some(_) => return Climb::Ended(LineageEnd::Missing(parent.to_owned())),
-                None => return Climb::Unknown(parent.to_owned()),
+                Some(_) => return ChainStep::Complete(ChainEnd::Missing(parent.to_owned())),
+                None => return ChainStep::NotCached(parent.to_owned()),
+            }
+        }
+    }
+}
+
+/// The ancestor chain of a project. Parents that are not in the cache are read from the API.
+pub async fn ancestor_chain(cx: &Context, project: Arc<ProjectView>) -> Result<AncestorChain, CallFailure> {
+    let mut chain = AncestorChain { projects: vec![project], end: ChainEnd::Root };
+    loop {
+        let step = cx.objects.projects.look(|views, _| chain.extend(|key| views.get(key).cloned()));
+        match step {
+            ChainStep::Complete(end) => {
+                chain.end = end;
+                return Ok(chain);
+            }
+            ChainStep::NotCached(parent) => {
+                let key = RootKey::new(None, &parent);
+                match cx.business.get::<BusinessProject>(&key).await? {
+                    Some(found) if found.spec.tenant_id == chain.tenant() => {
+                        chain.projects.push(Arc::new(found))
+                    }
+                    _ => {
+                        chain.end = ChainEnd::Missing(parent);
+                        return Ok(chain);
+                    }
+                }
             }
         }
     }
 }
 
 impl Cache<BusinessProject> {
-    /// The names of a project and of all below it, each once.
+    /// The names of a project and of all projects below it, each once.
     pub fn subtree(&self, project: &str) -> Vec<String> {
         let mut names = vec![project.to_owned()];
         let mut known = HashSet::from([project.to_owned()]);
@@ -101,13 +129,13 @@ mod tests {
     }
 
     fn up(views: &[ProjectView]) -> (Vec<String>, String) {
-        let mut way = Lineage { projects: vec![Arc::new(views[0].clone())], end: LineageEnd::Root };
+        let mut chain = AncestorChain { projects: vec![Arc::new(views[0].clone())], end: ChainEnd::Root };
         let known = |key: &RootKey| views.iter().find(|view| view.key == *key).cloned().map(Arc::new);
-        let end = match way.climb(known) {
-            Climb::Ended(end) => format!("{end:?}"),
-            Climb::Unknown(parent) => format!("Unknown {parent}"),
+        let end = match chain.extend(known) {
+            ChainStep::Complete(end) => format!("{end:?}"),
+            ChainStep::NotCached(parent) => format!("NotCached {parent}"),
         };
-        (way.projects.iter().map(|project| project.key.name().to_owned()).collect(), end)
+        (chain.projects.iter().map(|project| project.key.name().to_owned()).collect(), end)
     }
 
     #[test]
@@ -115,9 +143,9 @@ mod tests {
         let line = [project("a", "b", "t"), project("b", "c", "t"), project("c", "", "t")];
         assert_eq!(up(&line), (vec!["a".into(), "b".into(), "c".into()], "Root".into()));
         let circle = [project("a", "b", "t"), project("b", "c", "t"), project("c", "b", "t")];
-        assert_eq!(up(&circle).1, "Circle(\"b\")");
-        assert_eq!(up(&[project("a", "a", "t")]).1, "Circle(\"a\")");
-        assert_eq!(up(&line[..2]).1, "Unknown c");
+        assert_eq!(up(&circle).1, "Cycle(\"b\")");
+        assert_eq!(up(&[project("a", "a", "t")]).1, "Cycle(\"a\")");
+        assert_eq!(up(&line[..2]).1, "NotCached c");
         let foreign = [project("a", "b", "t"), project("b", "", "u")];
         assert_eq!(up(&foreign), (vec!["a".into()], "Missing(\"b\")".into()));
         let names: Vec<String> = (0..=LEVELS_MAX).map(|level| format!("p{level}")).collect();
