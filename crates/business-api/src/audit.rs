@@ -93,7 +93,7 @@ async fn command(store: &Store, account_reader: &AccountReader, settings: &Audit
         Revision::default()
     };
     if settings.go_on {
-        store.go_on(&access).await.context("let growth go on")?;
+        store.resume_growth(&access).await.context("let growth go on")?;
     }
     if settings.repair {
         let report = store.audit(&access, account_reader).await.context("audit")?;

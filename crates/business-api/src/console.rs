@@ -41,7 +41,7 @@ use gate::ConsoleGate;
 use handlers::{ConsoleHandler, Endpoint};
 use http::Method;
 use provider::DiscoveryCache;
-use runtime::{CertificateEnd, Clock, Tasks};
+use runtime::{CertificateExpiry, Clock, Tasks};
 use seal::SealingKeys;
 use settings::{ConsoleIssuer, Origin};
 use std::collections::HashMap;
@@ -109,7 +109,7 @@ impl Console {
         self,
         listener: TcpListener,
         files: ConsoleCertificate,
-        certificate_end: CertificateEnd,
+        certificate_end: CertificateExpiry,
     ) -> Result<SideDoor> {
         let gate = ConsoleGate::new(self.origins.clone(), self.keys.clone(), self.clock.clone())?;
         Ok(SideDoor {

@@ -78,7 +78,7 @@ async fn command(store: &Store, settings: &Import, kinds: KindTable) -> Result<I
     if settings.apply {
         store.until_written(&access).await.context("wait for what is being written")?;
     }
-    let mut present = store.present(&access).await.context("read what is in the database")?;
+    let mut present = store.existing_objects(&access).await.context("read what is in the database")?;
     // Member clusters register by themselves, and templates may exist before the import: nothing in the source
     // conflicts with either.
     present.retain(|there| ![MEMBER_CLUSTER, NAMESPACE_TEMPLATE].contains(&there.key.kind));

@@ -29,7 +29,7 @@ use kube::Client;
 use kube::config::Kubeconfig;
 use runtime::admin::{self, Admin};
 use runtime::trace::{self, Tracer};
-use runtime::{Backoff, CertificateEnd, Clock, Health, Metrics, Tasks};
+use runtime::{Backoff, CertificateExpiry, Clock, Health, Metrics, Tasks};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -179,8 +179,8 @@ pub async fn serve_with_metrics(
 
 /// Registers the expiration metrics of the client certificate for the issuer and of the console's certificate. Follows
 /// the first one. Returns the second metric, which the console's socket sets.
-fn register_certificate_ends(settings: &Serve, metrics: &Metrics, tasks: &Tasks) -> CertificateEnd {
-    let client = CertificateEnd::register(
+fn register_certificate_ends(settings: &Serve, metrics: &Metrics, tasks: &Tasks) -> CertificateExpiry {
+    let client = CertificateExpiry::register(
         metrics,
         "business_issuer_client_certificate_expiration_timestamp_seconds",
         "When the certificate ends that is shown to the issuer of certificates",
@@ -189,7 +189,7 @@ fn register_certificate_ends(settings: &Serve, metrics: &Metrics, tasks: &Tasks)
         let following = client.follow(controller.certificate_file, apiserver::tls::end_of_pem);
         tasks.spawn("client certificate for the issuer", following);
     }
-    CertificateEnd::register(
+    CertificateExpiry::register(
         metrics,
         "business_console_certificate_expiration_timestamp_seconds",
         "When the certificate ends that the console shows",

@@ -177,7 +177,7 @@ fn status_of(error: &watcher::Error) -> Option<&Status> {
 
 /// An error with its causes in one line, cut if it is long.
 pub fn chain(error: &(dyn std::error::Error + 'static)) -> String {
-    shortened(&runtime::chain(error), TEXT_MAX)
+    shortened(&runtime::error_chain(error), TEXT_MAX)
 }
 
 /// Why a pass over one object ended early.

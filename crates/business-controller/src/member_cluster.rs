@@ -110,7 +110,7 @@ pub fn wake_cluster(cx: &Context, name: &str, lane: Lane) {
 
 /// Whether a cluster answers, as its status says.
 pub fn answers(object: &MemberClusterView) -> bool {
-    condition::find(&object.status.conditions, condition::ANSWERS).is_some_and(Condition::is_true)
+    condition::find(&object.status.conditions, condition::REACHABLE).is_some_and(Condition::is_true)
 }
 
 fn observe(cx: &Context, name: &str) -> ClusterObservation {

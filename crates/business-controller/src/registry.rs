@@ -232,7 +232,7 @@ where
     let mark = object.annotations.get(names::REGISTRY_CHANGED_ANNOTATION).cloned();
     // The registry has reported a change, and no measurement has followed. If the content cannot be measured, that
     // changes nothing.
-    let has_changed = object.status.beyond_measure().is_none() && mark != object.status.measured_change;
+    let has_changed = object.status.unmeasurable_reason().is_none() && mark != object.status.measured_change;
     let is_due = has_changed || schedule.wait(&object.key).is_none();
     let measured = if is_due && schedule.cooldown(&object.key).is_none() {
         measure(backend, place, schedule, &object.key).await?

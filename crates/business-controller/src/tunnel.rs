@@ -2,7 +2,7 @@
 //! Here it is compared with the one in the file; the kubelet uses the result as the liveness probe of the server's
 //! container, and restarts it if they differ.
 
-use runtime::{CertificateEnd, Health, Metrics};
+use runtime::{CertificateExpiry, Health, Metrics};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject as _;
@@ -35,8 +35,8 @@ pub struct TunnelServer {
 }
 
 /// Registers the metric of when its certificate expires.
-pub fn register(metrics: &Metrics) -> CertificateEnd {
-    CertificateEnd::register(
+pub fn register(metrics: &Metrics) -> CertificateExpiry {
+    CertificateExpiry::register(
         metrics,
         "business_controller_tunnel_certificate_expiration_timestamp_seconds",
         "When the certificate ends that the tunnel's server shows",
@@ -46,7 +46,7 @@ pub fn register(metrics: &Metrics) -> CertificateEnd {
 impl TunnelServer {
     /// Checks for ever, and sets the health check and the metric.
     #[expect(clippy::infinite_loop, reason = "the task is cancelled at the end of the program")]
-    pub async fn watch(self, beside: Health, ends: CertificateEnd) {
+    pub async fn watch(self, beside: Health, ends: CertificateExpiry) {
         let verdict = Arc::new(Mutex::new(Ok(())));
         let told = Arc::clone(&verdict);
         beside.add(CHECK, move || told.lock().unwrap_or_else(PoisonError::into_inner).clone());

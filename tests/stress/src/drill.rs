@@ -161,7 +161,7 @@ impl Trial<'_> {
                 .found(Finding::Watch, || "a watch had to begin anew, although nothing was lost".to_owned());
         }
         // What callers were told last may not have been read.
-        record.go_on().await?;
+        record.resume_growth().await?;
         failover::judge_calls(&calls, &mut record);
         self.findings.take(record.findings);
         let (backed_up, written) = (seconds(backed_up), seconds(written));

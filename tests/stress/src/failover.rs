@@ -186,7 +186,7 @@ impl Test<'_> {
 pub(crate) async fn pass(time: Duration, record: &mut Record) -> Result<()> {
     let end = Instant::now() + time;
     while Instant::now() < end {
-        record.go_on().await?;
+        record.resume_growth().await?;
         ensure!(!wait::interrupted(), "interrupted");
         tokio::time::sleep(POLL).await;
     }

@@ -61,7 +61,7 @@ const WARY_BATCHES: u32 = 2;
 /// Opens the store with the test's kinds.
 pub(crate) fn open(url: &str, retention: Duration, tasks: &Tasks) -> Result<Store> {
     let mut config = store::Config::new(url);
-    config.wary_batches = WARY_BATCHES;
+    config.checked_batches = WARY_BATCHES;
     config.cache.retention = retention;
     config.cache.compact_every = Duration::from_secs(1);
     let kinds = WorldKind::ALL.map(|kind| Arc::new(kind) as Arc<dyn store::Kind>);

@@ -173,7 +173,7 @@ fn projects_of(difference: &Difference) -> Vec<&str> {
     let scopes = match difference {
         Difference::Object { key, .. } if key.kind == PROJECT => return vec![&key.name],
         Difference::Object { key, .. } => return vec![&key.namespace],
-        Difference::Circle { scopes } => scopes.as_slice(),
+        Difference::Cycle { scopes } => scopes.as_slice(),
         Difference::Ledger { .. } | Difference::Claim { .. } => {
             difference.scope().map_or(&[][..], slice::from_ref)
         }

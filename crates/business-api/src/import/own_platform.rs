@@ -8,7 +8,7 @@ use business_types::names::{PLATFORM_DEFAULT, PLATFORMS};
 use meta::object::Object;
 use std::collections::BTreeSet;
 use store::Key;
-use store::import::Present;
+use store::import::ExistingObject;
 
 /// The key of the program's own platform.
 pub fn key(kinds: KindTable) -> Option<Key> {
@@ -18,7 +18,7 @@ pub fn key(kinds: KindTable) -> Option<Key> {
 
 /// The program's own platform, if an imported one of its name replaces it. That happens only if everything else in the
 /// database comes from this import, too: otherwise the program's own platform may be in use.
-pub fn find_replaced<'a>(draft: &mut Draft, kinds: KindTable, present: &'a [Present]) -> Option<&'a Present> {
+pub fn find_replaced<'a>(draft: &mut Draft, kinds: KindTable, present: &'a [ExistingObject]) -> Option<&'a ExistingObject> {
     let key = key(kinds)?;
     let own = present.iter().find(|there| there.key == key)?;
     let theirs = draft

@@ -12,7 +12,7 @@ use crate::kinds::KindTable;
 use business_types::names::PROJECTS;
 use std::collections::{BTreeMap, BTreeSet};
 use store::Key;
-use store::import::{Imported, Present};
+use store::import::{Imported, ExistingObject};
 use store::model::NewState;
 use store::quota::{Account, Claim};
 use uuid::Uuid;
@@ -61,7 +61,7 @@ pub fn plan(
     kinds: KindTable,
     settings: &ConvertSettings,
     records: impl IntoIterator<Item = Result<SourceRecord, UnreadableRecord>>,
-    present: &[Present],
+    present: &[ExistingObject],
 ) -> Plan {
     let (mut draft, mut emigrations, mut plan) =
         (Draft::default(), UnfinishedEmigrations::default(), Plan::default());
@@ -81,7 +81,7 @@ pub fn plan(
     }
     let replaced = own_platform::find_replaced(&mut draft, kinds, present);
     plan.replaced = replaced.map(|own| ReplacedObject { key: own.key.clone(), uid: own.uid });
-    let staying: Vec<&Present> = present.iter().filter(|there| Some(*there) != replaced).collect();
+    let staying: Vec<&ExistingObject> = present.iter().filter(|there| Some(*there) != replaced).collect();
     plan.others = match_database(&mut draft, own_platform::key(kinds).as_ref(), &staying);
     relations::align_with_projects(&mut draft);
     relations::resolve_claim_conflicts(&mut draft, &existing_claims(kinds, &staying));
@@ -111,7 +111,7 @@ pub fn plan(
 
 /// Compares the candidates with the database: marks those that are present, and excludes those whose name or uid
 /// another object has. Returns the number of other objects in the database, without the program's own platform.
-fn match_database(draft: &mut Draft, own: Option<&Key>, present: &[&Present]) -> usize {
+fn match_database(draft: &mut Draft, own: Option<&Key>, present: &[&ExistingObject]) -> usize {
     let by_key: BTreeMap<&Key, Uuid> = present.iter().map(|there| (&there.key, there.uid)).collect();
     let by_uid: BTreeMap<Uuid, &Key> = present.iter().map(|there| (there.uid, &there.key)).collect();
     let key = |candidate: &Candidate| {
@@ -144,7 +144,7 @@ fn match_database(draft: &mut Draft, own: Option<&Key>, present: &[&Present]) ->
 }
 
 /// The claims of the objects in the database, each with the uid of its object.
-fn existing_claims(kinds: KindTable, present: &[&Present]) -> BTreeMap<Claim, Uuid> {
+fn existing_claims(kinds: KindTable, present: &[&ExistingObject]) -> BTreeMap<Claim, Uuid> {
     let readers: BTreeMap<_, _> = kinds.accounts().map(|known| (known.kind, known.read)).collect();
     let mut places = BTreeMap::new();
     for there in present {

@@ -10,7 +10,7 @@ use super::source;
 use crate::config::ImportSource;
 use crate::kinds::KINDS;
 use serde_json::{Value, json};
-use store::import::{Imported, Present};
+use store::import::{Imported, ExistingObject};
 use uuid::Uuid;
 
 const API_VERSION: &str = "business.tkestack.io/v1";
@@ -81,7 +81,7 @@ fn planned(records: impl IntoIterator<Item = SourceRecord>) -> Plan {
     beside(records, &[])
 }
 
-fn beside(records: impl IntoIterator<Item = SourceRecord>, present: &[Present]) -> Plan {
+fn beside(records: impl IntoIterator<Item = SourceRecord>, present: &[ExistingObject]) -> Plan {
     let settings = ConvertSettings { forbidden: vec!["default".into(), "kube-*".into()] };
     plan(KINDS, &settings, records.into_iter().map(Ok::<_, UnreadableRecord>), present)
 }
@@ -432,15 +432,15 @@ fn a_sum_of_tkes_that_is_another_is_told() {
     assert!(!plan.needs_decision());
 }
 
-fn present(object: &Imported) -> Present {
-    Present { key: object.key.clone(), uid: object.uid, body: object.state.body.clone() }
+fn present(object: &Imported) -> ExistingObject {
+    ExistingObject { key: object.key.clone(), uid: object.uid, body: object.state.body.clone() }
 }
 
 #[test]
 fn what_is_in_the_database_already_is_passed_over_and_what_is_taken_is_left_out() {
     let records = || [project("p", "", 9, none()), namespace("p", "web", 3, none())];
     let first = planned(records());
-    let all: Vec<Present> = first.objects.iter().map(present).collect();
+    let all: Vec<ExistingObject> = first.objects.iter().map(present).collect();
     let again = beside(records(), &all);
     assert_eq!((again.objects.len(), again.others, rules(&again).len()), (0, 0, 0));
     let rest = beside(records(), &all[..1]);
@@ -483,7 +483,7 @@ async fn a_source_without_anything_that_comes_is_an_error() {
 #[test]
 fn what_wrote_nothing_does_not_say_that_growth_is_held() {
     let records = || [project("p", "", 9, none())];
-    let all: Vec<Present> = planned(records()).objects.iter().map(present).collect();
+    let all: Vec<ExistingObject> = planned(records()).objects.iter().map(present).collect();
     let again = beside(records(), &all);
     apply::ensure_applicable(&again, ImportProgress::None, false).unwrap();
     let told = text(&again, Stage::Unchanged);
@@ -508,7 +508,7 @@ fn platforms_come_with_whom_they_make_administrators() {
 #[test]
 fn the_programs_own_platform_gives_way_while_nothing_else_is_in_the_database() {
     let records = || [platform("platform-default", "default", &["admin"]), project("p", "", 9, none())];
-    let all: Vec<Present> = planned(records()).objects.iter().map(present).collect();
+    let all: Vec<ExistingObject> = planned(records()).objects.iter().map(present).collect();
     let own = |administrators: &[&str]| {
         let SourceRecord { object_ref, value } = platform("platform-default", "default", administrators);
         let mut object = all.iter().find(|there| *there.key.name == object_ref.name).unwrap().clone();

@@ -5,7 +5,7 @@ use crate::rights::{READ, Right, Role};
 use crate::strategy::{NamespaceTemplateStrategy, namespace_template};
 use apiserver::resource::{ALL_VERBS, ResourceSource};
 use apiserver::{Resource, StoredKind};
-use business_types::account::{self, FreeOfAll};
+use business_types::account::{self, UnchargedObject};
 use business_types::names::{GROUP, NAMESPACE_TEMPLATES};
 use business_types::namespace_template::{gvk, schema};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub const ROW: KindRow =
 const STORED: StoredRow = StoredRow {
     id: kind_ids::NAMESPACE_TEMPLATE,
     kind: || Arc::new(NamespaceTemplateKind),
-    account: QuotaAccount::Free(account::of_stored::<FreeOfAll>),
+    account: QuotaAccount::Free(account::of_stored::<UnchargedObject>),
     role_source: None,
 };
 

@@ -5,7 +5,7 @@ use crate::rights::{READ, READ_WRITE, Right, Role};
 use crate::strategy::{NsEmigrationStrategy, nsemigration};
 use apiserver::resource::{ALL_VERBS, ResourceSource};
 use apiserver::{Resource, StoredKind, Subresource};
-use business_types::account::{self, FreeOfTenant};
+use business_types::account::{self, UnchargedTenantObject};
 use business_types::names::{GROUP, NS_EMIGRATIONS};
 use business_types::nsemigration::{gvk, schema};
 use serde::Deserialize;
@@ -18,7 +18,7 @@ pub const ROW: KindRow = KindRow { plural: NS_EMIGRATIONS, stored: Some(STORED),
 const STORED: StoredRow = StoredRow {
     id: kind_ids::NS_EMIGRATION,
     kind: || Arc::new(NsEmigrationKind),
-    account: QuotaAccount::Free(account::of_stored::<FreeOfTenant>),
+    account: QuotaAccount::Free(account::of_stored::<UnchargedTenantObject>),
     role_source: None,
 };
 

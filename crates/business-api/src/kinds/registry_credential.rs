@@ -5,7 +5,7 @@ use crate::rights::{READ_WRITE, Right, Role, UPDATE_FINALIZERS};
 use crate::strategy::registry_credential::{self, RegistryCredentialStrategy, TokenHandler};
 use apiserver::resource::{ALL_VERBS, ResourceSource};
 use apiserver::{Resource, StoredKind, Subresource, Verb};
-use business_types::account::{self, FreeOfTenant};
+use business_types::account::{self, UnchargedTenantObject};
 use business_types::names::{GROUP, REGISTRY_CREDENTIALS};
 use business_types::registry_credential::{gvk, schema};
 use serde::Deserialize;
@@ -19,7 +19,7 @@ pub const ROW: KindRow =
 const STORED: StoredRow = StoredRow {
     id: kind_ids::REGISTRY_CREDENTIAL,
     kind: || Arc::new(RegistryCredentialKind),
-    account: QuotaAccount::Free(account::of_stored::<FreeOfTenant>),
+    account: QuotaAccount::Free(account::of_stored::<UnchargedTenantObject>),
     role_source: None,
 };
 

@@ -241,7 +241,7 @@ impl TokenRoute {
             };
             let read = Object::from_stored(&entry.body, entry.revision.0).and_then(|object| {
                 let (spec, status) = (RegistrySpec::of(&object)?, RegistryStatus::of(&object)?);
-                let offer = status.offer_of(&object, &spec);
+                let offer = status.access_to(&object, &spec);
                 Ok((spec, status, offer))
             });
             let (spec, status, offer) = read.map_err(|error| {
@@ -323,7 +323,7 @@ impl VisibleObject {
         match why {
             PushRefusal::ViewerOnly => format!("{what}: to push there needs the role edit in the project"),
             PushRefusal::PullOnly => format!("{what}: this credential is for pulling only"),
-            PushRefusal::QuotaExceeded if !status.is_used_up(spec) => match status.beyond_measure() {
+            PushRefusal::QuotaExceeded if !status.is_used_up(spec) => match status.unmeasurable_reason() {
                 Some(why) => {
                     format!(
                         "{what}: {why}; delete what is not needed: nothing is pushed until it is measured"

@@ -6,7 +6,7 @@ use crate::kind_ids;
 use apiserver::resource::Column;
 use apiserver::strategy::{Strategy, WriteContext};
 use apiserver::{Part, View};
-use business_types::account::{self, FreeOfAll};
+use business_types::account::{self, UnchargedObject};
 use business_types::names;
 use business_types::namespace_template::{
     NamespaceTemplateSpec, NamespaceTemplateStatus, group_resource, gvk, namespace_template,
@@ -183,7 +183,7 @@ impl Strategy for NamespaceTemplateStrategy {
     }
 
     fn account(&self, object: &Object) -> Result<Account, Status> {
-        account::of::<FreeOfAll>(object).map_err(internal_decode_error)
+        account::of::<UnchargedObject>(object).map_err(internal_decode_error)
     }
 
     fn refusal(&self, _cx: &WriteContext<'_>, object: &Object, violations: &[Violation]) -> Status {

@@ -6,7 +6,7 @@ use crate::roles::Roles;
 use apiserver::View;
 use apiserver::resource::Column;
 use apiserver::strategy::{Strategy, WriteContext};
-use business_types::account::{self, FreeOfTenant};
+use business_types::account::{self, UnchargedTenantObject};
 use business_types::nsemigration::{group_resource, gvk};
 use business_types::{
     NamespacePhase, NamespaceSpec, NamespaceStatus, NsEmigrationSpec, ProjectSpec, ProjectStatus, namespace,
@@ -245,7 +245,7 @@ impl Strategy for NsEmigrationStrategy {
     }
 
     fn account(&self, object: &Object) -> Result<Account, Status> {
-        account::of::<FreeOfTenant>(object).map_err(internal_decode_error)
+        account::of::<UnchargedTenantObject>(object).map_err(internal_decode_error)
     }
 
     fn refusal(&self, _cx: &WriteContext<'_>, object: &Object, violations: &[Violation]) -> Status {

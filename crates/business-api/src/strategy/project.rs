@@ -380,7 +380,7 @@ impl Strategy for ProjectStrategy {
                     let why = "the project is being deleted: its spec cannot change";
                     return vec![FieldError::forbidden(&Path::new("spec"), why)];
                 }
-                let mut errors = validation::project_update(&before, &spec);
+                let mut errors = validation::project_immutable_fields(&before, &spec);
                 errors.extend(validation::project_changed(&before, object.name(), &spec));
                 errors.extend(self.check_clusters(cx, Some(&before), &spec));
                 errors

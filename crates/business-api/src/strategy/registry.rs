@@ -97,7 +97,7 @@ impl<K: RegistryKind> RegistryStrategy<K> {
             return conflict(format!(
                 "the finalizer {:?} stays until the {} is deleted",
                 K::FINALIZER,
-                K::WORDS
+                K::DISPLAY_NAME
             ));
         }
         if old.get(RECORD).is_none() {
@@ -118,7 +118,7 @@ impl<K: RegistryKind> RegistryStrategy<K> {
             }
             _ => conflict(format!(
                 "the {} still has content in the registry: status.registry goes when it is seen gone",
-                K::WORDS
+                K::DISPLAY_NAME
             )),
         }
     }
@@ -236,7 +236,7 @@ impl<K: RegistryKind> Strategy for RegistryStrategy<K> {
                     Err(errors) => return errors,
                 };
                 if old.is_deleting() && spec != before {
-                    let why = format!("the {} is being deleted: its spec cannot change", K::WORDS);
+                    let why = format!("the {} is being deleted: its spec cannot change", K::DISPLAY_NAME);
                     return vec![FieldError::forbidden(&Path::new("spec"), &why)];
                 }
                 registry::object_update(object.name(), &before, &spec)
@@ -249,7 +249,7 @@ impl<K: RegistryKind> Strategy for RegistryStrategy<K> {
     }
 
     fn waits_for(&self, object: &Object) -> Option<String> {
-        deletion_pending_message(object, K::WORDS)
+        deletion_pending_message(object, K::DISPLAY_NAME)
     }
 
     fn check_update(&self, cx: &WriteContext<'_>, old: &Object, new: &Object) -> Result<(), Status> {

@@ -16,7 +16,7 @@ use crate::roles::Roles;
 use apiserver::resource::Column;
 use apiserver::strategy::{Strategy, WriteContext};
 use apiserver::{Caller, Part, View};
-use business_types::account::{self, FreeOfTenant};
+use business_types::account::{self, UnchargedTenantObject};
 use business_types::names::{API_VERSION, PROJECT_KIND};
 use business_types::registry_credential::{changed_spec, group_resource, new_spec};
 use business_types::{CredentialHolder, RegistryCredentialSpec, RegistryCredentialStatus, RobotAccess};
@@ -260,7 +260,7 @@ impl Strategy for RegistryCredentialStrategy {
     }
 
     fn account(&self, object: &Object) -> Result<Account, Status> {
-        account::of::<FreeOfTenant>(object).map_err(internal_decode_error)
+        account::of::<UnchargedTenantObject>(object).map_err(internal_decode_error)
     }
 
     fn refusal(&self, _cx: &WriteContext<'_>, object: &Object, violations: &[Violation]) -> Status {

@@ -13,7 +13,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use meta::status::Status;
-use runtime::{CertificateEnd, Metrics};
+use runtime::{CertificateExpiry, Metrics};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
@@ -54,8 +54,8 @@ pub struct IssuerIdentity {
 }
 
 /// Registers the metric of the server certificate's expiry.
-pub fn register(metrics: &Metrics) -> CertificateEnd {
-    CertificateEnd::register(
+pub fn register(metrics: &Metrics) -> CertificateExpiry {
+    CertificateExpiry::register(
         metrics,
         "business_controller_issuer_certificate_expiration_timestamp_seconds",
         "When the certificate ends that the issuer of certificates shows",

@@ -94,7 +94,7 @@ fn consistent(object: &ProjectView, account: &ProjectAccounting) -> Condition {
     }
     let ledger = &object.status.ledger;
     let orphans: Vec<&Orphan> =
-        object.status.orphans.iter().filter(|orphan| !ledger.is_done_with(orphan)).collect();
+        object.status.orphans.iter().filter(|orphan| !ledger.has_written_off(orphan)).collect();
     if let Some(first) = orphans.first() {
         let message = format!(
             "{} namespaces of member clusters belong to no object and are held against the project: {} of cluster {}",

@@ -116,7 +116,7 @@ fn unmeasurable(status: &RegistryStatus, observation: &RegistryObservation) -> O
             measured: Measurement::Measured(_) | Measurement::Unsupported,
             ..
         } => None,
-        _ => status.beyond_measure().map(str::to_owned),
+        _ => status.unmeasurable_reason().map(str::to_owned),
     }
 }
 

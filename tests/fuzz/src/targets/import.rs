@@ -5,7 +5,7 @@ use business_api::import::record::SourceRecord;
 use business_api::kinds::KINDS;
 use business_types::account::PROJECT;
 use meta::object::Object;
-use store::import::Present;
+use store::import::ExistingObject;
 
 const PREFIX: &str = "/tke/business";
 
@@ -24,7 +24,7 @@ pub(super) fn dump(input: &[u8]) -> Result<Outcome, String> {
             ensure(scopes.contains(scope), || format!("{scope} is paid before it is there"))?;
         }
         scopes.extend(object.state.account.grants.as_ref().map(|grants| grants.scope.clone()));
-        present.push(Present { key: object.key.clone(), uid: object.uid, body: body.clone() });
+        present.push(ExistingObject { key: object.key.clone(), uid: object.uid, body: body.clone() });
     }
     let again = planned(input, &present);
     ensure(again.objects.is_empty() && again.others == 0, || "a second import would write".to_owned())?;
@@ -32,7 +32,7 @@ pub(super) fn dump(input: &[u8]) -> Result<Outcome, String> {
     Ok(outcome((first.objects.len().min(8), findings.collect::<std::collections::BTreeSet<_>>())))
 }
 
-fn planned(input: &[u8], present: &[Present]) -> Plan {
+fn planned(input: &[u8], present: &[ExistingObject]) -> Plan {
     let settings = ConvertSettings { forbidden: vec!["kube-*".to_owned()] };
     let lines = input.split(|byte| *byte == b'\n').zip(1..).filter(|(line, _)| !line.trim_ascii().is_empty());
     let records = lines.map(|(line, number)| SourceRecord::of_line(line, number, PREFIX));

@@ -278,7 +278,7 @@ impl SubresourceHandler for CertificateHandler {
             return None;
         }
         // Should the conversion fail: JSON is valid YAML.
-        let body = meta::yaml::text(answer.as_map());
+        let body = meta::yaml::to_string(answer.as_map());
         let body = body.unwrap_or_else(|_| Value::Object(answer.as_map().clone()).to_string());
         Some(Text { content_type: "application/yaml", body })
     }

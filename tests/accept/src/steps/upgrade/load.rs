@@ -177,7 +177,7 @@ impl Writer {
             match self.send(Method::POST, &collection, &object).await? {
                 Outcome::Done => {
                     let path = format!("{collection}/{cluster}-{name}");
-                    self.go_on(&path, name, number).await?;
+                    self.resume_growth(&path, name, number).await?;
                 }
                 Outcome::Refused => drop(self.written.gone.insert(name)),
                 Outcome::Unknown => {}
