@@ -5,7 +5,7 @@
 mod world;
 /// What a stand-in for a server was asked.
 #[cfg(test)]
-mod asked;
+mod http_request;
 /// The program on a terminal, and what is to be seen there.
 #[cfg(test)]
 mod terminal;

@@ -9,7 +9,7 @@ const COLUMNS: NonZeroU16 = NonZeroU16::new(110).unwrap();
 pub(crate) const NARROW: NonZeroU16 = NonZeroU16::new(80).unwrap();
 
 /// What stands on a terminal after a call.
-pub(crate) struct Seen {
+pub(crate) struct TerminalOutput {
     pub(crate) screen: String,
     /// With the escape sequences.
     pub(crate) raw: String,
@@ -18,7 +18,12 @@ pub(crate) struct Seen {
 
 impl World {
     /// Calls the program on a terminal.
-    pub(crate) fn on_terminal(&self, who: &str, args: &[&str], environment: &[(&str, &str)]) -> Seen {
+    pub(crate) fn on_terminal(
+        &self,
+        who: &str,
+        args: &[&str],
+        environment: &[(&str, &str)],
+    ) -> TerminalOutput {
         self.on_terminal_of(COLUMNS, who, args, environment)
     }
 
@@ -29,7 +34,7 @@ impl World {
         who: &str,
         args: &[&str],
         environment: &[(&str, &str)],
-    ) -> Seen {
+    ) -> TerminalOutput {
         let size = PtySize { rows: ROWS.get(), cols: columns.get(), pixel_width: 0, pixel_height: 0 };
         let pair = native_pty_system().openpty(size).unwrap();
         let mut command = CommandBuilder::new(PROGRAM);
@@ -55,7 +60,7 @@ impl World {
         let lines: Vec<String> =
             parser.screen().rows(0, columns.get()).map(|line| line.trim_end().to_owned()).collect();
         let screen = lines.join("\n").trim_end().to_owned() + "\n";
-        Seen { screen, raw: String::from_utf8_lossy(&bytes).into_owned(), code }
+        TerminalOutput { screen, raw: String::from_utf8_lossy(&bytes).into_owned(), code }
     }
 }
 

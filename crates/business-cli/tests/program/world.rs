@@ -23,13 +23,13 @@ pub(crate) struct World {
 
 /// What a call has printed, and how it has ended.
 #[derive(Debug)]
-pub(crate) struct Ended {
+pub(crate) struct CommandOutput {
     pub(crate) code: i32,
     pub(crate) out: String,
     pub(crate) err: String,
 }
 
-impl Ended {
+impl CommandOutput {
     /// Standard output, when the code is the expected one.
     #[track_caller]
     pub(crate) fn expect(self, code: i32) -> String {
@@ -167,12 +167,12 @@ impl World {
     }
 
     /// Calls the program as somebody.
-    pub(crate) fn run(&self, who: &str, args: &[&str]) -> Ended {
+    pub(crate) fn run(&self, who: &str, args: &[&str]) -> CommandOutput {
         self.feed(who, args, None)
     }
 
     /// The same with something on standard input.
-    pub(crate) fn feed(&self, who: &str, args: &[&str], input: Option<&str>) -> Ended {
+    pub(crate) fn feed(&self, who: &str, args: &[&str], input: Option<&str>) -> CommandOutput {
         let mut command = Command::new(PROGRAM);
         command
             .args(["--context", who])
@@ -186,7 +186,11 @@ impl World {
         drop(stdin);
         let output = child.wait_with_output().unwrap();
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-        Ended { code: output.status.code().unwrap(), out: text(output.stdout), err: text(output.stderr) }
+        CommandOutput {
+            code: output.status.code().unwrap(),
+            out: text(output.stdout),
+            err: text(output.stderr),
+        }
     }
 }
 

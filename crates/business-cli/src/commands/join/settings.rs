@@ -1,8 +1,8 @@
-//! The terms on which a cluster joins: those of this call, and, if it has joined before, those of that time.
+//! The settings of a join: those of this call, and those of an earlier join where this call does not say.
 
-use super::credentials::Reach;
+use super::credentials::ClusterConnection;
 use super::kubeconfig::{self, in_secret, is_tunnelled};
-use super::tunnel::{self, Dialling};
+use super::tunnel::{self, AgentConfig};
 use super::{Join, MEMBERS_ROLE, secret_path_of, text};
 use crate::api::Api;
 use crate::failure::Failure;
@@ -17,90 +17,93 @@ use business_types::{ClusterIdentity, MemberClusterSpec};
 use serde_json::{Map, Value, json};
 use std::net::IpAddr;
 
-/// What there is of a cluster that has joined before.
+/// What an earlier join of the cluster has left.
 #[derive(Default)]
-pub(super) struct Before {
+pub(super) struct PreviousJoin {
     cluster: Option<MemberCluster>,
     /// Its Secret in the host cluster.
     secret: Option<Value>,
-    /// How its agents dial the tunnel.
-    dialling: Option<Dialling>,
+    /// The configuration of the tunnel's agents in it.
+    agents: Option<AgentConfig>,
 }
 
-/// How the controller is to reach a cluster.
+/// How the controller is to connect to a cluster.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Way {
-    /// As it is reached from here, or at this address.
+pub(super) enum Route {
+    /// As this program does, or at this address.
     Directly(Option<String>),
-    /// As before, except for the authorities that vouch for it, which may have changed.
+    /// As before, except for the certificate authorities, which may have changed.
     AsBefore {
         server: String,
         tls_server_name: Option<String>,
         proxy_url: Option<String>,
     },
-    Tunnel(Dialling),
+    Tunnel(AgentConfig),
 }
 
-/// The terms.
-pub(super) struct Terms {
+/// The settings that a join applies.
+pub(super) struct JoinSettings {
     pub(super) shared: bool,
     pub(super) people: bool,
-    pub(super) way: Way,
+    pub(super) route: Route,
     /// Name of its Secret in the host cluster.
     pub(super) secret_name: String,
     /// Annotations of that Secret.
     pub(super) annotations: Map<String, Value>,
-    /// The authorities of an endpoint that stays, in base64.
+    /// The certificate authorities of an endpoint that is kept, in base64.
     pub(super) endpoint_authority: Option<String>,
-    /// The terms that this call does not name, as flags.
+    /// The settings that are kept from before, as flags.
     kept: Vec<String>,
     /// Whether it has joined before, and its Secret is gone.
     has_lost_secret: bool,
 }
 
-impl Before {
+impl PreviousJoin {
     pub(super) async fn read(host: &Api, member: &Api, join: &Join) -> Result<Self, Failure> {
         let cluster: Option<MemberCluster> =
-            host.find(&paths::named(names::MEMBER_CLUSTERS, &join.cluster)).await?;
+            host.find(&paths::object(names::MEMBER_CLUSTERS, &join.cluster)).await?;
         let name = secret_name(&join.cluster, cluster.as_ref());
         let path = secret_path_of(&join.members_namespace, &name);
-        let secret = host.find(&path).await.map_err(|failure| failure.advised(403, MEMBERS_ROLE))?;
-        let mut before = Self { cluster, secret, dialling: None };
-        if before.secret.is_some() || before.registered().is_some() {
-            before.dialling = tunnel::found(member).await?;
+        let secret = host.find(&path).await.map_err(|failure| failure.with_advice_on(403, MEMBERS_ROLE))?;
+        let mut before = Self { cluster, secret, agents: None };
+        if before.secret.is_some() || before.joined_cluster().is_some() {
+            before.agents = tunnel::find_agents(member).await?;
         }
         Ok(before)
     }
 
-    /// The cluster's object, if it has joined. An operator may have made an object beforehand, of a cluster that has
-    /// not.
-    fn registered(&self) -> Option<&MemberCluster> {
+    /// The cluster's object, if the cluster has joined. An operator may create the object before that.
+    fn joined_cluster(&self) -> Option<&MemberCluster> {
         self.cluster.as_ref().filter(|cluster| !cluster.status.uid.is_empty())
     }
 
-    /// What an annotation of its Secret says; if the Secret is gone, what the cluster's object has instead.
-    fn said(&self, annotation: &str, spec: impl Fn(&MemberClusterSpec) -> Option<String>) -> Option<String> {
+    /// The value of an annotation of the Secret; if the Secret is gone, the value of the cluster's spec.
+    fn annotation_or_spec(
+        &self,
+        annotation: &str,
+        spec: impl Fn(&MemberClusterSpec) -> Option<String>,
+    ) -> Option<String> {
         match &self.secret {
             Some(secret) => {
                 let said = secret.pointer("/metadata/annotations").and_then(|all| all.get(annotation));
                 said.and_then(Value::as_str).map(str::to_owned)
             }
-            None => self.registered().and_then(|cluster| spec(&cluster.spec)),
+            None => self.joined_cluster().and_then(|cluster| spec(&cluster.spec)),
         }
     }
 
-    /// What can be read of the kubeconfig in its Secret.
+    /// The kubeconfig in its Secret, if it can be read.
     fn kubeconfig(&self) -> Option<String> {
         in_secret(self.secret.as_ref()?, CLUSTER_KUBECONFIG_KEY).ok().flatten()
     }
 }
 
-impl Terms {
+impl JoinSettings {
     /// `server` is the address in the kubeconfig that was given.
     pub(super) fn of(
         join: &Join,
-        tunnel: Option<Dialling>,
-        before: &Before,
+        tunnel: Option<AgentConfig>,
+        before: &PreviousJoin,
         server: &str,
     ) -> Result<Self, Failure> {
         let mut kept = Vec::new();
@@ -122,18 +125,18 @@ impl Terms {
         Ok(Self {
             shared: join.shared || was_shared,
             people: join.people || had_people,
-            way: way(join, tunnel, before, server, &mut kept)?,
+            route: route(join, tunnel, before, server, &mut kept)?,
             secret_name: secret_name(&join.cluster, before.cluster.as_ref()),
             annotations,
             endpoint_authority,
             kept,
-            has_lost_secret: secret.is_none() && before.registered().is_some(),
+            has_lost_secret: secret.is_none() && before.joined_cluster().is_some(),
         })
     }
 
     /// `server` is the address in the kubeconfig that was given.
-    pub(super) fn tell(&self, server: &str) {
-        if self.way == Way::Directly(None) && is_loopback(server) {
+    pub(super) fn print_notes(&self, server: &str) {
+        if self.route == Route::Directly(None) && is_loopback(server) {
             note(format_args!(
                 "{server} is this machine's own: a controller in a pod does not reach the cluster there; name an address that it \
                  reaches with --server, such as https://kubernetes.default.svc where it is the host cluster itself"
@@ -151,7 +154,7 @@ impl Terms {
     }
 }
 
-/// Whether it is an address of the machine that uses it, which differs for each user.
+/// Whether it is a loopback or unspecified address, which means another machine for the controller.
 fn is_loopback(server: &str) -> bool {
     let address: Option<http::Uri> = server.parse().ok();
     let Some(host) = address.as_ref().and_then(http::Uri::host) else { return false };
@@ -159,42 +162,42 @@ fn is_loopback(server: &str) -> bool {
     ::kubeconfig::is_own_machine(host) || ip.is_ok_and(|ip| ip.is_unspecified())
 }
 
-/// The Secret that the controller reads of a cluster, or the one that is made.
+/// The name of a cluster's Secret: the one that its object names, else that of `join`.
 pub(crate) fn secret_name(name: &str, cluster: Option<&MemberCluster>) -> String {
     let named = cluster.and_then(|cluster| cluster.spec.credentials.as_ref());
     named.map_or_else(|| super::secret_name(name), |credentials| credentials.secret_name.clone())
 }
 
-fn annotations(join: &Join, before: &Before, kept: &mut Vec<String>) -> Map<String, Value> {
+fn annotations(join: &Join, before: &PreviousJoin, kept: &mut Vec<String>) -> Map<String, Value> {
     let filled = |text: &str| (!text.is_empty()).then(|| text.to_owned());
     let named = |spec: &MemberClusterSpec| filled(&spec.display_name);
     let typed = |spec: &MemberClusterSpec| filled(&spec.cluster_type);
     let tenants = |spec: &MemberClusterSpec| Some(spec.tenants.join(","));
-    let terms = [
+    let settings = [
         (
             CLUSTER_DISPLAY_NAME_ANNOTATION,
             "--display-name",
             &join.display_name,
-            before.said(CLUSTER_DISPLAY_NAME_ANNOTATION, named),
+            before.annotation_or_spec(CLUSTER_DISPLAY_NAME_ANNOTATION, named),
         ),
-        (CLUSTER_TYPE_ANNOTATION, "", &None, before.said(CLUSTER_TYPE_ANNOTATION, typed)),
+        (CLUSTER_TYPE_ANNOTATION, "", &None, before.annotation_or_spec(CLUSTER_TYPE_ANNOTATION, typed)),
         (
             CLUSTER_TENANTS_ANNOTATION,
             "--tenants",
             &join.tenants,
-            before.said(CLUSTER_TENANTS_ANNOTATION, tenants),
+            before.annotation_or_spec(CLUSTER_TENANTS_ANNOTATION, tenants),
         ),
         (
             CLUSTER_ENDPOINT_ANNOTATION,
             "--endpoint",
             &join.endpoint,
-            before.said(CLUSTER_ENDPOINT_ANNOTATION, |_| None),
+            before.annotation_or_spec(CLUSTER_ENDPOINT_ANNOTATION, |_| None),
         ),
     ];
     let mut annotations = Map::new();
-    for (annotation, flag, now, then) in terms {
-        if let (None, Some(then), false) = (now, &then, flag.is_empty()) {
-            kept.push(format!("{flag} '{then}'"));
+    for (annotation, flag, now, previous) in settings {
+        if let (None, Some(previous), false) = (now, &previous, flag.is_empty()) {
+            kept.push(format!("{flag} '{previous}'"));
         }
         if let Some(text) = now.as_ref().or(then.as_ref()) {
             annotations.insert(annotation.to_owned(), json!(text));
@@ -203,34 +206,34 @@ fn annotations(join: &Join, before: &Before, kept: &mut Vec<String>) -> Map<Stri
     annotations
 }
 
-fn way(
+fn route(
     join: &Join,
-    tunnel: Option<Dialling>,
-    before: &Before,
+    tunnel: Option<AgentConfig>,
+    before: &PreviousJoin,
     server: &str,
     kept: &mut Vec<String>,
-) -> Result<Way, Failure> {
+) -> Result<Route, Failure> {
     if let Some(tunnel) = tunnel {
-        // At another entrance other authorities vouch.
-        let same = before.dialling.as_ref().filter(|dialling| dialling.entrance == tunnel.entrance);
-        return Ok(Way::Tunnel(match same {
-            Some(dialling) => tunnel.or(dialling, kept),
+        // The tunnel at another address has other certificate authorities.
+        let same = before.agents.as_ref().filter(|agents| agents.address == tunnel.address);
+        return Ok(Route::Tunnel(match same {
+            Some(agents) => tunnel.or_previous(agents, kept),
             None => tunnel,
         }));
     }
     if join.server.is_some() {
-        return Ok(Way::Directly(join.server.clone()));
+        return Ok(Route::Directly(join.server.clone()));
     }
     let kubeconfig = before.kubeconfig();
     let through_tunnel = kubeconfig.as_deref().and_then(|text| is_tunnelled(text).ok());
-    match &before.dialling {
-        Some(dialling) if through_tunnel != Some(false) => {
-            kept.push(format!("--tunnel {}", dialling.entrance));
-            let tunnel = Dialling { authority: None, image: None, ..dialling.clone() };
-            return Ok(Way::Tunnel(tunnel.or(dialling, kept)));
+    match &before.agents {
+        Some(agents) if through_tunnel != Some(false) => {
+            kept.push(format!("--tunnel {}", agents.address));
+            let tunnel = AgentConfig { authority: None, image: None, ..agents.clone() };
+            return Ok(Route::Tunnel(tunnel.or_previous(agents, kept)));
         }
         None if through_tunnel == Some(true) => {
-            return Err(Failure::Stopped(format!(
+            return Err(Failure::Other(format!(
                 "{} is reached through the tunnel, and its agents are not of `join`: give --tunnel again, or --server to reach it \
                  without; `kubectl business rotate {}` renews credentials and leaves the rest",
                 join.cluster, join.cluster
@@ -238,31 +241,31 @@ fn way(
         }
         _ => {}
     }
-    let of_cluster =
-        |field: &str| kubeconfig.as_deref().and_then(|text| kubeconfig::of_cluster(text, field).ok()?);
-    let Some(then) = of_cluster("server") else { return Ok(Way::Directly(None)) };
-    if then.trim_end_matches('/') != server {
-        kept.push(format!("--server {then}"));
+    let cluster_field =
+        |field: &str| kubeconfig.as_deref().and_then(|text| kubeconfig::cluster_field(text, field).ok()?);
+    let Some(previous) = cluster_field("server") else { return Ok(Route::Directly(None)) };
+    if previous.trim_end_matches('/') != server {
+        kept.push(format!("--server {previous}"));
     }
-    let (tls_server_name, proxy_url) = (of_cluster("tls-server-name"), of_cluster("proxy-url"));
-    Ok(Way::AsBefore { server: then, tls_server_name, proxy_url })
+    let (tls_server_name, proxy_url) = (cluster_field("tls-server-name"), cluster_field("proxy-url"));
+    Ok(Route::AsBefore { server: previous, tls_server_name, proxy_url })
 }
 
-impl Way {
-    pub(super) async fn reach(&self, member: &Api, cluster: &str) -> Result<Reach, Failure> {
+impl Route {
+    pub(super) async fn connection(&self, member: &Api, cluster: &str) -> Result<ClusterConnection, Failure> {
         match self {
-            Self::Directly(server) => Ok(Reach::directly(member, server.as_deref())),
-            Self::AsBefore { server, tls_server_name, proxy_url } => Ok(Reach {
+            Self::Directly(server) => Ok(ClusterConnection::directly(member, server.as_deref())),
+            Self::AsBefore { server, tls_server_name, proxy_url } => Ok(ClusterConnection {
                 tls_server_name: tls_server_name.clone(),
                 proxy_url: proxy_url.clone(),
-                ..Reach::directly(member, Some(server))
+                ..ClusterConnection::directly(member, Some(server))
             }),
-            Self::Tunnel(_) => tunnel::inside(member, cluster).await,
+            Self::Tunnel(_) => tunnel::connection(member, cluster).await,
         }
     }
 }
 
-/// In base64.
+/// A value of a Secret, in base64.
 fn data<'a>(secret: &'a Value, key: &str) -> &'a str {
     text(secret, &format!("/data/{key}"))
 }
@@ -286,10 +289,10 @@ mod tests {
         Line::parse_from([&["join", "east"], flags].concat()).join
     }
 
-    fn terms(flags: &[&str], before: &Before) -> Result<Terms, Failure> {
+    fn settings(flags: &[&str], before: &PreviousJoin) -> Result<JoinSettings, Failure> {
         let join = join(flags);
-        let tunnel = join.dialling().unwrap();
-        Terms::of(&join, tunnel, before, HERE)
+        let tunnel = join.agent_config().unwrap();
+        JoinSettings::of(&join, tunnel, before, HERE)
     }
 
     fn secret(annotations: &Value, cluster: &Value, signer: &str) -> Value {
@@ -311,33 +314,33 @@ mod tests {
         serde_json::from_value(object).unwrap()
     }
 
-    fn joined_fully() -> Before {
+    fn joined_with_all_flags() -> PreviousJoin {
         let annotations = json!({
             "business.tkestack.io/tenants": "acme,globex", "business.tkestack.io/endpoint": "https://people.example.org",
             "business.tkestack.io/display-name": "East", "business.tkestack.io/cluster-type": "Baremetal",
         });
         let there =
             json!({"server": "https://inner:6443", "tls-server-name": "n", "proxy-url": "socks5://p"});
-        Before {
+        PreviousJoin {
             cluster: Some(cluster(&json!({"tenants": ["acme"], "identity": "Shared"}), "1")),
             secret: Some(secret(&annotations, &there, "Uw==")),
-            dialling: None,
+            agents: None,
         }
     }
 
     #[test]
     fn what_a_later_call_does_not_say_stays_as_it_was() {
-        let before = joined_fully();
-        let terms = terms(&[], &before).unwrap();
-        assert_eq!(json!(terms.annotations), before.secret.as_ref().unwrap()["metadata"]["annotations"]);
-        assert!(terms.people && terms.shared);
-        assert_eq!(terms.endpoint_authority.as_deref(), Some("Q0E="));
+        let before = joined_with_all_flags();
+        let settings = settings(&[], &before).unwrap();
+        assert_eq!(json!(settings.annotations), before.secret.as_ref().unwrap()["metadata"]["annotations"]);
+        assert!(settings.people && settings.shared);
+        assert_eq!(settings.endpoint_authority.as_deref(), Some("Q0E="));
         let (name, proxy) = (Some("n".to_owned()), Some("socks5://p".to_owned()));
         let there =
-            Way::AsBefore { server: "https://inner:6443".into(), tls_server_name: name, proxy_url: proxy };
-        assert_eq!(terms.way, there);
+            Route::AsBefore { server: "https://inner:6443".into(), tls_server_name: name, proxy_url: proxy };
+        assert_eq!(settings.route, there);
         assert_eq!(
-            terms.kept.join(" "),
+            settings.kept.join(" "),
             "--display-name 'East' --tenants 'acme,globex' --endpoint 'https://people.example.org' --people --shared --server \
              https://inner:6443"
         );
@@ -347,22 +350,22 @@ mod tests {
     fn what_a_call_says_holds() {
         let said =
             ["--tenants", "acme", "--endpoint", "https://new.example.org", "--server", "https://new:6443"];
-        let terms = terms(&said, &joined_fully()).unwrap();
-        assert_eq!(terms.annotations["business.tkestack.io/tenants"], "acme");
-        assert_eq!(terms.annotations["business.tkestack.io/endpoint"], "https://new.example.org");
-        assert_eq!(terms.endpoint_authority, None, "written anew");
-        assert_eq!(terms.way, Way::Directly(Some("https://new:6443".to_owned())));
-        assert_eq!(terms.kept.join(" "), "--display-name 'East' --people --shared");
+        let settings = settings(&said, &joined_with_all_flags()).unwrap();
+        assert_eq!(settings.annotations["business.tkestack.io/tenants"], "acme");
+        assert_eq!(settings.annotations["business.tkestack.io/endpoint"], "https://new.example.org");
+        assert_eq!(settings.endpoint_authority, None, "written anew");
+        assert_eq!(settings.route, Route::Directly(Some("https://new:6443".to_owned())));
+        assert_eq!(settings.kept.join(" "), "--display-name 'East' --people --shared");
     }
 
     #[test]
     fn without_its_secret_a_cluster_is_still_for_its_tenants_alone() {
         for (tenants, text) in [(json!(["acme", "globex"]), "acme,globex"), (json!([]), "")] {
             let spec = json!({"displayName": "East", "type": "Imported", "tenants": tenants});
-            let before = Before { cluster: Some(cluster(&spec, "1")), ..Before::default() };
-            let terms = terms(&[], &before).unwrap();
-            assert_eq!(terms.annotations["business.tkestack.io/tenants"], text);
-            assert!(terms.has_lost_secret);
+            let before = PreviousJoin { cluster: Some(cluster(&spec, "1")), ..PreviousJoin::default() };
+            let settings = settings(&[], &before).unwrap();
+            assert_eq!(settings.annotations["business.tkestack.io/tenants"], text);
+            assert!(settings.has_lost_secret);
         }
     }
 
@@ -381,51 +384,54 @@ mod tests {
 
     #[test]
     fn a_first_call_keeps_nothing() {
-        let made_beforehand = Before { cluster: Some(cluster(&json!({}), "")), ..Before::default() };
-        for before in [Before::default(), made_beforehand] {
-            let terms = terms(&[], &before).unwrap();
-            assert!(terms.annotations.is_empty() && terms.kept.is_empty() && !terms.has_lost_secret);
-            assert_eq!(terms.way, Way::Directly(None));
-            assert_eq!(terms.secret_name, "cluster-east");
+        let made_beforehand =
+            PreviousJoin { cluster: Some(cluster(&json!({}), "")), ..PreviousJoin::default() };
+        for before in [PreviousJoin::default(), made_beforehand] {
+            let settings = settings(&[], &before).unwrap();
+            assert!(settings.annotations.is_empty() && settings.kept.is_empty() && !settings.has_lost_secret);
+            assert_eq!(settings.route, Route::Directly(None));
+            assert_eq!(settings.secret_name, "cluster-east");
         }
     }
 
     #[test]
     fn a_secret_of_another_name_is_written_where_the_controller_reads_it() {
         let spec = json!({"credentials": {"secretName": "east-by-hand"}});
-        let before = Before { cluster: Some(cluster(&spec, "1")), ..Before::default() };
-        assert_eq!(terms(&[], &before).unwrap().secret_name, "east-by-hand");
+        let before = PreviousJoin { cluster: Some(cluster(&spec, "1")), ..PreviousJoin::default() };
+        assert_eq!(settings(&[], &before).unwrap().secret_name, "east-by-hand");
     }
 
     #[test]
     fn a_tunnel_stays_a_tunnel() {
         let through = json!({"server": "https://east.tunnel:443", "proxy-url": "tunnel://east"});
-        let dialling = Dialling {
-            entrance: "t.example.org:443".parse().unwrap(),
+        let agents = AgentConfig {
+            address: "t.example.org:443".parse().unwrap(),
             authority: Some("PEM".to_owned()),
             image: Some("mirror/agent:1".to_owned()),
         };
         let known = Some(cluster(&json!({"tenants": ["*"]}), "1"));
         let secret = Some(secret(&json!({}), &through, ""));
-        let without_agents = Before { cluster: known.clone(), secret: secret.clone(), dialling: None };
-        let refused = terms(&[], &without_agents).err().unwrap().to_string();
+        let without_agents = PreviousJoin { cluster: known.clone(), secret: secret.clone(), agents: None };
+        let refused = settings(&[], &without_agents).err().unwrap().to_string();
         assert!(refused.contains("give --tunnel again"), "{refused}");
-        let lost = Before { cluster: known.clone(), secret: None, dialling: Some(dialling.clone()) };
-        let there = Before { cluster: known, secret, dialling: Some(dialling.clone()) };
+        let lost = PreviousJoin { cluster: known.clone(), secret: None, agents: Some(agents.clone()) };
+        let there = PreviousJoin { cluster: known, secret, agents: Some(agents.clone()) };
         for before in [&lost, &there] {
-            let terms = terms(&[], before).unwrap();
-            assert_eq!(terms.way, Way::Tunnel(dialling.clone()));
-            let kept = terms.kept.join(" ");
+            let settings = settings(&[], before).unwrap();
+            assert_eq!(settings.route, Route::Tunnel(agents.clone()));
+            let kept = settings.kept.join(" ");
             assert!(
                 kept.ends_with("--tunnel t.example.org:443 --tunnel-ca --tunnel-image mirror/agent:1"),
                 "{kept}"
             );
         }
-        let same = terms(&["--tunnel", "t.example.org:443"], &there).unwrap();
-        assert_eq!(same.way, Way::Tunnel(dialling));
-        let Way::Tunnel(other) = terms(&["--tunnel", "u.example.org"], &there).unwrap().way else { panic!() };
+        let same = settings(&["--tunnel", "t.example.org:443"], &there).unwrap();
+        assert_eq!(same.route, Route::Tunnel(agents));
+        let Route::Tunnel(other) = settings(&["--tunnel", "u.example.org"], &there).unwrap().route else {
+            panic!()
+        };
         assert_eq!((other.authority, other.image), (None, None));
-        let direct = terms(&["--server", HERE], &there).unwrap();
-        assert_eq!(direct.way, Way::Directly(Some(HERE.to_owned())));
+        let direct = settings(&["--server", HERE], &there).unwrap();
+        assert_eq!(direct.route, Route::Directly(Some(HERE.to_owned())));
     }
 }

@@ -44,7 +44,7 @@ Exit codes:
 /// Projects, namespaces and their budgets on the command line.
 #[derive(Debug, Parser)]
 #[command(name = "kubectl-business", bin_name = PROGRAM, version, after_help = AFTER, max_term_width = 110)]
-pub(crate) struct Line {
+pub(crate) struct Cli {
     /// Colours
     #[arg(long, global = true, value_enum, default_value_t, value_name = "WHEN")]
     pub(crate) color: Color,
@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn the_command_line_is_sound_and_every_command_has_examples() {
-        let command = Line::command();
+        let command = Cli::command();
         command.clone().debug_assert();
         for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
             let help = sub.clone().render_long_help().to_string();
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn no_command_hides_a_flag_of_all() {
-        let command = Line::command();
+        let command = Cli::command();
         let of_all: Vec<_> = command.get_arguments().map(clap::Arg::get_id).collect();
         let mut waiting: Vec<_> = command.get_subcommands().collect();
         while let Some(sub) = waiting.pop() {

@@ -2,14 +2,14 @@ use std::io::{BufRead, BufReader, Read};
 use std::net::TcpStream;
 
 /// A request that a stand-in for a server has read.
-pub(crate) struct Asked {
+pub(crate) struct HttpRequest {
     pub(crate) method: String,
     pub(crate) path: String,
     pub(crate) query: String,
     pub(crate) body: Vec<u8>,
 }
 
-impl Asked {
+impl HttpRequest {
     /// The next one; `None` where the other end has left.
     pub(crate) fn read(stream: &TcpStream) -> Option<Self> {
         let mut reader = BufReader::new(stream.try_clone().unwrap());

@@ -1,4 +1,4 @@
-//! A project or a namespace that somebody wants, by flags or in a file: what is sent, and where to.
+//! A project or namespace as flags or a file describe it, and the request that creates or changes it.
 
 use crate::amount;
 use crate::api::Api;
@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
 /// Amounts by cluster.
-pub(crate) type Asked = BTreeMap<String, ResourceList>;
+pub(crate) type AmountsByCluster = BTreeMap<String, ResourceList>;
 
 /// A namespace by flags.
 #[derive(Clone, Debug, Args)]
@@ -53,32 +53,32 @@ pub(crate) struct ProjectFlags {
     hard: Vec<String>,
 }
 
-/// The kind of what is wanted.
+/// The kind of a desired object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum WantedKind {
+pub(crate) enum DesiredKind {
     Project,
     Namespace,
 }
 
-/// An object that is wanted, and whether it is there already.
+/// An object to create, or to change if it exists.
 #[derive(Clone, Debug)]
-pub(crate) struct Wanted {
-    pub(crate) kind: WantedKind,
+pub(crate) struct DesiredObject {
+    pub(crate) kind: DesiredKind,
     pub(crate) name: String,
-    /// The project that pays; empty of a root project.
+    /// The project that pays: the parent of a project, or the project of a namespace. Empty for a root project.
     pub(crate) payer: String,
-    /// The tenant, as far as it is known.
+    /// The tenant; empty if it is not known.
     pub(crate) tenant: String,
-    /// What it is asked to have.
-    pub(crate) asked: Asked,
-    /// What it has of its payer already.
-    pub(crate) had: Asked,
-    /// The whole object, or a merge patch for what is there.
+    /// The amounts that it is to have.
+    pub(crate) requested: AmountsByCluster,
+    /// The amounts that its payer provides already.
+    pub(crate) current: AmountsByCluster,
+    /// The whole object, or a merge patch if it exists.
     body: Value,
-    is_there: bool,
+    exists: bool,
 }
 
-impl WantedKind {
+impl DesiredKind {
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Project => "project",
@@ -86,8 +86,7 @@ impl WantedKind {
         }
     }
 
-    /// Its full name for kubectl, so that kubectl's commands take it: the word alone means a Namespace of the host
-    /// cluster.
+    /// The resource with its group, for kubectl: `namespace` alone means a Namespace of the host cluster.
     pub(crate) fn full_name(self) -> String {
         format!("{}.{}", self.word(), names::GROUP)
     }
@@ -103,18 +102,18 @@ impl WantedKind {
 
 impl NamespaceFlags {
     /// The new namespace that these flags describe.
-    pub(crate) fn new_one(&self, project: &str) -> Result<Wanted, Failure> {
+    pub(crate) fn new_object(&self, project: &str) -> Result<DesiredObject, Failure> {
         let cluster = self.cluster.as_ref();
         let cluster = cluster.ok_or_else(|| Failure::Usage("a new namespace needs --cluster".to_owned()))?;
         let spec = json!({
             "clusterName": cluster, "namespace": self.name, "hard": self.hard()?,
         });
-        let body = object(names::NAMESPACE_KIND, self.object_name.as_deref(), Some(project), &spec);
-        Wanted::of_document(body, project)
+        let body = new_document(names::NAMESPACE_KIND, self.object_name.as_deref(), Some(project), &spec);
+        DesiredObject::of_document(body, project)
     }
 
-    /// The same, or a change of the one that is there.
-    pub(crate) async fn wanted(&self, api: &Api) -> Result<Wanted, Failure> {
+    /// The object that these flags create, or the change if it exists.
+    pub(crate) async fn new_or_changed(&self, api: &Api) -> Result<DesiredObject, Failure> {
         let name = match (&self.object_name, &self.cluster) {
             (Some(name), _) => name.clone(),
             (None, Some(cluster)) => format!("{cluster}-{}", self.name),
@@ -122,20 +121,20 @@ impl NamespaceFlags {
         };
         let live = api.find::<Namespace>(&paths::namespace(&api.project, &name)).await?;
         let Some(live) = live else {
-            // By its name alone it was meant to be there.
+            // Without --cluster it was expected to exist.
             let project = if self.cluster.is_none() { api.named_project()? } else { &api.project };
-            return self.new_one(project);
+            return self.new_object(project);
         };
         let hard = self.hard()?;
-        Ok(Wanted {
-            kind: WantedKind::Namespace,
+        Ok(DesiredObject {
+            kind: DesiredKind::Namespace,
             name,
-            had: charged(&live),
+            current: charged_amounts(&live),
             payer: live.metadata.namespace,
             tenant: live.spec.tenant_id,
-            asked: [(live.spec.cluster_name, hard.clone())].into(),
+            requested: [(live.spec.cluster_name, hard.clone())].into(),
             body: json!({"spec": {"hard": hard}}),
-            is_there: true,
+            exists: true,
         })
     }
 
@@ -146,50 +145,50 @@ impl NamespaceFlags {
 
 impl ProjectFlags {
     /// The new project that these flags describe.
-    pub(crate) fn new_one(&self) -> Result<Wanted, Failure> {
+    pub(crate) fn new_object(&self) -> Result<DesiredObject, Failure> {
         let mut spec = self.texts();
         spec.insert("displayName".to_owned(), json!(self.display_name.as_ref().unwrap_or(&self.name)));
-        spec.insert("clusters".to_owned(), clusters(&self.asked()?));
-        let body = object(names::PROJECT_KIND, Some(&self.name), None, &Value::Object(spec));
-        Wanted::of_document(body, "")
+        spec.insert("clusters".to_owned(), clusters(&self.requested()?));
+        let body = new_document(names::PROJECT_KIND, Some(&self.name), None, &Value::Object(spec));
+        DesiredObject::of_document(body, "")
     }
 
-    /// The same, or a change of the one that is there.
-    pub(crate) async fn wanted(&self, api: &Api) -> Result<Wanted, Failure> {
-        let live = api.find::<Project>(&paths::named(names::PROJECTS, &self.name)).await?;
-        let Some(live) = live else { return self.new_one() };
+    /// The object that these flags create, or the change if it exists.
+    pub(crate) async fn new_or_changed(&self, api: &Api) -> Result<DesiredObject, Failure> {
+        let live = api.find::<Project>(&paths::object(names::PROJECTS, &self.name)).await?;
+        let Some(live) = live else { return self.new_object() };
         self.change(live)
     }
 
-    /// What these flags change of it; the rest stays.
-    fn change(&self, live: Project) -> Result<Wanted, Failure> {
-        let asked = self.asked()?;
+    /// A merge patch of what these flags change.
+    fn change(&self, live: Project) -> Result<DesiredObject, Failure> {
+        let requested = self.requested()?;
         let mut spec = self.texts();
         spec.extend(self.display_name.iter().map(|text| ("displayName".to_owned(), json!(text))));
-        spec.insert("clusters".to_owned(), clusters(&asked));
+        spec.insert("clusters".to_owned(), clusters(&requested));
         let payer = self.parent.clone().unwrap_or_else(|| live.spec.parent_project_name.clone());
-        Ok(Wanted {
-            kind: WantedKind::Project,
+        Ok(DesiredObject {
+            kind: DesiredKind::Project,
             name: self.name.clone(),
-            had: granted(&live, &payer),
+            current: granted_amounts(&live, &payer),
             payer,
             tenant: self.tenant.clone().unwrap_or(live.spec.tenant_id),
-            asked,
+            requested,
             body: json!({ "spec": spec }),
-            is_there: true,
+            exists: true,
         })
     }
 
-    /// Fields that are texts, as far as they are said.
+    /// The string fields that the flags set.
     fn texts(&self) -> Map<String, Value> {
         let texts =
             [("parentProjectName", &self.parent), ("tenantID", &self.tenant), ("template", &self.template)];
-        let said = texts.into_iter().filter_map(|(field, text)| Some((field, text.as_ref()?)));
-        said.map(|(field, text)| (field.to_owned(), json!(text))).collect()
+        let given = texts.into_iter().filter_map(|(field, text)| Some((field, text.as_ref()?)));
+        given.map(|(field, text)| (field.to_owned(), json!(text))).collect()
     }
 
-    fn asked(&self) -> Result<Asked, Failure> {
-        let mut asked = Asked::new();
+    fn requested(&self) -> Result<AmountsByCluster, Failure> {
+        let mut requested = AmountsByCluster::new();
         for text in &self.hard {
             let cluster = text.split('=').next().unwrap_or_default().split_once(':');
             let (cluster, _) = cluster.ok_or_else(|| {
@@ -197,26 +196,26 @@ impl ProjectFlags {
             })?;
             let list = text.strip_prefix(cluster).and_then(|rest| rest.strip_prefix(':')).unwrap_or_default();
             let list = amount::parse_list(&[list.to_owned()]).map_err(Failure::Usage)?;
-            let of_cluster: &mut ResourceList = asked.entry(cluster.to_owned()).or_default();
+            let of_cluster: &mut ResourceList = requested.entry(cluster.to_owned()).or_default();
             for (resource, amount) in list {
                 if of_cluster.insert(resource.clone(), amount).is_some() {
                     return Err(Failure::Usage(format!("{cluster}:{resource} is given twice")));
                 }
             }
         }
-        Ok(asked)
+        Ok(requested)
     }
 }
 
-impl Wanted {
+impl DesiredObject {
     /// An object of a file, or one made of flags. `project` is the project of a namespace that names none.
     pub(crate) fn of_document(mut body: Value, project: &str) -> Result<Self, Failure> {
         let text = |body: &Value, path: &str| {
             body.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned()
         };
         let kind = match (text(&body, "/apiVersion").as_str(), text(&body, "/kind").as_str()) {
-            (names::API_VERSION, names::PROJECT_KIND) => WantedKind::Project,
-            (names::API_VERSION, names::NAMESPACE_KIND) => WantedKind::Namespace,
+            (names::API_VERSION, names::PROJECT_KIND) => DesiredKind::Project,
+            (names::API_VERSION, names::NAMESPACE_KIND) => DesiredKind::Namespace,
             (version, kind) => {
                 let ours = names::API_VERSION;
                 return Err(Failure::Usage(format!(
@@ -224,7 +223,7 @@ impl Wanted {
                 )));
             }
         };
-        if kind == WantedKind::Namespace && text(&body, "/metadata/namespace").is_empty() {
+        if kind == DesiredKind::Namespace && text(&body, "/metadata/namespace").is_empty() {
             let metadata = body.get_mut("metadata").and_then(Value::as_object_mut);
             let metadata = metadata.ok_or_else(|| Failure::Usage("the object has no metadata".to_owned()))?;
             metadata.insert("namespace".to_owned(), json!(project));
@@ -234,18 +233,18 @@ impl Wanted {
             serde_json::from_value(list).map_err(|error| Failure::Usage(format!("an amount: {error}")))
         };
         let cluster = text(&body, "/spec/clusterName");
-        let mut asked = Asked::new();
+        let mut requested = AmountsByCluster::new();
         let (payer, mut name) = match kind {
-            WantedKind::Project => {
+            DesiredKind::Project => {
                 for (cluster, quota) in
                     body.pointer("/spec/clusters").and_then(Value::as_object).into_iter().flatten()
                 {
-                    asked.insert(cluster.clone(), amounts(quota.get("hard"))?);
+                    requested.insert(cluster.clone(), amounts(quota.get("hard"))?);
                 }
                 (text(&body, "/spec/parentProjectName"), text(&body, "/metadata/name"))
             }
-            WantedKind::Namespace => {
-                asked.insert(cluster.clone(), amounts(body.pointer("/spec/hard"))?);
+            DesiredKind::Namespace => {
+                requested.insert(cluster.clone(), amounts(body.pointer("/spec/hard"))?);
                 (text(&body, "/metadata/namespace"), text(&body, "/metadata/name"))
             }
         };
@@ -253,37 +252,46 @@ impl Wanted {
             name = names::derived_name(&cluster, &text(&body, "/spec/namespace")).unwrap_or_default();
         }
         let tenant = text(&body, "/spec/tenantID");
-        Ok(Self { kind, name, payer, tenant, asked, had: Asked::new(), body, is_there: false })
+        Ok(Self {
+            kind,
+            name,
+            payer,
+            tenant,
+            requested,
+            current: AmountsByCluster::new(),
+            body,
+            exists: false,
+        })
     }
 
-    /// The same as a change, where there is one of this name already.
-    pub(crate) async fn or_change(mut self, api: &Api) -> Result<Self, Failure> {
+    /// Turns it into a change if an object of this name exists.
+    pub(crate) async fn or_change_of_existing(mut self, api: &Api) -> Result<Self, Failure> {
         let found = if self.name.is_empty() { None } else { api.find::<Value>(&self.path()).await? };
         if let Some(live) = found {
             let text = |path: &str| live.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
             self.tenant = text("/spec/tenantID");
-            if self.kind == WantedKind::Project && self.body.pointer("/spec/parentProjectName").is_none() {
+            if self.kind == DesiredKind::Project && self.body.pointer("/spec/parentProjectName").is_none() {
                 self.payer = text("/spec/parentProjectName");
             }
-            self.had = match self.kind {
-                WantedKind::Project => granted(&known(&live)?, &self.payer),
-                WantedKind::Namespace => charged(&known(&live)?),
+            self.current = match self.kind {
+                DesiredKind::Project => granted_amounts(&decode(&live)?, &self.payer),
+                DesiredKind::Namespace => charged_amounts(&decode(&live)?),
             };
             let spec = self.body.get("spec").cloned().unwrap_or_else(|| json!({}));
-            self.body = json!({ "spec": struck_out(self.kind, spec, live.get("spec")) });
-            self.is_there = true;
+            self.body = json!({ "spec": replacement_patch(self.kind, spec, live.get("spec")) });
+            self.exists = true;
         }
         Ok(self)
     }
 
     fn path(&self) -> String {
         match self.kind {
-            WantedKind::Project => paths::named(names::PROJECTS, &self.name),
-            WantedKind::Namespace => paths::namespace(&self.payer, &self.name),
+            DesiredKind::Project => paths::object(names::PROJECTS, &self.name),
+            DesiredKind::Namespace => paths::namespace(&self.payer, &self.name),
         }
     }
 
-    /// The same under the name that the server would derive: kubectl applies nothing without one.
+    /// The body with the name that the server would derive: `kubectl apply` needs one.
     pub(crate) fn named_body(&self) -> Value {
         let mut body = self.body.clone();
         if let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut)
@@ -294,38 +302,34 @@ impl Wanted {
         body
     }
 
-    pub(crate) fn is_there(&self) -> bool {
-        self.is_there
+    pub(crate) fn exists(&self) -> bool {
+        self.exists
     }
 
-    /// Has it written, or only asks whether it would be.
+    /// Creates or patches it.
     pub(crate) async fn write(&self, api: &Api, dry_run: bool) -> Result<Value, Failure> {
-        let path = match (self.is_there, self.kind) {
+        let path = match (self.exists, self.kind) {
             (true, _) => self.path(),
-            (false, WantedKind::Project) => paths::all(names::PROJECTS),
-            (false, WantedKind::Namespace) => paths::namespaces_of(&self.payer),
+            (false, DesiredKind::Project) => paths::collection(names::PROJECTS),
+            (false, DesiredKind::Namespace) => paths::namespaces_of(&self.payer),
         };
-        let path = paths::rehearsed_if(path, dry_run);
-        if self.is_there {
-            api.merge_patch(&path, &self.body).await
-        } else {
-            api.post(&path, &self.body).await
-        }
+        let path = paths::with_dry_run(path, dry_run);
+        if self.exists { api.merge_patch(&path, &self.body).await } else { api.post(&path, &self.body).await }
     }
 }
 
-/// The spec of a file as a merge patch: clusters and resources that are live but not in the file any more are removed.
-fn struck_out(kind: WantedKind, mut spec: Value, live: Option<&Value>) -> Value {
-    if let (Some(said), Some(live)) = (spec.as_object_mut(), live) {
+/// The spec of a file as a merge patch that removes clusters and resources which the file does not have.
+fn replacement_patch(kind: DesiredKind, mut spec: Value, live: Option<&Value>) -> Value {
+    if let (Some(given), Some(live)) = (spec.as_object_mut(), live) {
         match kind {
-            WantedKind::Namespace => strike_out(said, live, "hard"),
-            WantedKind::Project => {
-                strike_out(said, live, "clusters");
-                let quotas = said.get_mut("clusters").and_then(Value::as_object_mut);
+            DesiredKind::Namespace => null_absent_keys(given, live, "hard"),
+            DesiredKind::Project => {
+                null_absent_keys(given, live, "clusters");
+                let quotas = given.get_mut("clusters").and_then(Value::as_object_mut);
                 for (cluster, quota) in quotas.into_iter().flatten() {
                     let live = live.get("clusters").and_then(|clusters| clusters.get(cluster));
                     if let (Some(quota), Some(live)) = (quota.as_object_mut(), live) {
-                        strike_out(quota, live, "hard");
+                        null_absent_keys(quota, live, "hard");
                     }
                 }
             }
@@ -334,11 +338,11 @@ fn struck_out(kind: WantedKind, mut spec: Value, live: Option<&Value>) -> Value 
     spec
 }
 
-/// Keys of a map that are live and not said become null.
-fn strike_out(said: &mut Map<String, Value>, live: &Value, field: &str) {
+/// Sets the keys of a map to null that are live but not given.
+fn null_absent_keys(given: &mut Map<String, Value>, live: &Value, field: &str) {
     let live = live.get(field).and_then(Value::as_object).filter(|live| !live.is_empty());
     let Some(live) = live else { return };
-    let map = said.entry(field).or_insert_with(|| json!({}));
+    let map = given.entry(field).or_insert_with(|| json!({}));
     if let Some(map) = map.as_object_mut() {
         for key in live.keys() {
             map.entry(key.as_str()).or_insert(Value::Null);
@@ -346,34 +350,34 @@ fn strike_out(said: &mut Map<String, Value>, live: &Value, field: &str) {
     }
 }
 
-/// An object as this program knows it.
-fn known<T: DeserializeOwned>(live: &Value) -> Result<T, Failure> {
+/// Decodes an object.
+fn decode<T: DeserializeOwned>(live: &Value) -> Result<T, Failure> {
     serde_json::from_value(live.clone())
-        .map_err(|error| Failure::Stopped(format!("what is there cannot be read: {error}")))
+        .map_err(|error| Failure::Other(format!("what is there cannot be read: {error}")))
 }
 
 /// What a namespace costs its project.
-fn charged(namespace: &Namespace) -> Asked {
+fn charged_amounts(namespace: &Namespace) -> AmountsByCluster {
     [(namespace.spec.cluster_name.clone(), namespace.status.charged(&namespace.spec).clone())].into()
 }
 
-/// What a project costs its payer, if that stays the same.
-fn granted(project: &Project, payer: &str) -> Asked {
+/// What a project costs this payer; nothing if its parent is another project.
+fn granted_amounts(project: &Project, payer: &str) -> AmountsByCluster {
     if project.spec.parent_project_name != payer {
-        return Asked::new();
+        return AmountsByCluster::new();
     }
     project.spec.clusters.iter().map(|(cluster, quota)| (cluster.clone(), quota.hard.clone())).collect()
 }
 
-fn clusters(asked: &Asked) -> Value {
-    asked
+fn clusters(requested: &AmountsByCluster) -> Value {
+    requested
         .iter()
         .map(|(cluster, hard)| (cluster.clone(), json!({ "hard": hard })))
         .collect::<Map<_, _>>()
         .into()
 }
 
-fn object(kind: &str, name: Option<&str>, namespace: Option<&str>, spec: &Value) -> Value {
+fn new_document(kind: &str, name: Option<&str>, namespace: Option<&str>, spec: &Value) -> Value {
     let mut metadata = Map::new();
     metadata.extend(name.map(|name| ("name".to_owned(), json!(name))));
     metadata.extend(namespace.map(|namespace| ("namespace".to_owned(), json!(namespace))));
@@ -398,16 +402,19 @@ mod tests {
 
     #[test]
     fn budgets_are_read_by_cluster() {
-        let wanted =
-            project(&["east:requests.cpu=4,pods=1", "west:pods=2", "east:example.com/gpu=1"]).new_one();
-        let wanted = wanted.unwrap();
-        assert_eq!((wanted.payer.as_str(), wanted.name.as_str()), ("web", "p"));
-        assert_eq!(amount::list_text(&wanted.asked["east"]), "example.com/gpu=1, pods=1, requests.cpu=4");
-        assert_eq!(wanted.body["spec"]["clusters"]["west"], json!({"hard": {"pods": "2"}}));
+        let desired =
+            project(&["east:requests.cpu=4,pods=1", "west:pods=2", "east:example.com/gpu=1"]).new_object();
+        let desired = desired.unwrap();
+        assert_eq!((desired.payer.as_str(), desired.name.as_str()), ("web", "p"));
+        assert_eq!(
+            amount::list_text(&desired.requested["east"]),
+            "example.com/gpu=1, pods=1, requests.cpu=4"
+        );
+        assert_eq!(desired.body["spec"]["clusters"]["west"], json!({"hard": {"pods": "2"}}));
         for wrong in ["pods=1", "east", "east:pods"] {
-            assert!(matches!(project(&[wrong]).new_one(), Err(Failure::Usage(_))), "{wrong}");
+            assert!(matches!(project(&[wrong]).new_object(), Err(Failure::Usage(_))), "{wrong}");
         }
-        let twice = project(&["east:pods=1", "east:pods=30"]).new_one();
+        let twice = project(&["east:pods=1", "east:pods=30"]).new_object();
         assert!(matches!(twice, Err(Failure::Usage(why)) if why == "east:pods is given twice"));
     }
 
@@ -421,8 +428,8 @@ mod tests {
         .unwrap();
         let change = |flags: ProjectFlags| flags.change(live.clone()).unwrap();
         let kept = change(ProjectFlags { parent: None, ..project(&[]) });
-        assert_eq!(amount::list_text(&kept.had["east"]), "pods=4");
-        assert!(change(project(&[])).had.is_empty(), "another parent pays nothing of it yet");
+        assert_eq!(amount::list_text(&kept.current["east"]), "pods=4");
+        assert!(change(project(&[])).current.is_empty(), "another parent pays nothing of it yet");
         let little = change(ProjectFlags { parent: None, ..project(&["east:pods=1"]) });
         assert_eq!(little.body, json!({"spec": {"clusters": {"east": {"hard": {"pods": "1"}}}}}));
         assert_eq!((little.payer.as_str(), little.tenant.as_str()), ("shop", "acme"));
@@ -447,7 +454,7 @@ mod tests {
         let live = json!({"displayName": "P", "clusters": {
             "east": {"hard": {"pods": "1", "requests.cpu": "1"}}, "west": {"hard": {"pods": "1"}},
         }});
-        let patch = |spec: Value| struck_out(WantedKind::Project, spec, Some(&live));
+        let patch = |spec: Value| replacement_patch(DesiredKind::Project, spec, Some(&live));
         assert_eq!(
             patch(json!({"clusters": {"east": {"hard": {"pods": "2"}}, "north": {"hard": {"pods": "3"}}}})),
             json!({"clusters": {
@@ -456,7 +463,7 @@ mod tests {
         );
         assert_eq!(patch(json!({"displayName": "Q"}))["clusters"], json!({"east": null, "west": null}));
         let live = json!({"clusterName": "east", "hard": {"pods": "1", "requests.cpu": "1"}});
-        let patch = |live| struck_out(WantedKind::Namespace, json!({"hard": {"pods": "2"}}), live);
+        let patch = |live| replacement_patch(DesiredKind::Namespace, json!({"hard": {"pods": "2"}}), live);
         assert_eq!(patch(Some(&live)), json!({"hard": {"pods": "2", "requests.cpu": null}}));
         assert_eq!(patch(None), json!({"hard": {"pods": "2"}}));
     }
@@ -469,16 +476,16 @@ mod tests {
                 "spec": {"clusterName": "c1", "namespace": "web", "hard": {"pods": 3}},
             })
         };
-        let wanted = Wanted::of_document(document(json!("")), "shop").unwrap();
-        assert_eq!((wanted.name.as_str(), wanted.payer.as_str()), ("c1-web", "shop"));
+        let desired = DesiredObject::of_document(document(json!("")), "shop").unwrap();
+        assert_eq!((desired.name.as_str(), desired.payer.as_str()), ("c1-web", "shop"));
         assert_eq!(
-            wanted.named_body()["metadata"]["name"],
+            desired.named_body()["metadata"]["name"],
             "c1-web",
             "kubectl applies nothing without a name"
         );
-        assert!(wanted.body["metadata"].get("name").is_none(), "the server derives it");
-        assert_eq!(amount::list_text(&wanted.asked["c1"]), "pods=3");
-        assert_eq!(Wanted::of_document(document(json!("other")), "shop").unwrap().payer, "other");
-        assert!(Wanted::of_document(json!({"kind": "Pod", "apiVersion": "v1"}), "").is_err());
+        assert!(desired.body["metadata"].get("name").is_none(), "the server derives it");
+        assert_eq!(amount::list_text(&desired.requested["c1"]), "pods=3");
+        assert_eq!(DesiredObject::of_document(document(json!("other")), "shop").unwrap().payer, "other");
+        assert!(DesiredObject::of_document(json!({"kind": "Pod", "apiVersion": "v1"}), "").is_err());
     }
 }

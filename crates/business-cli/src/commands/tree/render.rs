@@ -1,27 +1,27 @@
-use super::forest::{Entry, Forest, Node, NodeKind, Selection, Shown};
+use super::forest::{Entry, Forest, Node, NodeKind, Selection, VisibleNodes};
 use crate::amount::{self, Bar};
-use crate::screen::{Screen, Tone, harmless_line};
+use crate::screen::{Screen, Tone, sanitize_line};
 use meta::quantity::Quantity;
 use std::fmt::Write as _;
 
-/// Letters of a bar on a wide terminal, and on a narrow one.
+/// Characters of a bar, on a wide terminal and on a narrow one.
 const BAR_MAX: usize = 24;
 const BAR_MIN: usize = 8;
-/// Columns that are kept for the phase and the name for people.
-const PEOPLE: usize = 32;
+/// Columns for the phase and the display name.
+const PHASE_AND_NAME_WIDTH: usize = 32;
 const GAP: &str = "  ";
 
-/// One line, before it is known how wide the columns are.
-struct DrawnLine<'a> {
-    /// The lines before the name that lead to it.
-    lead: String,
-    /// The node, on its first line.
+/// One line of the tree, before the widths of the columns are known.
+struct TreeLine<'a> {
+    /// The branches before the name.
+    prefix: String,
+    /// The node, on the first of its lines.
     node: Option<&'a Node>,
-    figures: Option<Figures<'a>>,
+    usage: Option<FormattedUsage<'a>>,
 }
 
-/// A share as it is read.
-struct Figures<'a> {
+/// An entry with formatted amounts.
+struct FormattedUsage<'a> {
     entry: Entry<'a>,
     bar: Option<Bar>,
     tone: Tone,
@@ -31,7 +31,7 @@ struct Figures<'a> {
     hard: String,
 }
 
-/// Widths of the columns; 0 for a column that the terminal has no room for.
+/// Widths of the columns; 0 if a column is left out.
 #[derive(Clone, Copy, Debug)]
 struct Widths {
     name: usize,
@@ -44,83 +44,94 @@ struct Widths {
     hard: usize,
 }
 
-/// How a node hangs on the tree.
-struct Branch<'a> {
+/// A node that is still to be rendered, with its branches.
+struct PendingNode<'a> {
     at: usize,
-    /// Before its own name.
-    own: String,
-    /// Before everything below it.
-    below: String,
+    /// The prefix of its name.
+    prefix: String,
+    /// The prefix of all lines below it.
+    child_prefix: String,
     selection: &'a Selection<'a>,
 }
 
-/// The letters that lines are made of.
-struct Twigs {
+/// The characters of branches.
+struct BranchGlyphs {
     middle: &'static str,
     last: &'static str,
     through: &'static str,
 }
 
-const DRAWN: Twigs = Twigs { middle: "├─ ", last: "└─ ", through: "│  " };
-const PLAIN: Twigs = Twigs { middle: "|- ", last: "`- ", through: "|  " };
-const EMPTY: &str = "   ";
+const UNICODE_GLYPHS: BranchGlyphs = BranchGlyphs { middle: "├─ ", last: "└─ ", through: "│  " };
+const ASCII_GLYPHS: BranchGlyphs = BranchGlyphs { middle: "|- ", last: "`- ", through: "|  " };
+const BLANK: &str = "   ";
 
-/// The whole tree, line by line.
-pub(super) fn lines(
+/// Renders the trees.
+pub(super) fn render(
     forest: &Forest,
     roots: &[usize],
     selection: &Selection<'_>,
-    shown: &Shown,
+    visible: &VisibleNodes,
     screen: Screen,
     wide: bool,
 ) -> String {
-    let twigs = if screen.unicode { DRAWN } else { PLAIN };
-    let mut lines: Vec<DrawnLine<'_>> = Vec::with_capacity(forest.nodes.len());
-    let mut waiting: Vec<Branch<'_>> = Vec::new();
-    let begin = |at: &usize| Branch { at: *at, own: String::new(), below: String::new(), selection };
+    let glyphs = if screen.unicode { UNICODE_GLYPHS } else { ASCII_GLYPHS };
+    let mut lines: Vec<TreeLine<'_>> = Vec::with_capacity(forest.nodes.len());
+    let mut waiting: Vec<PendingNode<'_>> = Vec::new();
+    let begin =
+        |at: &usize| PendingNode { at: *at, prefix: String::new(), child_prefix: String::new(), selection };
     waiting.extend(roots.iter().rev().map(begin));
-    while let Some(branch) = waiting.pop() {
-        let Some(node) = forest.nodes.get(branch.at) else { continue };
-        let children: Vec<usize> = node.children.iter().filter(|child| shown.has(**child)).copied().collect();
-        let on = format!("{}{}", branch.below, if children.is_empty() { EMPTY } else { twigs.through });
-        take(&mut lines, node, &branch, &on, wide);
+    while let Some(pending) = waiting.pop() {
+        let Some(node) = forest.nodes.get(pending.at) else { continue };
+        let children: Vec<usize> =
+            node.children.iter().filter(|child| visible.contains(**child)).copied().collect();
+        let continuation =
+            format!("{}{}", pending.child_prefix, if children.is_empty() { BLANK } else { glyphs.through });
+        push_node_lines(&mut lines, node, &pending, &continuation, wide);
         for (back, child) in children.iter().rev().enumerate() {
-            let (twig, on) = if back == 0 { (twigs.last, EMPTY) } else { (twigs.middle, twigs.through) };
-            waiting.push(Branch {
+            let (glyph, continuation) =
+                if back == 0 { (glyphs.last, BLANK) } else { (glyphs.middle, glyphs.through) };
+            waiting.push(PendingNode {
                 at: *child,
-                own: format!("{}{twig}", branch.below),
-                below: format!("{}{on}", branch.below),
+                prefix: format!("{}{glyph}", pending.child_prefix),
+                child_prefix: format!("{}{continuation}", pending.child_prefix),
                 selection,
             });
         }
     }
-    written(&lines, screen, wide)
+    render_lines(&lines, screen, wide)
 }
 
-/// The lines of one node; `on` leads to those behind the first.
-fn take<'a>(lines: &mut Vec<DrawnLine<'a>>, node: &'a Node, branch: &Branch<'a>, on: &str, wide: bool) {
+/// Adds the lines of one node; `continuation` is the prefix of all lines after the first.
+fn push_node_lines<'a>(
+    lines: &mut Vec<TreeLine<'a>>,
+    node: &'a Node,
+    pending: &PendingNode<'a>,
+    continuation: &str,
+    wide: bool,
+) {
     let first = lines.len();
-    let figures = branch.selection.of(node).map(|entry| Some(Figures::of(entry, node.kind, wide)));
-    lines.extend(figures.map(|figures| DrawnLine { lead: on.to_owned(), node: None, figures }));
+    let usage =
+        pending.selection.entries_of(node).map(|entry| Some(FormattedUsage::of(entry, node.kind, wide)));
+    lines.extend(usage.map(|usage| TreeLine { prefix: continuation.to_owned(), node: None, usage }));
     if lines.len() == first {
-        lines.push(DrawnLine { lead: String::new(), node: None, figures: None });
+        lines.push(TreeLine { prefix: String::new(), node: None, usage: None });
     }
     if let Some(line) = lines.get_mut(first) {
-        line.lead.clone_from(&branch.own);
+        line.prefix.clone_from(&pending.prefix);
         line.node = Some(node);
     }
 }
 
-fn written(lines: &[DrawnLine<'_>], screen: Screen, wide: bool) -> String {
+fn render_lines(lines: &[TreeLine<'_>], screen: Screen, wide: bool) -> String {
     let widths = Widths::of(lines, screen, wide);
-    let mut text = String::with_capacity(lines.len() * (widths.total() + PEOPLE));
+    let mut text = String::with_capacity(lines.len() * (widths.total() + PHASE_AND_NAME_WIDTH));
     let mut title = String::new();
     let Widths { name, cluster, resource, bar, percent, used, allocated, hard } = widths;
     for (word, width) in [("NAME", name), ("WHERE", cluster), ("RESOURCE", resource), ("", bar)] {
-        push(&mut title, word, width, false);
+        push_column(&mut title, word, width, false);
     }
     for (word, width) in [("%", percent), ("USED", used), ("ALLOCATED", allocated), ("HARD", hard)] {
-        push(&mut title, word, width, true);
+        push_column(&mut title, word, width, true);
     }
     if wide {
         title.push_str("  PHASE  FOR PEOPLE");
@@ -137,8 +148,8 @@ fn written(lines: &[DrawnLine<'_>], screen: Screen, wide: bool) -> String {
     text
 }
 
-/// Appends a column; nothing if it has no room.
-fn push(line: &mut String, text: &str, width: usize, right: bool) {
+/// Appends a column, unless its width is 0.
+fn push_column(line: &mut String, text: &str, width: usize, right: bool) {
     if width == 0 {
         return;
     }
@@ -152,26 +163,26 @@ fn push(line: &mut String, text: &str, width: usize, right: bool) {
     line.extend(std::iter::repeat_n(' ', behind));
 }
 
-impl<'a> Figures<'a> {
+impl<'a> FormattedUsage<'a> {
     fn of(entry: Entry<'a>, kind: NodeKind, wide: bool) -> Self {
-        let share = *entry.share;
-        let percent = share.percent(kind);
-        let shown = |one: Quantity| if wide { one.to_string() } else { amount::brief(one) };
+        let quota = *entry.quota;
+        let percent = quota.percent(kind);
+        let shown = |one: Quantity| if wide { one.to_string() } else { amount::short_text(one) };
         Self {
-            bar: share.hard.map(|hard| Bar { hard, allocated: share.taken(kind), used: share.used.0 }),
+            bar: quota.hard.map(|hard| Bar { hard, allocated: quota.taken(kind), used: quota.used.0 }),
             tone: amount::tone(percent),
             percent: percent
                 .map_or_else(String::new, |percent| format!("{percent}{:2}", amount::mark(Some(percent)))),
-            used: shown(share.used.0),
-            allocated: amount::with_held(share.allocated.0, share.held.0, shown),
-            hard: share.hard.map_or_else(|| "-".to_owned(), shown),
+            used: shown(quota.used.0),
+            allocated: amount::with_held(quota.allocated.0, quota.held.0, shown),
+            hard: quota.hard.map_or_else(|| "-".to_owned(), shown),
             entry,
         }
     }
 }
 
 impl Widths {
-    fn of(lines: &[DrawnLine<'_>], screen: Screen, wide: bool) -> Self {
+    fn of(lines: &[TreeLine<'_>], screen: Screen, wide: bool) -> Self {
         let mut widths = Self {
             name: 4,
             cluster: 5,
@@ -184,19 +195,19 @@ impl Widths {
         };
         for line in lines {
             let name = line.node.map_or(0, |node| label(node).chars().count());
-            widths.name = widths.name.max(line.lead.chars().count() + name);
-            let Some(figures) = &line.figures else { continue };
-            widths.cluster = widths.cluster.max(figures.entry.cluster.chars().count());
-            widths.resource = widths.resource.max(figures.entry.resource.chars().count());
-            widths.percent = widths.percent.max(figures.percent.len());
-            widths.used = widths.used.max(figures.used.len());
-            widths.allocated = widths.allocated.max(figures.allocated.len());
-            widths.hard = widths.hard.max(figures.hard.len());
+            widths.name = widths.name.max(line.prefix.chars().count() + name);
+            let Some(usage) = &line.usage else { continue };
+            widths.cluster = widths.cluster.max(usage.entry.cluster.chars().count());
+            widths.resource = widths.resource.max(usage.entry.resource.chars().count());
+            widths.percent = widths.percent.max(usage.percent.len());
+            widths.used = widths.used.max(usage.used.len());
+            widths.allocated = widths.allocated.max(usage.allocated.len());
+            widths.hard = widths.hard.max(usage.hard.len());
         }
-        let room = screen.width.saturating_sub(if wide { PEOPLE } else { 0 });
+        let room = screen.width.saturating_sub(if wide { PHASE_AND_NAME_WIDTH } else { 0 });
         // Wide output, and output for programs, has every column.
         if screen.wraps && !wide {
-            widths.leave_out(room);
+            widths.drop_columns(room);
         }
         if widths.bar > 0 {
             let others = widths.total().saturating_sub(widths.bar);
@@ -205,9 +216,9 @@ impl Widths {
         widths
     }
 
-    /// The columns that say least go first: the lines below show who is given something, and the bar says the same as
-    /// the percentage.
-    fn leave_out(&mut self, room: usize) {
+    /// Leaves out the least useful columns first: the lines below show what is allocated, and the bar repeats the
+    /// percentage.
+    fn drop_columns(&mut self, room: usize) {
         if self.total() > room {
             self.allocated = 0;
         }
@@ -228,37 +239,37 @@ impl Widths {
     }
 }
 
-impl DrawnLine<'_> {
+impl TreeLine<'_> {
     fn write(&self, text: &mut String, screen: Screen, widths: Widths, wide: bool) {
         let Widths { name, cluster, resource, bar, percent, used, allocated, hard } = widths;
         let (label, tone) = self.node.map_or((String::new(), Tone::Plain), |node| {
             (label(node), if node.kind == NodeKind::Namespace { Tone::Plain } else { Tone::Head })
         });
-        let pad = name.saturating_sub(self.lead.chars().count() + label.chars().count());
-        text.push_str(&screen.paint(Tone::Faint, &self.lead));
+        let pad = name.saturating_sub(self.prefix.chars().count() + label.chars().count());
+        text.push_str(&screen.paint(Tone::Faint, &self.prefix));
         text.push_str(&screen.paint(tone, &label));
         text.extend(std::iter::repeat_n(' ', pad));
-        if let Some(figures) = &self.figures {
-            push(text, figures.entry.cluster, cluster, false);
-            push(text, figures.entry.resource, resource, false);
+        if let Some(usage) = &self.usage {
+            push_column(text, usage.entry.cluster, cluster, false);
+            push_column(text, usage.entry.resource, resource, false);
             if bar > 0 {
                 text.push_str(GAP);
-                let filled = figures.bar.map(|filled| filled.shown(screen, bar));
+                let filled = usage.bar.map(|filled| filled.render(screen, bar));
                 text.push_str(&filled.unwrap_or_else(|| " ".repeat(bar)));
             }
             text.push_str(GAP);
-            text.push_str(&screen.paint(figures.tone, &format!("{:>percent$}", figures.percent)));
-            push(text, &figures.used, used, true);
-            push(text, &figures.allocated, allocated, true);
-            push(text, &figures.hard, hard, true);
+            text.push_str(&screen.paint(usage.tone, &format!("{:>percent$}", usage.percent)));
+            push_column(text, &usage.used, used, true);
+            push_column(text, &usage.allocated, allocated, true);
+            push_column(text, &usage.hard, hard, true);
         }
         if let Some(node) = self.node.filter(|_| wide) {
-            let _infallible = write!(text, "{GAP}{}{GAP}{}", node.phase, harmless_line(&node.display_name));
+            let _infallible = write!(text, "{GAP}{}{GAP}{}", node.phase, sanitize_line(&node.display_name));
         }
     }
 }
 
-/// `tenant acme`; others by their names, with what is unusual about them.
+/// `tenant acme`; others by name, with an unusual phase.
 fn label(node: &Node) -> String {
     match (node.kind, node.phase.as_str()) {
         (NodeKind::Tenant, _) => format!("tenant {}", node.name),
@@ -275,8 +286,8 @@ mod tests {
     #[test]
     fn a_tree_is_drawn_with_bars() {
         let forest = forest();
-        let shown = forest.shown(&forest.roots, &ALL);
-        let drawn = |screen, wide| lines(&forest, &forest.roots, &ALL, &shown, screen, wide);
+        let visible = forest.visible(&forest.roots, &ALL);
+        let drawn = |screen, wide| render(&forest, &forest.roots, &ALL, &visible, screen, wide);
         let expected = "\
 NAME                 WHERE  RESOURCE                                    %   USED  ALLOCATED  HARD
 tenant acme          east   requests.cpu  ██▒▒▒▒▒▒▒▒▒▒············   50        2         10    20
@@ -298,8 +309,8 @@ lone                 east   pods          ▒▒▒▒·············
     #[test]
     fn a_narrow_terminal_gets_the_columns_that_say_most() {
         let forest = forest();
-        let shown = forest.shown(&forest.roots, &ALL);
-        let drawn = |screen, wide| lines(&forest, &forest.roots, &ALL, &shown, screen, wide);
+        let visible = forest.visible(&forest.roots, &ALL);
+        let drawn = |screen, wide| render(&forest, &forest.roots, &ALL, &visible, screen, wide);
         let title = |columns| drawn(Screen::narrow(columns), false).lines().next().unwrap().to_owned();
         for (columns, words) in [
             (110, "NAME WHERE RESOURCE % USED ALLOCATED HARD"),
