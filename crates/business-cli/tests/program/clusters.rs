@@ -11,17 +11,17 @@ use std::sync::{Arc, Mutex};
 
 const SECRETS: &str = "/api/v1/namespaces/tke-business-members/secrets";
 const LEAVE: [&str; 3] = ["leave", "east", "--forget"];
-/// Of the cluster that a stand-in is.
+/// The uid of the fake cluster.
 const UID: &str = "1";
 
 /// Code and body.
 type Response = (u16, Value);
 
-/// Stands for a kube-apiserver, business-api behind it.
+/// A fake kube-apiserver with business-api behind it.
 struct FakeApiServer {
     server: String,
     kubeconfig: PathBuf,
-    /// `GET /path`, in their order.
+    /// `GET /path` of each request, in order.
     requests: Arc<Mutex<Vec<String>>>,
 }
 
@@ -32,7 +32,7 @@ impl Drop for FakeApiServer {
 }
 
 impl FakeApiServer {
-    /// What `answer` says nothing of is done, and empty. It is told what was asked before.
+    /// `answer` gets a request and the requests before it; for `None`, the default response is sent.
     fn start(answer: impl Fn(&str, &[String]) -> Option<Response> + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let server = format!("http://{}", listener.local_addr().unwrap());
@@ -67,7 +67,7 @@ impl FakeApiServer {
         }
     }
 
-    /// The same with this cluster as the member, too.
+    /// Runs a command with this server as the member cluster, too.
     fn run_for_member(&self, args: &[&str]) -> CommandOutput {
         self.run(&[args, &["--kubeconfig", self.kubeconfig.to_str().unwrap()]].concat())
     }
@@ -103,7 +103,7 @@ fn default_response(call: &str) -> Value {
     }
 }
 
-/// The record of cluster east, which stands for the cluster of this uid.
+/// The MemberCluster east, with the uid of this cluster.
 fn east(uid: &str) -> Value {
     json!({"metadata": {"name": "east", "uid": "record"}, "status": {"uid": uid}})
 }
@@ -309,13 +309,13 @@ fn a_secret_that_rotate_does_not_get_is_looked_for_where_it_may_be() {
     }
 }
 
-/// A kubeconfig as it is kept in a Secret.
+/// A Secret with a kubeconfig.
 fn kubeconfig_secret(kubeconfig: &str) -> Response {
     let data = json!({"kubeconfig": BASE64_STANDARD.encode(kubeconfig)});
     (200, json!({"metadata": {"resourceVersion": "1"}, "data": data}))
 }
 
-/// As `join` makes it.
+/// The Secret that `join` makes.
 fn secret_of_join() -> Response {
     let kubeconfig = json!({
         "current-context": "east", "clusters": [{"name": "east", "cluster": {"server": "https://east"}}],
@@ -375,7 +375,7 @@ fn a_server_that_is_not_there_is_told_at_once_and_one_that_asks_for_patience_is_
     assert_eq!(kube.requests(&get("projects")).len(), 2);
 }
 
-/// A join in whose way much stands: for the record of refusals.
+/// A join with several obstacles, for the record of refusals.
 pub(crate) fn blocked_join() -> CommandOutput {
     let kube = FakeApiServer::start(|call, _| match call {
         "GET /version" => Some((200, json!({"major": "1", "minor": "28", "gitVersion": "v1.28.4"}))),

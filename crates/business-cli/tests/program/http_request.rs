@@ -1,7 +1,7 @@
 use std::io::{BufRead, BufReader, Read};
 use std::net::TcpStream;
 
-/// A request that a stand-in for a server has read.
+/// An HTTP request that a fake server has read.
 pub(crate) struct HttpRequest {
     pub(crate) method: String,
     pub(crate) path: String,
@@ -10,7 +10,7 @@ pub(crate) struct HttpRequest {
 }
 
 impl HttpRequest {
-    /// The next one; `None` where the other end has left.
+    /// Reads the next request; `None` if the connection is closed.
     pub(crate) fn read(stream: &TcpStream) -> Option<Self> {
         let mut reader = BufReader::new(stream.try_clone().unwrap());
         let (mut line, mut length) = (String::new(), 0);

@@ -15,7 +15,7 @@ use std::time::{Duration, SystemTime};
 
 const CODE: &str = "the-code";
 
-/// A provider that logs everybody in as alice: what it is asked it takes apart by itself.
+/// A fake OpenID Connect provider that logs everybody in as alice.
 struct FakeProvider {
     issuer: String,
     requests: Arc<Mutex<Vec<HashMap<String, String>>>>,
@@ -23,16 +23,16 @@ struct FakeProvider {
     refresh_answer: RefreshAnswer,
 }
 
-/// What is answered in place of another token: the first line, and the body.
+/// The response to a refresh in place of a new token: status line and body.
 type RefreshAnswer = Arc<Mutex<Option<(&'static str, Value)>>>;
 
-/// What one answers of.
+/// The state of the provider's server thread.
 struct ProviderServer {
     issuer: String,
     key: EncodingKey,
     public: Value,
     lifetime: u64,
-    /// The first line of what it answers when it is to take a token back.
+    /// The status line of a response to a revocation.
     revokes: &'static str,
     refresh_answer: RefreshAnswer,
     nonce: Mutex<String>,
@@ -75,7 +75,7 @@ impl FakeProvider {
         Self { issuer, requests: asked, key, refresh_answer }
     }
 
-    /// What it answers to a refresh token from now on.
+    /// Sets the response to a refresh from now on.
     fn answer_refresh_with(&self, refresh: &str, id_token: Option<String>) {
         let mut answer = json!({"access_token": "a", "token_type": "Bearer", "refresh_token": refresh});
         if let Some(token) = id_token {
@@ -89,7 +89,7 @@ impl FakeProvider {
     }
 }
 
-/// A token of this issuer for somebody.
+/// The claims of a token for this subject.
 fn claims(issuer: &str, subject: &str, lifetime: u64) -> Value {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
     json!({"iss": issuer, "aud": "kubernetes", "sub": subject, "iat": now, "exp": now + lifetime})
@@ -176,10 +176,10 @@ fn pairs(text: &str) -> HashMap<String, String> {
         .collect()
 }
 
-/// A person's home, and what the program writes there.
+/// A user's home directory.
 struct Home {
     directory: PathBuf,
-    /// Where its shell looks for programs.
+    /// PATH of the program.
     path: PathBuf,
 }
 
@@ -203,7 +203,7 @@ impl Home {
         command
     }
 
-    /// Logs in; the browser is this test. Standard error at the end.
+    /// Logs in; this test is the browser. Returns exit code and standard error.
     fn login(&self, issuer: &str, forge: impl Fn(&str) -> String) -> (i32, String) {
         self.login_by(&first(issuer), forge)
     }
@@ -249,7 +249,7 @@ impl Home {
         std::fs::write(directory.join("config"), config.to_string()).unwrap();
     }
 
-    /// How many sessions are kept.
+    /// The number of stored sessions.
     fn sessions(&self) -> usize {
         let files = std::fs::read_dir(self.directory.join(".kube/cache/business")).unwrap();
         let paths = files.map(|file| file.unwrap().path());
@@ -257,12 +257,12 @@ impl Home {
     }
 }
 
-/// What somebody says who has never logged in.
+/// The flags of a first login.
 fn first(issuer: &str) -> [&str; 6] {
     ["--issuer", issuer, "--client-id", "kubernetes", "--server", "https://api.test:6443"]
 }
 
-/// What a browser is answered, redirects not followed.
+/// The response to a GET; redirects are not followed.
 fn get(url: &str) -> String {
     let rest = url.strip_prefix("http://").unwrap();
     let (host, path) = rest.split_once('/').unwrap();
@@ -382,7 +382,7 @@ fn a_provider_that_gives_no_new_token_ends_the_session_with_the_last_one() {
     assert!(said.contains("log in again"), "{said}");
 }
 
-/// A server that answers all but reviews with this, and reviews with 404.
+/// A server that always sends this response, but 404 to SelfSubjectReviews if it is a 200.
 fn fake_server(head: &'static str, answer: Value) -> (String, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());

@@ -5,10 +5,10 @@ use std::num::NonZeroU16;
 
 const ROWS: NonZeroU16 = NonZeroU16::new(45).unwrap();
 const COLUMNS: NonZeroU16 = NonZeroU16::new(110).unwrap();
-/// What a terminal has where nobody has made it larger.
+/// Columns of a terminal by default.
 pub(crate) const NARROW: NonZeroU16 = NonZeroU16::new(80).unwrap();
 
-/// What stands on a terminal after a call.
+/// The contents of a terminal after a command.
 pub(crate) struct TerminalOutput {
     pub(crate) screen: String,
     /// With the escape sequences.
@@ -17,7 +17,7 @@ pub(crate) struct TerminalOutput {
 }
 
 impl World {
-    /// Calls the program on a terminal.
+    /// Runs the program on a terminal.
     pub(crate) fn on_terminal(
         &self,
         who: &str,
@@ -27,7 +27,7 @@ impl World {
         self.on_terminal_of(COLUMNS, who, args, environment)
     }
 
-    /// The same on one of so many columns.
+    /// Runs the program on a terminal with this many columns.
     pub(crate) fn on_terminal_of(
         &self,
         columns: NonZeroU16,
@@ -64,7 +64,7 @@ impl World {
     }
 }
 
-/// Compares with what was recorded.
+/// Compares with the recorded output.
 #[track_caller]
 pub(crate) fn assert_recorded(name: &str, text: &str) {
     let file = format!("{}/tests/output/{name}.txt", env!("CARGO_MANIFEST_DIR"));

@@ -1,5 +1,4 @@
-//! Modules of one crate that import each other, straight or by way of others. Without such circles a crate can be read from
-//! the bottom upwards.
+//! Import cycles between the modules of a crate. Without cycles a crate can be read bottom-up.
 
 use crate::tree;
 use anyhow::Result;
@@ -15,8 +14,8 @@ type Module = Vec<String>;
 /// Which modules each module imports.
 type Imports = BTreeMap<Module, BTreeSet<Module>>;
 
-/// The imports of a crate that lie in circles, or between them, as `a imports b`.
-pub(crate) fn of(source: &Path) -> Result<Vec<String>> {
+/// The imports of a crate that are part of cycles, or between cycles, as `a imports b`.
+pub(crate) fn in_crate(source: &Path) -> Result<Vec<String>> {
     let mut texts = BTreeMap::new();
     for file in tree::files(source, &["rs"])? {
         let module = module(file.strip_prefix(source)?);
@@ -24,26 +23,26 @@ pub(crate) fn of(source: &Path) -> Result<Vec<String>> {
             texts.insert(module, std::fs::read_to_string(&file)?);
         }
     }
-    Ok(among(&texts))
+    Ok(find_cycles(&texts))
 }
 
-fn among(texts: &BTreeMap<Module, String>) -> Vec<String> {
+fn find_cycles(texts: &BTreeMap<Module, String>) -> Vec<String> {
     let mut imports: Imports =
         texts.iter().map(|(module, text)| (module.clone(), imports(module, text, texts))).collect();
-    while let Some(apart) = apart(&imports) {
-        imports.remove(&apart);
+    while let Some(acyclic) = acyclic_module(&imports) {
+        imports.remove(&acyclic);
         for imported in imports.values_mut() {
-            imported.remove(&apart);
+            imported.remove(&acyclic);
         }
     }
-    let told = |module: &Module| if module.is_empty() { "the crate".to_owned() } else { module.join("::") };
+    let name = |module: &Module| if module.is_empty() { "the crate".to_owned() } else { module.join("::") };
     let each =
         imports.iter().flat_map(|(module, imported)| imported.iter().map(move |other| (module, other)));
-    each.map(|(module, other)| format!("{} imports {}", told(module), told(other))).collect()
+    each.map(|(module, other)| format!("{} imports {}", name(module), name(other))).collect()
 }
 
-/// A module that imports none of the others, or that none of them imports.
-fn apart(imports: &Imports) -> Option<Module> {
+/// A module that is in no cycle: it imports none of the others, or none of them imports it.
+fn acyclic_module(imports: &Imports) -> Option<Module> {
     let is_imported = |module: &Module| imports.values().any(|imported| imported.contains(module));
     let mut all = imports.iter();
     all.find(|(module, imported)| imported.is_empty() || !is_imported(module))
@@ -70,8 +69,8 @@ fn imports(module: &Module, text: &str, modules: &BTreeMap<Module, String>) -> B
             if is_within || !(is_use || start == "crate::") {
                 continue;
             }
-            let end = if is_use { path.find(';') } else { path.find(|c: char| !is_of_path(c)) };
-            for names in paths(path.split_at(end.unwrap_or(path.len())).0) {
+            let end = if is_use { path.find(';') } else { path.find(|c: char| !is_path_char(c)) };
+            for names in expand_use_tree(path.split_at(end.unwrap_or(path.len())).0) {
                 found.extend(owner(module, &names, modules).filter(|owner| owner != module));
             }
         }
@@ -79,12 +78,12 @@ fn imports(module: &Module, text: &str, modules: &BTreeMap<Module, String>) -> B
     found
 }
 
-fn is_of_path(c: char) -> bool {
+fn is_path_char(c: char) -> bool {
     c.is_alphanumeric() || c == '_' || c == ':'
 }
 
-/// The paths of an import, with its braces opened.
-fn paths(tree: &str) -> Vec<Vec<String>> {
+/// The paths of a `use`, with braces expanded.
+fn expand_use_tree(tree: &str) -> Vec<Vec<String>> {
     let Some((head, inner)) = tree.split_once('{') else {
         let path = tree.split(" as ").next().unwrap_or_default();
         return vec![path.split("::").map(|name| name.trim().to_owned()).collect()];
@@ -92,12 +91,12 @@ fn paths(tree: &str) -> Vec<Vec<String>> {
     let head: Vec<String> =
         head.split("::").map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()).collect();
     let inner = inner.trim_end().strip_suffix('}').unwrap_or(inner);
-    let within = parts(inner).into_iter().flat_map(paths);
+    let within = split_at_outer_commas(inner).into_iter().flat_map(expand_use_tree);
     within.map(|path| head.iter().cloned().chain(path).collect()).collect()
 }
 
-/// What stands between the outer commas.
-fn parts(list: &str) -> Vec<&str> {
+/// Splits at commas outside of braces.
+fn split_at_outer_commas(list: &str) -> Vec<&str> {
     let mut depth = 0_usize;
     let is_comma = |c: char| {
         match c {
@@ -134,9 +133,9 @@ fn owner(module: &Module, path: &[String], modules: &BTreeMap<Module, String>) -
 mod tests {
     use super::*;
 
-    fn told(texts: &[(&str, &str)]) -> Vec<String> {
+    fn cycles_in(texts: &[(&str, &str)]) -> Vec<String> {
         let texts = texts.iter().map(|(path, text)| (module(Path::new(path)), (*text).to_owned()));
-        among(&texts.collect())
+        find_cycles(&texts.collect())
     }
 
     #[test]
@@ -149,8 +148,11 @@ mod tests {
             ("c/inner.rs", "use super::super::a::A;\n"),
             ("d.rs", ""),
         ];
-        assert_eq!(told(&circle), ["a imports b", "b imports c::inner", "c::inner imports a"]);
-        assert_eq!(told(&circle.map(|(path, text)| (path, text.split("super").next().unwrap()))), [""; 0]);
+        assert_eq!(cycles_in(&circle), ["a imports b", "b imports c::inner", "c::inner imports a"]);
+        assert_eq!(
+            cycles_in(&circle.map(|(path, text)| (path, text.split("super").next().unwrap()))),
+            [""; 0]
+        );
     }
 
     #[test]
@@ -159,6 +161,6 @@ mod tests {
             ("a.rs", "use crate::b::B;\n"),
             ("b.rs", "#[cfg(test)]\nmod tests {\n    use crate::a::A;\n}\n"),
         ];
-        assert_eq!(told(&texts), [""; 0]);
+        assert_eq!(cycles_in(&texts), [""; 0]);
     }
 }

@@ -1,71 +1,71 @@
-//! Programs beside the control plane, each built once per user out of a module of its own. What needs one is skipped where
-//! it cannot be built.
+//! Go programs besides the control plane, each in a module of its own and built once per user. Tests that need one are
+//! skipped if it cannot be built.
 
 use crate::go::{Effort, Module};
 use crate::workspace;
 use anyhow::Result;
 use std::path::PathBuf;
 
-/// A program of Go below `tests/`.
+/// A Go program below `tests/`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Extra {
+pub(crate) struct GoProgram {
     /// Its name in `.dev/bin`.
     pub(crate) name: &'static str,
     /// Its directory.
     dir: &'static str,
-    /// What people call it.
+    /// Its name for people.
     pub(crate) what: &'static str,
-    /// The step that people are told.
+    /// The text when it is built.
     pub(crate) step: &'static str,
-    /// What is built there: the module's own program, or one of a module that it names as a tool.
+    /// The package to build: the module's own program, or a tool that the module names.
     package: &'static str,
     tags: &'static str,
     effort: Effort,
 }
 
-impl Extra {
+impl GoProgram {
     /// A program of ours, in a module of its own.
     const fn own(name: &'static str, what: &'static str, step: &'static str) -> Self {
         Self { name, dir: name, what, step, package: ".", tags: "", effort: Effort::Quick }
     }
 }
 
-/// The OCI registry and the identity provider: parts of what `up` runs.
-pub(crate) const EXTRAS: [Extra; 2] = [
-    Extra::own("registry", "registry", "registry built"),
-    Extra::own("oidc", "identity provider", "identity provider built"),
+/// The programs of `up`: OCI registry and identity provider.
+pub(crate) const PLATFORM_PROGRAMS: [GoProgram; 2] = [
+    GoProgram::own("registry", "registry", "registry built"),
+    GoProgram::own("oidc", "identity provider", "identity provider built"),
 ];
 
-/// What deploy/ is tried with.
-pub(crate) const DELIVERY: [Extra; 2] = [
-    Extra {
+/// The programs that test deploy/.
+pub(crate) const DELIVERY_PROGRAMS: [GoProgram; 2] = [
+    GoProgram {
         package: "helm.sh/helm/v4/cmd/helm",
         effort: Effort::AsTests,
-        ..Extra::own("helm", "Helm", "Helm built")
+        ..GoProgram::own("helm", "Helm", "Helm built")
     },
-    Extra {
+    GoProgram {
         package: "github.com/prometheus/prometheus/cmd/promtool",
         // Service discovery needs modules that are not available everywhere; rules do not need it.
         tags: "remove_all_sd",
-        ..Extra::own("promtool", "promtool", "promtool built")
+        ..GoProgram::own("promtool", "promtool", "promtool built")
     },
 ];
 
-/// Konnectivity: what reaches member clusters that only dial out.
-pub(crate) const TUNNEL: [Extra; 2] = [
-    Extra {
+/// Konnectivity, the tunnel to member clusters that only dial out.
+pub(crate) const TUNNEL_PROGRAMS: [GoProgram; 2] = [
+    GoProgram {
         dir: "konnectivity",
         package: "sigs.k8s.io/apiserver-network-proxy/cmd/server",
-        ..Extra::own("proxy-server", "tunnel's server", "tunnel's server built")
+        ..GoProgram::own("proxy-server", "tunnel's server", "tunnel's server built")
     },
-    Extra {
+    GoProgram {
         dir: "konnectivity",
         package: "sigs.k8s.io/apiserver-network-proxy/cmd/agent",
-        ..Extra::own("proxy-agent", "tunnel's agent", "tunnel's agent built")
+        ..GoProgram::own("proxy-agent", "tunnel's agent", "tunnel's agent built")
     },
 ];
 
-impl Extra {
+impl GoProgram {
     fn source(self) -> PathBuf {
         workspace::root().join("tests").join(self.dir)
     }
@@ -97,7 +97,11 @@ impl Extra {
     }
 }
 
-/// Links those that are there into `.dev/bin`.
+/// Links the programs that exist into `.dev/bin`.
 pub(crate) fn link() -> Result<()> {
-    EXTRAS.into_iter().chain(DELIVERY).chain(TUNNEL).try_for_each(Extra::link)
+    PLATFORM_PROGRAMS
+        .into_iter()
+        .chain(DELIVERY_PROGRAMS)
+        .chain(TUNNEL_PROGRAMS)
+        .try_for_each(GoProgram::link)
 }
