@@ -181,7 +181,7 @@ pub(crate) fn is_unauthenticated(status: &Status) -> bool {
     status.code == 401 || status.message.contains(ANONYMOUS)
 }
 
-/// `30s`, `1.5s`.
+/// `30s`, `1500ms`.
 pub(crate) fn seconds(duration: Duration) -> String {
     let millis = duration.as_millis();
     if millis.is_multiple_of(1000) { format!("{}s", millis / 1000) } else { format!("{millis}ms") }

@@ -48,7 +48,7 @@ pub(crate) fn level(name: &str, program: &str, words: &[&str]) -> Result<Count> 
     let mut command = Command::new(workspace::built(false)?.join(program));
     command.args(words).args(caller::level(name, &outcome, say::output()));
     let status = wait(command.spawn().with_context(|| format!("start {program}"))?)?;
-    let heard = caller::heard(&outcome);
+    let heard = caller::read_outcome(&outcome);
     let removed = std::fs::remove_file(&outcome);
     removed.with_context(|| format!("{program} ended with {status}"))?;
     heard

@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result, ensure};
 use instance::kubectl::Kubectl;
 use instance::layout::Layout;
 use instance::manifests::{MEMBERS_NAMESPACE, NAMESPACE};
-use instance::wait::{self, Look};
+use instance::wait::{self, Progress};
 use instance::{Instance, Options};
 use instance::{job, manifests, up};
 use serde_json::{Value, json};
@@ -296,7 +296,7 @@ fn offered_roles(kubectl: &Kubectl) -> Result<()> {
     for role in ["business:offered:view", "business:offered:deployer"] {
         wait::until(&format!("{role} is offered"), AGGREGATED, || {
             let holds = allowed(kubectl, &member, "bind", &(RBAC, "clusterroles", role, ""))?;
-            Ok(if holds { Look::Yes(()) } else { Look::NotYet("not yet".to_owned()) })
+            Ok(if holds { Progress::Done(()) } else { Progress::Pending("not yet".to_owned()) })
         })?;
     }
     let another = allowed(kubectl, &member, "bind", &(RBAC, "clusterroles", "business:offered:another", ""))?;
@@ -318,7 +318,7 @@ fn somebody_with(kubectl: &Kubectl, role: &str, filled: &(&str, Asked)) -> Resul
     let (verb, asked) = filled;
     wait::until(&format!("{role} may {verb} {asked:?}"), AGGREGATED, || {
         let holds = allowed(kubectl, &somebody, verb, asked)?;
-        Ok(if holds { Look::Yes(()) } else { Look::NotYet("not yet".to_owned()) })
+        Ok(if holds { Progress::Done(()) } else { Progress::Pending("not yet".to_owned()) })
     })?;
     Ok(somebody)
 }

@@ -108,7 +108,7 @@ impl Delivery<'_> {
             (&self.instance.database_url, "another-ca", "UnknownIssuer"),
             (&named, postgres::AUTHORITY, "not valid for name"),
         ] {
-            let output = std::process::Command::new(layout::beside("business-api")?)
+            let output = std::process::Command::new(layout::program_path("business-api")?)
                 .arg("audit")
                 .env("DATABASE_URL", url)
                 .env("PGSSLMODE", "verify-full")
@@ -235,7 +235,7 @@ impl Delivery<'_> {
     /// Joins the cluster, or renews what is used there.
     fn credentials(&self, operator: &Kubectl, command: &str) -> Result<String> {
         let home = self.instance.layout.path("home");
-        let business = Kubectl::new(&layout::beside("kubectl-business")?, operator.kubeconfig(), &home);
+        let business = Kubectl::new(&layout::program_path("kubectl-business")?, operator.kubeconfig(), &home);
         let member = self.kubectl().kubeconfig().to_string_lossy().into_owned();
         let host = operator.kubeconfig().to_string_lossy().into_owned();
         business.run(&[command, CLUSTER, "--kubeconfig", &member, "--host-kubeconfig", &host, "--days", "1"])

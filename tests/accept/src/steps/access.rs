@@ -4,7 +4,7 @@ use instance::Instance;
 use instance::job::{self, Hard, apply, namespace, project, until_available, until_gone};
 use instance::kubectl::Kubectl;
 use instance::people::certificate;
-use instance::wait::{self, Look};
+use instance::wait::{self, Progress};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 use terminal::say;
@@ -97,7 +97,7 @@ fn is_out(who: &str, in_cluster: &Kubectl) -> Result<()> {
         let output = in_cluster.output(&["get", "configmaps"], None)?;
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         let is_out = !output.status.success() && said.contains("forbidden");
-        Ok(if is_out { Look::Yes(()) } else { Look::NotYet(said) })
+        Ok(if is_out { Progress::Done(()) } else { Progress::Pending(said) })
     })?;
     let took = begin.elapsed();
     say::line(format_args!("      {who} was out after {:.2} s", took.as_secs_f64()));

@@ -6,7 +6,7 @@ use instance::job::{self, apply, project, until_available, until_field, until_go
 use instance::kubeconfig::{self, Kubeconfig};
 use instance::kubectl::Kubectl;
 use instance::pki::Pki;
-use instance::wait::{self, Look};
+use instance::wait::{self, Progress};
 use instance::{HOST_CLUSTER, Instance, layout};
 use serde_json::{Value, json};
 use std::process::Command;
@@ -164,8 +164,8 @@ fn late() -> Value {
 fn grows(k: &Kubectl) -> Result<()> {
     wait::until("growth goes on", SOON, || {
         Ok(match apply(k, &late()) {
-            Ok(_) => Look::Yes(()),
-            Err(error) => Look::NotYet(error.to_string()),
+            Ok(_) => Progress::Done(()),
+            Err(error) => Progress::Pending(error.to_string()),
         })
     })?;
     let more = r#"{"spec":{"hard":{"pods":"7"}}}"#;
@@ -262,7 +262,7 @@ impl Etcd {
 
 /// `business-api import`, which ends with this code, and what it tells programs.
 fn import(instance: &Instance, etcd: &Etcd, more: &[&str], code: i32) -> Result<Value> {
-    let mut command = Command::new(layout::beside("business-api")?);
+    let mut command = Command::new(layout::program_path("business-api")?);
     command.args(["import", "-o", "json"]).args(etcd.arguments()).args(more);
     let output = command.env("DATABASE_URL", &instance.database_url).output()?;
     let said = String::from_utf8_lossy(&output.stdout);

@@ -6,7 +6,7 @@ use instance::layout;
 use instance::pki::Pki;
 use instance::supervisor::Spec;
 use instance::token::TokenIssuer;
-use instance::wait::{self, Look};
+use instance::wait::{self, Progress};
 use instance::{HOST_CLUSTER, Instance};
 use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
@@ -261,7 +261,11 @@ impl<'a> Both<'a> {
     fn until(&self, is: impl Fn(&Option<Value>) -> bool, bearer: &str) -> Result<()> {
         wait::until("both servers have taken the file over", TAKEN_OVER, || {
             let answers = self.ask(bearer)?;
-            Ok(if answers.iter().all(&is) { Look::Yes(()) } else { Look::NotYet(format!("{answers:?}")) })
+            Ok(if answers.iter().all(&is) {
+                Progress::Done(())
+            } else {
+                Progress::Pending(format!("{answers:?}"))
+            })
         })
     }
 }

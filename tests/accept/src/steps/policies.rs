@@ -260,9 +260,9 @@ fn by_the_hosts_names(owner: &Kubectl) -> Result<()> {
         || {
             let said = tried(owner, &view(subject("User", "corp:alice")))?;
             Ok(if said.is_empty() {
-                instance::wait::Look::Yes(())
+                instance::wait::Progress::Done(())
             } else {
-                instance::wait::Look::NotYet(said)
+                instance::wait::Progress::Pending(said)
             })
         },
     )?;

@@ -1,7 +1,7 @@
 use anyhow::{Context, Result};
 use instance::job::{Hard, apply, project, until_active, until_gone};
 use instance::kubectl::Kubectl;
-use instance::wait::{self, Look};
+use instance::wait::{self, Progress};
 use instance::{HOST_CLUSTER, Instance};
 use std::io::Read as _;
 use std::process::{Child, Stdio};
@@ -73,7 +73,11 @@ impl Watching {
     fn prints(&self, form: &[&str], wanted: &[&str]) -> Result<()> {
         wait::until(&format!("get -w {} prints {wanted:?}", form.join(" ")), SOON, || {
             let text = self.printed.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            Ok(if wanted.iter().all(|part| text.contains(part)) { Look::Yes(()) } else { Look::NotYet(text) })
+            Ok(if wanted.iter().all(|part| text.contains(part)) {
+                Progress::Done(())
+            } else {
+                Progress::Pending(text)
+            })
         })
     }
 }

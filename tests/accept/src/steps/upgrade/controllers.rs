@@ -5,7 +5,7 @@ use instance::Instance;
 use instance::fleet::LeaseTimes;
 use instance::programs;
 use instance::supervisor::Spec;
-use instance::wait::{self, Look};
+use instance::wait::{self, Progress};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -82,7 +82,7 @@ impl<'a> Controllers<'a> {
         wait::until("both controllers have shares", SOON, || {
             let held = [held(self.port(FIRST)?), held(self.port(SECOND)?)];
             let both = held.iter().all(|held| held.as_ref().is_ok_and(|shares| !shares.is_empty()));
-            Ok(if both { Look::Yes(()) } else { Look::NotYet(format!("{held:?}")) })
+            Ok(if both { Progress::Done(()) } else { Progress::Pending(format!("{held:?}")) })
         })
     }
 
@@ -90,14 +90,14 @@ impl<'a> Controllers<'a> {
     pub(super) fn until_all_is_shared_out(&self) -> Result<()> {
         wait::until("every share is one controller's", SOON, || {
             let (Ok(first), Ok(second)) = (shares(self.port(FIRST)?), shares(self.port(SECOND)?)) else {
-                return Ok(Look::NotYet("one does not answer".to_owned()));
+                return Ok(Progress::Pending("one does not answer".to_owned()));
             };
             let holders = |share: &String| {
                 [&first, &second].iter().filter(|shares| shares.get(share) == Some(&true)).count()
             };
             let others: Vec<&String> = first.keys().filter(|share| holders(share) != 1).collect();
             let good = !first.is_empty() && others.is_empty();
-            Ok(if good { Look::Yes(()) } else { Look::NotYet(format!("others: {others:?}")) })
+            Ok(if good { Progress::Done(()) } else { Progress::Pending(format!("others: {others:?}")) })
         })
     }
 

@@ -8,13 +8,13 @@ use tokio::task::{JoinHandle, JoinSet};
 
 /// Forwards a port of 127.0.0.1 to a server until dropped.
 #[derive(Debug)]
-pub(crate) struct Wire {
+pub(crate) struct TestProxy {
     pub(crate) port: u16,
     whole: watch::Sender<bool>,
     task: JoinHandle<()>,
 }
 
-impl Wire {
+impl TestProxy {
     pub(crate) async fn new(server: String) -> Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let port = listener.local_addr()?.port();
@@ -45,7 +45,7 @@ impl Wire {
     }
 }
 
-impl Drop for Wire {
+impl Drop for TestProxy {
     fn drop(&mut self) {
         self.task.abort();
     }
