@@ -1,36 +1,36 @@
-/** What somebody does to an object. The server decides; what it says is shown. */
+/** Buttons for actions on an object. The server authorizes them; its refusals are shown. */
 
 import { Dialog } from "@kobalte/core/dialog";
 import { A, useNavigate } from "@solidjs/router";
 import { type ParentProps, Show, batch, createSignal, untrack } from "solid-js";
 import { request } from "../api/client";
 import { pathOf } from "../api/collections";
-import { remove } from "../api/writing";
+import { remove } from "../api/write";
 import { t } from "../i18n/messages";
 import { ErrorText } from "./parts";
-import { createStaying } from "./staying";
+import { createNavigationCheck } from "./navigation";
 
 export function ReviewLink(props: { plural: string; name: string; namespace?: string }) {
   const place = () => (props.namespace ? `${props.namespace}/${props.name}` : props.name);
   return <A class="button" href={`/review/${props.plural}/${place()}`}>{t("act.review")}</A>;
 }
 
-interface ConfirmedProps {
+interface ConfirmButtonProps {
   label: string;
   title: string;
   text?: string;
   grave?: boolean;
-  /** What has to be typed first, where it cannot be undone. */
+  /** What the user must type first, for an action that cannot be undone. */
   typed?: string;
   act: () => Promise<unknown>;
 }
 
 /**
- * Asks once more, does it, and shows a refusal where it was asked. What it asks and does stays as it was when it was opened: a question must
- * not turn into its opposite under whoever reads it. While it works it stays: whoever asked reads what came of it.
+ * A button with a confirmation dialog, which also shows a refusal. The dialog keeps the text and the action that it had when it was opened:
+ * it must not turn into its opposite while the user reads it. It cannot be closed while the action runs.
  */
-export function Confirmed(props: ParentProps<ConfirmedProps>) {
-  const now = (): ConfirmedProps => {
+export function ConfirmButton(props: ParentProps<ConfirmButtonProps>) {
+  const now = (): ConfirmButtonProps => {
     const { label, title, text, grave, typed, act } = props;
     return { label, title, act, grave: grave ?? false, ...(text ? { text } : {}), ...(typed ? { typed } : {}) };
   };
@@ -90,38 +90,38 @@ export function Confirmed(props: ParentProps<ConfirmedProps>) {
   );
 }
 
-/** What goes cannot be had back: its name is typed first. */
+/** Deletes an object after its name was typed. */
 export function DeleteButton(props: { plural: string; name: string; namespace?: string; uid: string; text: string; after: string }) {
   const navigate = useNavigate();
-  const stays = createStaying();
-  // What is looked at may be gone when the answer comes, and another one of its name may be there when it is sent.
+  const stays = createNavigationCheck();
+  // Copies of the props: the object may be gone, or replaced by one of the same name, before the request is sent or done.
   const act = (path: string, uid: string, after: string) => async () => {
     const isHere = stays();
     await remove(path, uid);
     if (isHere()) navigate(after);
   };
   return (
-    <Confirmed grave label={t("act.delete")} title={t("act.delete.title", { name: props.name })} text={props.text} typed={props.name}
+    <ConfirmButton grave label={t("act.delete")} title={t("act.delete.title", { name: props.name })} text={props.text} typed={props.name}
       act={act(pathOf(props.plural, props.name, props.namespace), props.uid, props.after)} />
   );
 }
 
-interface ReasonedActProps {
+interface ActionWithReasonProps {
   label: string;
   path: string;
   title?: string;
   text?: string;
   grave?: boolean;
   typed?: string;
-  /** Where one goes afterwards. */
+  /** Where to navigate afterwards. */
   after?: string;
 }
 
-/** An act of an operator, with its reason. */
-export function ReasonedAct(props: ReasonedActProps) {
+/** An action of an operator, who must give a reason. */
+export function ActionWithReason(props: ActionWithReasonProps) {
   const [reason, setReason] = createSignal("");
   const navigate = useNavigate();
-  const stays = createStaying();
+  const stays = createNavigationCheck();
   const act = (path: string, after: string | undefined) => async () => {
     const isHere = stays();
     await request(path, { method: "POST", body: { reason: reason() } });
@@ -129,12 +129,12 @@ export function ReasonedAct(props: ReasonedActProps) {
     if (after && isHere()) navigate(after);
   };
   return (
-    <Confirmed label={props.label} title={props.title ?? props.label} grave={props.grave ?? false} act={act(props.path, props.after)}
+    <ConfirmButton label={props.label} title={props.title ?? props.label} grave={props.grave ?? false} act={act(props.path, props.after)}
       {...(props.text ? { text: props.text } : {})} {...(props.typed ? { typed: props.typed } : {})}>
       <label class="field">
         <span>{t("act.reason")}</span>
         <input required value={reason()} onInput={(event) => setReason(event.currentTarget.value)} />
       </label>
-    </Confirmed>
+    </ConfirmButton>
   );
 }

@@ -2,26 +2,26 @@ import { useLocation } from "@solidjs/router";
 import { Show, createSignal, onCleanup } from "solid-js";
 import { t } from "../i18n/messages";
 import type { FeedState } from "../live/feed";
-import { Problem, missing } from "./parts";
+import { ErrorCard, notFoundError } from "./parts";
 
-/** So long the watch has to tell of what was just made. */
+/** How long the watch may take to deliver an object that was just created. */
 const ARRIVAL_MS = 2_000;
 
-/** What a form says of the place where it leads to. */
-export const MADE = { state: { made: true } } as const;
+/** Options of the navigation to an object that a form has just created. */
+export const JUST_CREATED = { state: { made: true } } as const;
 
-/** What is not there; but whoever has just made it is asked to wait until the watch tells of it. */
-export function Missing(props: { name: string }) {
+/** The object does not exist. If it was just created, waits first for the watch to deliver it. */
+export function NotFound(props: { name: string }) {
   const location = useLocation<{ made: boolean }>();
   const [waits, setWaits] = createSignal(location.state?.made === true);
   const timer = setTimeout(() => setWaits(false), ARRIVAL_MS);
   onCleanup(() => clearTimeout(timer));
   return (
-    <Show when={waits()} fallback={<Problem error={missing(props.name)} />}><p class="empty" role="status">{t("state.loading")}</p></Show>
+    <Show when={waits()} fallback={<ErrorCard error={notFoundError(props.name)} />}><p class="empty" role="status">{t("state.loading")}</p></Show>
   );
 }
 
-/** Why a field has nothing to choose from yet. */
+/** Why a field has no options yet. */
 export function FieldState(props: { state: FeedState }) {
   const why = () => {
     switch (props.state.at) {

@@ -1,31 +1,31 @@
-/** What a form asks for of each cluster, and what it asks for by itself: pure functions. */
+/** The amounts in a form, and the rows that it offers: pure functions. */
 
-/** A resource, and how much of it, as they are typed. */
+/** A resource and an amount, as typed. */
 export interface AmountRow {
   resource: string;
   amount: string;
 }
 
-/** What is asked for of a cluster. */
+/** The amounts for one cluster. */
 export interface ClusterLimits {
   cluster: string;
   amounts: readonly AmountRow[];
 }
 
-/** What a cluster that is added begins with. */
+/** The rows of a cluster that was just added. */
 export const emptyLimits = (cluster: string): ClusterLimits =>
   ({ cluster, amounts: [empty("requests.cpu"), empty("requests.memory")] });
 
-/** As a quota has it; rows that nobody has filled in are left out. */
-export function filledIn(rows: readonly AmountRow[]): Record<string, string> {
+/** The rows as in a ResourceQuota, without incomplete ones. */
+export function filledAmounts(rows: readonly AmountRow[]): Record<string, string> {
   return Object.fromEntries(rows.filter(({ resource, amount }) => resource && amount).map(({ resource, amount }) => [resource, amount]));
 }
 
 /**
- * A row for each resource that is limited above, since it has to be named. Who has begun to fill in amounts keeps his rows, and gets those
- * that are missing. What is offered already is offered once: who has added rows or taken some out keeps them so.
+ * Offers a row for each resource that the parent limits, since it must be set. If the user has filled in an amount, his rows stay and the
+ * missing ones are added. What was offered before is not offered again: the user may have added or removed rows since.
  */
-export function offering(rows: readonly AmountRow[], limited: readonly string[], isOffered: boolean): readonly AmountRow[] {
+export function offeredRows(rows: readonly AmountRow[], limited: readonly string[], isOffered: boolean): readonly AmountRow[] {
   if (isOffered) return rows;
   const names = rows.map(({ resource }) => resource);
   const begun = rows.some(({ amount }) => amount !== "");
@@ -35,10 +35,10 @@ export function offering(rows: readonly AmountRow[], limited: readonly string[],
 }
 
 /**
- * Which of the clusters that may be chosen each entry of a form gets: its own where it is among them, else one that no other entry has, else
- * none. Each is there once: of two the second would count alone.
+ * Assigns each entry of a form one of the clusters `names`: its own if it is among them, else one that no other entry has, else none. No
+ * cluster is assigned twice, since the second entry would overwrite the first.
  */
-export function placed(entries: readonly string[], names: readonly string[]): (string | undefined)[] {
+export function assignClusters(entries: readonly string[], names: readonly string[]): (string | undefined)[] {
   if (names.length === 0) return [...entries];
   const taken = new Set(entries);
   return entries.map((entry) => {
@@ -48,8 +48,8 @@ export function placed(entries: readonly string[], names: readonly string[]): (s
   });
 }
 
-/** Whether a row names what one before it names. */
-export function isNamedBefore(rows: readonly AmountRow[], at: number): boolean {
+/** Whether an earlier row has the same resource. */
+export function isDuplicate(rows: readonly AmountRow[], at: number): boolean {
   const resource = rows[at]?.resource ?? "";
   return resource !== "" && rows.findIndex((row) => row.resource === resource) < at;
 }

@@ -1,12 +1,12 @@
 import { A } from "@solidjs/router";
 import { For, Show, createMemo } from "solid-js";
 import type { TreeNode } from "../budget/forest";
-import { releases } from "../budget/releasing";
-import { moment, t } from "../i18n/messages";
+import { releases } from "../budget/releases";
+import { formatDateTime, t } from "../i18n/messages";
 import { AmountText } from "./parts";
 import { Table } from "./table";
 
-/** What still counts and is on its way back: which namespace, since when, and what holds it. */
+/** Amounts that are still charged but being released: of what, since when, and what blocks it. */
 export function Releasing(props: { node: TreeNode }) {
   const all = createMemo(() => releases(props.node));
   return (
@@ -22,7 +22,7 @@ export function Releasing(props: { node: TreeNode }) {
               <td><span class="tag noted">{t(`release.${is}`)}</span></td>
               <td class="number">{cluster}</td>
               <td><For each={amounts}>{({ resource, amount }) => <div class="pair">{resource}{" "}<AmountText amount={amount} resource={resource} /></div>}</For></td>
-              <td class="number">{since ? moment(since) : "–"}</td>
+              <td class="number">{since ? formatDateTime(since) : "–"}</td>
               <td>{why || t("release.waits", { cluster })}</td>
             </tr>
           )}

@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 import { UNIT } from "../amounts/quantity";
 import type { Namespace, Project } from "../api/types";
 import { forest } from "./forest";
-import { leavingWhy, releases } from "./releasing";
+import { deletionBlocker, releases } from "./releases";
 
 const SINCE = "2026-03-05T00:00:00Z";
 
@@ -30,6 +30,6 @@ it("tells what goes, what was lowered and what is held, the longest first", () =
 
 it("tells of a project that goes what remains in it", () => {
   const project = { metadata: { name: "top" }, status: { message: "it is going", conditions: [{ type: "Terminating", status: "True", message: "2 projects remain" }] } } as unknown as Project;
-  expect(leavingWhy(project)).toBe("2 projects remain");
-  expect(leavingWhy({ ...project, status: { ...project.status, conditions: [] } } as Project)).toBe("it is going");
+  expect(deletionBlocker(project)).toBe("2 projects remain");
+  expect(deletionBlocker({ ...project, status: { ...project.status, conditions: [] } } as Project)).toBe("it is going");
 });

@@ -1,39 +1,39 @@
-/** What is on its way back to a project, and what holds it up: pure functions of what the server said. */
+/** Amounts that are being released to a project, and what blocks them: pure functions. */
 
 import { type Amount, amountOf } from "../amounts/quantity";
 import { conditionsOf } from "../api/conditions";
 import { linkOf } from "../api/links";
 import type { Namespace, Project } from "../api/types";
 import type { TreeNode } from "./forest";
-import { chargeOf, inOrder } from "./shares";
+import { chargeOf, compareNames } from "./shares";
 
 export interface Release {
   name: string;
   link: string | undefined;
-  /** It goes; it asks for less now; it counts without an object. */
+  /** It is being deleted; its quota is being lowered; it is charged without an object. */
   is: "leaving" | "lowered" | "held";
-  /** RFC 3339; unknown where the API does not tell. */
+  /** RFC 3339; undefined if the API does not say. */
   since: string | undefined;
   cluster: string;
   amounts: { resource: string; amount: Amount }[];
   why: string;
 }
 
-/** What still holds a namespace or a project that is being deleted, in the words of whoever waits for it. */
-export function leavingWhy(leaving: Namespace | Project): string {
-  const told = conditionsOf(leaving);
-  const terminating = told.find(({ type, message }) => type === "Terminating" && message);
-  const unreachable = told.find(({ type, status }) => type === "ClusterReachable" && status === "False");
+/** What blocks the deletion of a namespace or a project. */
+export function deletionBlocker(leaving: Namespace | Project): string {
+  const conditions = conditionsOf(leaving);
+  const terminating = conditions.find(({ type, message }) => type === "Terminating" && message);
+  const unreachable = conditions.find(({ type, status }) => type === "ClusterReachable" && status === "False");
   return terminating?.message || unreachable?.message || leaving.status?.message || "";
 }
 
-function ofNamespace(namespace: Namespace): Release | undefined {
+function releaseOfNamespace(namespace: Namespace): Release | undefined {
   const { metadata, spec } = namespace;
   const charge = Object.entries(chargeOf(namespace) ?? {});
   const place = { name: metadata.name, link: linkOf(metadata.name, metadata.namespace), cluster: spec?.clusterName ?? "" };
   if (metadata.deletionTimestamp) {
     const amounts = charge.map(([resource, amount]) => ({ resource, amount: amountOf(amount) }));
-    return { ...place, is: "leaving", since: metadata.deletionTimestamp, amounts, why: leavingWhy(namespace) };
+    return { ...place, is: "leaving", since: metadata.deletionTimestamp, amounts, why: deletionBlocker(namespace) };
   }
   const amounts = charge.map(([resource, amount]) => ({ resource, amount: amountOf(amount) - amountOf(spec?.hard?.[resource]) })).filter(({ amount }) => amount > 0n);
   if (amounts.length === 0) return undefined;
@@ -41,7 +41,7 @@ function ofNamespace(namespace: Namespace): Release | undefined {
   return { ...place, is: "lowered", since: enforced?.lastTransitionTime, amounts, why: enforced?.message ?? "" };
 }
 
-/** The longest first; what has no time comes last. */
+/** All releases, the oldest first; those without a time come last. */
 export function releases({ project, children, namespaces }: TreeNode): Release[] {
   const leaving = children.filter((child) => child.project.metadata.deletionTimestamp).flatMap(({ name, project }): Release[] => {
     const why = conditionsOf(project).find(({ type }) => type === "Terminating")?.message ?? "";
@@ -54,6 +54,6 @@ export function releases({ project, children, namespaces }: TreeNode): Release[]
     name: namespace, link: undefined, is: "held", since: undefined, cluster: clusterName, why: reason,
     amounts: Object.entries(hard).map(([resource, amount]) => ({ resource, amount: amountOf(amount) })),
   }));
-  const own = namespaces.flatMap((namespace) => ofNamespace(namespace) ?? []);
-  return [...leaving, ...own, ...held].sort((a, b) => inOrder(a.since ?? "~", b.since ?? "~"));
+  const own = namespaces.flatMap((namespace) => releaseOfNamespace(namespace) ?? []);
+  return [...leaving, ...own, ...held].sort((a, b) => compareNames(a.since ?? "~", b.since ?? "~"));
 }

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { inForm, limitChanges, rebased } from "./changing";
+import { limitChanges, rebaseLimits, toFormLimits } from "./edits";
 
 const before = { east: { cpu: "4", memory: "8Gi" }, west: { cpu: "2" } };
 
@@ -12,18 +12,18 @@ it("tells what differs, in order", () => {
 });
 
 it("keeps what was typed, and takes the rest as it is now", () => {
-  const mine = [{ cluster: "east", amounts: [{ resource: "cpu", amount: "6" }, { resource: "memory", amount: "8Gi" }, { resource: "storage", amount: "1Gi" }] }, ...inForm({ west: before.west })];
+  const mine = [{ cluster: "east", amounts: [{ resource: "cpu", amount: "6" }, { resource: "memory", amount: "8Gi" }, { resource: "storage", amount: "1Gi" }] }, ...toFormLimits({ west: before.west })];
   const after = { east: { cpu: "5", memory: "9Gi", pods: "3" }, north: { cpu: "1" } };
-  expect(rebased(before, mine, after)).toEqual([
+  expect(rebaseLimits(before, mine, after)).toEqual([
     { cluster: "east", amounts: [{ resource: "cpu", amount: "6" }, { resource: "memory", amount: "9Gi" }, { resource: "storage", amount: "1Gi" }, { resource: "pods", amount: "3" }] },
     { cluster: "north", amounts: [{ resource: "cpu", amount: "1" }] },
   ]);
 });
 
 it("leaves out what either has taken out, but not what the other one has filled in", () => {
-  const without = inForm({ east: { memory: "8Gi" } });
-  expect(rebased(before, without, before)).toEqual(without);
-  expect(rebased(before, inForm(before), { east: before.east })).toEqual(inForm({ east: before.east }));
-  const raised = inForm({ ...before, west: { cpu: "3" } });
-  expect(rebased(before, raised, { east: before.east })).toEqual(raised);
+  const without = toFormLimits({ east: { memory: "8Gi" } });
+  expect(rebaseLimits(before, without, before)).toEqual(without);
+  expect(rebaseLimits(before, toFormLimits(before), { east: before.east })).toEqual(toFormLimits({ east: before.east }));
+  const raised = toFormLimits({ ...before, west: { cpu: "3" } });
+  expect(rebaseLimits(before, raised, { east: before.east })).toEqual(raised);
 });

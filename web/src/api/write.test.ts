@@ -1,12 +1,12 @@
 import { expect, it } from "vitest";
 import { ApiError } from "./status";
-import { ChangedMeanwhile, type Outgoing, type Stored, isSame, remove, write } from "./writing";
+import { ConflictError, type Stored, type WriteRequest, isEqual, remove, write } from "./write";
 
 const object = (version: string, spec: object, uid = "u"): Stored => ({ metadata: { name: "shop", uid, resourceVersion: version }, spec });
 const conflict = () => new ApiError({ kind: "Status", reason: "Conflict", message: "the object has been modified" }, 409);
 
 const base = object("1", { access: ["a"], clusters: { east: { hard: { cpu: "1" } } } });
-const out: Outgoing = { method: "PATCH", path: "/shop", body: { metadata: { resourceVersion: "1" }, spec: { access: ["a", "b"] } }, base };
+const out: WriteRequest = { method: "PATCH", path: "/shop", body: { metadata: { resourceVersion: "1" }, spec: { access: ["a", "b"] } }, base };
 
 /** A server whose object moves on each time it is read: what is sent is kept, and taken if it names the newest version. */
 function server(versions: Stored[]) {
@@ -37,8 +37,8 @@ it("hands over what somebody else has written of the same", async () => {
   const theirs = object("2", { access: ["c"] });
   const { sent, ask } = server([theirs]);
   const failure = await write(out, {}, ask).catch((error: unknown) => error);
-  expect(failure).toBeInstanceOf(ChangedMeanwhile);
-  expect((failure as ChangedMeanwhile).fresh).toBe(theirs);
+  expect(failure).toBeInstanceOf(ConflictError);
+  expect((failure as ConflictError).fresh).toBe(theirs);
   expect(sent.length).toBe(1);
 });
 
@@ -63,6 +63,6 @@ it("deletes what was looked at, and no other of its name", async () => {
 });
 
 it("compares what JSON holds", () => {
-  expect(isSame({ a: [1, { b: "2" }], c: null }, { c: null, a: [1, { b: "2" }] })).toBe(true);
-  expect([isSame({ a: 1 }, { b: 1 }), isSame([1], { 0: 1 }), isSame([1, 2], [2, 1]), isSame(null, {}), isSame(undefined, {})]).toEqual([false, false, false, false, false]);
+  expect(isEqual({ a: [1, { b: "2" }], c: null }, { c: null, a: [1, { b: "2" }] })).toBe(true);
+  expect([isEqual({ a: 1 }, { b: 1 }), isEqual([1], { 0: 1 }), isEqual([1, 2], [2, 1]), isEqual(null, {}), isEqual(undefined, {})]).toEqual([false, false, false, false, false]);
 });

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import type { Project } from "../api/types";
-import { withoutObject } from "./found";
+import { orphansOf } from "./orphans";
 
 it("tells each namespace once, and none that is written off and in use no more", () => {
   const orphan = (uid: string, state: string) => ({ uid, state, clusterName: "c", namespace: uid, hard: { pods: "1" } });
@@ -11,5 +11,5 @@ it("tells each namespace once, and none that is written off and in use no more",
       ledger: { held: [{ uid: "held", state: "released", clusterName: "c", namespace: "held" }], writtenOff: ["done", "used"] },
     },
   } as unknown as Project;
-  expect(withoutObject(project).map(({ place, state }) => [place, state])).toEqual([["c/held", "released"], ["c/used", "Released"], ["c/unused", "Unused"]]);
+  expect(orphansOf(project).map(({ place, state }) => [place, state])).toEqual([["c/held", "released"], ["c/used", "Released"], ["c/unused", "Unused"]]);
 });

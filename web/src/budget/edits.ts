@@ -1,13 +1,13 @@
-/** Limits that somebody changes in a form, and what becomes of them when somebody else has changed them meanwhile: pure functions. */
+/** Limits that a form changes, also when somebody else changes them at the same time: pure functions. */
 
 import type { QuantityText } from "../amounts/quantity";
-import type { ClusterLimits } from "./offering";
-import { inOrder } from "./shares";
+import type { ClusterLimits } from "./form";
+import { compareNames } from "./shares";
 
 /** Amounts by cluster and resource. */
 export type Limits = Readonly<Record<string, Readonly<Record<string, QuantityText>>>>;
 
-export function inForm(limits: Limits): ClusterLimits[] {
+export function toFormLimits(limits: Limits): ClusterLimits[] {
   return Object.entries(limits).map(([cluster, hard]) => ({ cluster, amounts: Object.entries(hard).map(([resource, amount]) => ({ resource, amount: String(amount) })) }));
 }
 
@@ -18,17 +18,17 @@ export interface LimitChange {
   after: string | undefined;
 }
 
-/** What differs, in order. */
+/** The differences, sorted by cluster and resource. */
 export function limitChanges(before: Limits, after: Limits): LimitChange[] {
-  const union = (a: object | undefined, b: object | undefined) => [...new Set([...Object.keys(a ?? {}), ...Object.keys(b ?? {})])].sort(inOrder);
+  const union = (a: object | undefined, b: object | undefined) => [...new Set([...Object.keys(a ?? {}), ...Object.keys(b ?? {})])].sort(compareNames);
   return union(before, after).flatMap((cluster) => union(before[cluster], after[cluster]).flatMap((resource) => {
     const [old, fresh] = [textOf(before[cluster]?.[resource]), textOf(after[cluster]?.[resource])];
     return old === fresh ? [] : [{ cluster, resource, before: old, after: fresh }];
   }));
 }
 
-/** What somebody has typed stays; what he has not touched becomes what it is now. */
-export function rebased(before: Limits, mine: readonly ClusterLimits[], after: Limits): ClusterLimits[] {
+/** Three-way merge: keeps what the user has typed, and takes everything else from `after`. */
+export function rebaseLimits(before: Limits, mine: readonly ClusterLimits[], after: Limits): ClusterLimits[] {
   const kept = mine.flatMap((entry): ClusterLimits[] => {
     const [old, fresh] = [before[entry.cluster], after[entry.cluster]];
     if (old && !fresh && entry.amounts.length === Object.keys(old).length && entry.amounts.every(({ resource, amount }) => textOf(old[resource]) === amount)) return [];
@@ -41,7 +41,7 @@ export function rebased(before: Limits, mine: readonly ClusterLimits[], after: L
     return [{ cluster: entry.cluster, amounts: [...rows, ...more.map(([resource, amount]) => ({ resource, amount: String(amount) }))] }];
   });
   const added = Object.entries(after).filter(([cluster]) => !(cluster in before) && !mine.some((entry) => entry.cluster === cluster));
-  return [...kept, ...inForm(Object.fromEntries(added))];
+  return [...kept, ...toFormLimits(Object.fromEntries(added))];
 }
 
 const textOf = (amount: QuantityText | undefined): string | undefined => (amount === undefined ? undefined : String(amount));

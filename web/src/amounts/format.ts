@@ -1,4 +1,4 @@
-/** Amounts in people's units: three digits, rounded down, and the exact one for whoever asks. */
+/** Amounts as text: rounded down to three digits, or exact. */
 
 import { type Amount, UNIT } from "./quantity";
 
@@ -15,18 +15,18 @@ export function isCores(resource: string): boolean {
   return /(^|\.)cpu$/.test(resource);
 }
 
-/** As people say it: `1.5Gi`, `250m`, `12`. */
-export function forPeople(amount: Amount, resource: string): string {
-  if (amount < 0n) return `-${forPeople(-amount, resource)}`;
+/** Rounded down: `1.5Gi`, `250m`, `12`. */
+export function formatRounded(amount: Amount, resource: string): string {
+  if (amount < 0n) return `-${formatRounded(-amount, resource)}`;
   if (isBytes(resource)) return scaled(amount, 1024n, BINARY_UNITS);
   if (amount > 0n && amount < UNIT) return thousandths(amount);
   if (isCores(resource) && amount < 1000n * UNIT) return decimals(amount, UNIT);
   return scaled(amount, 1000n, LARGE_UNITS);
 }
 
-/** Without loss, in a form that Kubernetes reads: `1536Mi`, `250m`, `1610612737`. */
-export function exact(amount: Amount, resource: string): string {
-  if (amount < 0n) return `-${exact(-amount, resource)}`;
+/** Exact, as a Kubernetes quantity: `1536Mi`, `250m`, `1610612737`. */
+export function formatExact(amount: Amount, resource: string): string {
+  if (amount < 0n) return `-${formatExact(-amount, resource)}`;
   if (amount > 0n && isBytes(resource) && amount % UNIT === 0n) return wholeBytes(amount / UNIT);
   for (const [suffix, size] of [["", UNIT], ["m", 1_000_000n], ["u", 1000n]] as const) {
     if (amount % size === 0n) return `${amount / size}${suffix}`;
@@ -34,7 +34,7 @@ export function exact(amount: Amount, resource: string): string {
   return `${amount}n`;
 }
 
-/** In the largest unit of which it is a whole number. */
+/** In the largest binary unit that gives a whole number. */
 function wholeBytes(bytes: bigint): string {
   let index = 0;
   while (index < BINARY_UNITS.length - 1 && bytes % 1024n === 0n) {
@@ -59,7 +59,7 @@ function scaled(amount: Amount, base: bigint, units: readonly string[]): string 
   return decimals(amount, size) + (units[index] ?? "");
 }
 
-/** Two digits behind the point below ten, one below a hundred. */
+/** Two decimals below 10, one below 100, else none. */
 function decimals(amount: Amount, size: Amount): string {
   const whole = amount / size;
   const digits = whole < 10n ? 2 : whole < 100n ? 1 : 0;
