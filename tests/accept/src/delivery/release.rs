@@ -1,7 +1,7 @@
 //! One release: installed, run, upgraded, rolled back, uninstalled.
 
 use super::certificates;
-use super::figures::Questions;
+use super::figures::PromQueries;
 use super::helm::{Helm, RELEASE, values};
 use super::pod::{Node, Pod};
 use crate::json::text;
@@ -39,7 +39,7 @@ struct Delivery<'a> {
     rounds: u8,
 }
 
-pub(super) fn check(instance: &Instance, helm: &Helm, archive: &str, questions: &Questions) -> Result<()> {
+pub(super) fn check(instance: &Instance, helm: &Helm, archive: &str, questions: &PromQueries) -> Result<()> {
     let pki = Pki::open(&instance.layout.path("pki"))?;
     let mut delivery = Delivery { instance, helm, pki, pods: Vec::new(), rounds: 0 };
     say::step("what docs/install.md has people bring is brought", || delivery.bring())?;

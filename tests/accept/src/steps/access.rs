@@ -28,7 +28,7 @@ pub(super) fn access(instance: &Instance) -> Result<()> {
 /// People and groups with roles, in the project or in the one above it, have them in its namespaces, until they are taken.
 pub(super) fn roles(instance: &Instance) -> Result<()> {
     for cluster in &instance.clusters {
-        let stage = Stage::new(instance, cluster)?;
+        let stage = AccessTest::new(instance, cluster)?;
         stage.play().with_context(|| format!("in cluster {cluster}"))?;
         let admin = instance.tenant();
         admin.run(&["delete", "project", "roles", "--wait=false"])?;
@@ -129,7 +129,7 @@ fn may_what_members_may(alice: &Kubectl) -> Result<()> {
 }
 
 /// Project `roles`, below it `roles-team`, in which the namespace `roles-team` lies.
-struct Stage<'a> {
+struct AccessTest<'a> {
     instance: &'a Instance,
     admin: Kubectl,
     /// The namespace, as it is named at business-api.
@@ -137,7 +137,7 @@ struct Stage<'a> {
     cluster: &'a str,
 }
 
-impl<'a> Stage<'a> {
+impl<'a> AccessTest<'a> {
     fn new(instance: &'a Instance, cluster: &'a str) -> Result<Self> {
         let admin = instance.tenant();
         apply(&admin, &project("roles", None, &[(cluster, HARD)]))?;

@@ -47,7 +47,7 @@ pub(super) fn tunnel(instance: &Instance) -> Result<()> {
     let cluster = instance.clusters.get(1).context("no second cluster")?.as_str();
     let directory = Directory::of(instance)?;
     let before = in_use(instance, cluster)?;
-    let parts = Parts::of(instance)?;
+    let parts = TunnelProcesses::of(instance)?;
     join(instance, cluster, &parts)?;
     let joined = token(instance, cluster)?;
     parts.start(instance)?;
@@ -77,7 +77,7 @@ pub(super) fn tunnel(instance: &Instance) -> Result<()> {
 }
 
 /// Makes the agents' Deployment, which no node runs, and their token, which the agent here is given.
-fn join(instance: &Instance, cluster: &str, parts: &Parts) -> Result<()> {
+fn join(instance: &Instance, cluster: &str, parts: &TunnelProcesses) -> Result<()> {
     let account = json!({
         "apiVersion": "v1", "kind": "ServiceAccount",
         "metadata": {"name": ACCOUNT, "namespace": MEMBERS_NAMESPACE},
@@ -247,10 +247,10 @@ fn works(instance: &Instance, cluster: &str) -> Result<()> {
     until_available(k, "tunnel", &format!("{cluster}-later")).map(drop)
 }
 
-/// What a container in deploy/ is started with.
-struct Flags(BTreeMap<String, String>);
+/// The flags with which a container in deploy/ is started.
+struct ContainerFlags(BTreeMap<String, String>);
 
-impl Flags {
+impl ContainerFlags {
     fn of(objects: &[Value], container: &str) -> Result<Self> {
         let containers = |object: &Value| {
             object.pointer("/spec/template/spec/containers").and_then(Value::as_array).cloned()
@@ -285,10 +285,10 @@ fn is_to_be_filled_in(value: &str) -> bool {
 }
 
 /// Both ends of the tunnel, on this machine.
-struct Parts {
+struct TunnelProcesses {
     /// Where the agent dials.
     entrance: u16,
-    /// Of the server's certificate.
+    /// The CA of the server's certificate.
     authority: PathBuf,
     server: Spec,
     agent: Spec,
@@ -296,7 +296,7 @@ struct Parts {
     agent_health: u16,
 }
 
-impl Parts {
+impl TunnelProcesses {
     fn of(instance: &Instance) -> Result<Self> {
         let port = |name: &str| instance.supervisor.port(instance.layout.first_port, name, name);
         let (entrance, admin, health) = (port(TUNNEL)?, port("tunnel-admin")?, port("tunnel-health")?);
@@ -305,31 +305,33 @@ impl Parts {
         let pki = Pki::open(&instance.layout.path("pki"))?;
         pki.authority(AUTHORITY)?;
         pki.issue(AUTHORITY, TUNNEL, &CertificateSubject::server(&[LOOPBACK]))?;
-        let server = Flags::of(&manifests::render(&instance.kubectl, SERVER_SIDE)?, "tunnel")?.with(&[
-            ("uds-name", instance.layout.path(TUNNEL_SOCKET).display().to_string()),
-            ("agent-bind-address", LOOPBACK.to_owned()),
-            ("agent-port", entrance.to_string()),
-            ("admin-bind-address", LOOPBACK.to_owned()),
-            ("admin-port", admin.to_string()),
-            ("health-bind-address", LOOPBACK.to_owned()),
-            ("health-port", health.to_string()),
-            ("cluster-cert", pki.cert(TUNNEL).display().to_string()),
-            ("cluster-key", pki.key(TUNNEL).display().to_string()),
-            ("server-id", "one".to_owned()),
-            ("server-count", "1".to_owned()),
-            ("kubeconfig", instance.kubectl.kubeconfig().display().to_string()),
-        ])?;
-        let agent = Flags::of(&manifests::read(&layout::workspace().join(AGENT_SIDE))?, "agent")?.with(&[
-            ("proxy-server-host", LOOPBACK.to_owned()),
-            ("proxy-server-port", entrance.to_string()),
-            ("ca-cert", pki.cert(AUTHORITY).display().to_string()),
-            ("service-account-token-path", instance.layout.path(TOKEN_FILE).display().to_string()),
-            // What the cluster's kubeconfig calls its server.
-            ("agent-identifiers", format!("ipv4={LOOPBACK}")),
-            ("admin-server-port", agent_admin.to_string()),
-            ("health-server-host", LOOPBACK.to_owned()),
-            ("health-server-port", agent_health.to_string()),
-        ])?;
+        let server = ContainerFlags::of(&manifests::render(&instance.kubectl, SERVER_SIDE)?, "tunnel")?
+            .with(&[
+                ("uds-name", instance.layout.path(TUNNEL_SOCKET).display().to_string()),
+                ("agent-bind-address", LOOPBACK.to_owned()),
+                ("agent-port", entrance.to_string()),
+                ("admin-bind-address", LOOPBACK.to_owned()),
+                ("admin-port", admin.to_string()),
+                ("health-bind-address", LOOPBACK.to_owned()),
+                ("health-port", health.to_string()),
+                ("cluster-cert", pki.cert(TUNNEL).display().to_string()),
+                ("cluster-key", pki.key(TUNNEL).display().to_string()),
+                ("server-id", "one".to_owned()),
+                ("server-count", "1".to_owned()),
+                ("kubeconfig", instance.kubectl.kubeconfig().display().to_string()),
+            ])?;
+        let agent = ContainerFlags::of(&manifests::read(&layout::workspace().join(AGENT_SIDE))?, "agent")?
+            .with(&[
+                ("proxy-server-host", LOOPBACK.to_owned()),
+                ("proxy-server-port", entrance.to_string()),
+                ("ca-cert", pki.cert(AUTHORITY).display().to_string()),
+                ("service-account-token-path", instance.layout.path(TOKEN_FILE).display().to_string()),
+                // What the cluster's kubeconfig calls its server.
+                ("agent-identifiers", format!("ipv4={LOOPBACK}")),
+                ("admin-server-port", agent_admin.to_string()),
+                ("health-server-host", LOOPBACK.to_owned()),
+                ("health-server-port", agent_health.to_string()),
+            ])?;
         let spec = |program: &str, args: &[String]| {
             Spec::new(program, &layout::bin().join(program)).args(args.iter().cloned())
         };

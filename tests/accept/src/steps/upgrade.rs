@@ -8,14 +8,14 @@ mod load;
 mod readers;
 
 use anyhow::{Context, Result, bail, ensure};
-use controllers::{Controllers, FIRST, SECOND};
+use controllers::{ControllerPair, FIRST, SECOND};
 use instance::job::{Hard, apply, namespace, project, until_active, until_available, until_gone};
 use instance::kubectl::Kubectl;
 use instance::programs::{self, Api};
 use instance::wait::{self, Progress};
 use instance::{HOST_CLUSTER, Instance, layout};
 use kit::Endpoint;
-use load::{Acknowledged, Load, Plan, SMALL, Written};
+use load::{Acknowledged, Load, Plan, SMALL, WriteResults};
 use readers::{Expected, Readers};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -55,7 +55,7 @@ pub(super) fn upgrade(instance: &Instance) -> Result<()> {
         apply(k, &project(name, None, &clusters))?;
         until_active(k, name)?;
     }
-    let controllers = Controllers::begin(instance)?;
+    let controllers = ControllerPair::begin(instance)?;
     let changed = Trial { instance, replicas: &replicas, controllers: &controllers }.run(rounds);
     let (alone, apis) = (controllers.end(), all_of_this_build(instance));
     changed?;
@@ -122,7 +122,7 @@ fn release(name: &str) -> PathBuf {
 struct Trial<'a> {
     instance: &'a Instance,
     replicas: &'a [Kubectl],
-    controllers: &'a Controllers<'a>,
+    controllers: &'a ControllerPair<'a>,
 }
 
 impl Trial<'_> {
@@ -225,7 +225,7 @@ impl Trial<'_> {
         &self,
         readers: Readers,
         plan: &Plan,
-        written: &Written,
+        written: &WriteResults,
         acknowledged: &Acknowledged,
     ) -> Result<String> {
         let (items, at) = self.list()?;

@@ -25,8 +25,8 @@ const SOON: Duration = Duration::from_mins(1);
 const LOOK: Duration = Duration::from_millis(200);
 const LEADING: &str = "business_controller_leading{share=\"";
 
-/// Both, until [`Controllers::end`].
-pub(super) struct Controllers<'a> {
+/// Two controllers that run until [`ControllerPair::end`].
+pub(super) struct ControllerPair<'a> {
     instance: &'a Instance,
     /// What the first one is where it is alone.
     alone: Spec,
@@ -34,7 +34,7 @@ pub(super) struct Controllers<'a> {
     ports: BTreeMap<&'static str, u16>,
 }
 
-impl<'a> Controllers<'a> {
+impl<'a> ControllerPair<'a> {
     /// Adds the second one.
     pub(super) fn begin(instance: &'a Instance) -> Result<Self> {
         let supervisor = &instance.supervisor;
@@ -102,10 +102,10 @@ impl<'a> Controllers<'a> {
     }
 
     /// Looks from now on whether both work in one share.
-    pub(super) fn watched(&self) -> Result<Witness> {
+    pub(super) fn watched(&self) -> Result<LeadershipObserver> {
         let (ports, end) = ((self.port(FIRST)?, self.port(SECOND)?), Arc::new(AtomicBool::new(false)));
         let told = Arc::clone(&end);
-        Ok(Witness { end, running: Some(std::thread::spawn(move || look(ports, &told))) })
+        Ok(LeadershipObserver { end, running: Some(std::thread::spawn(move || look(ports, &told))) })
     }
 }
 
@@ -136,13 +136,13 @@ fn held(port: u16) -> Result<BTreeSet<String>> {
     Ok(shares(port)?.into_iter().filter_map(|(share, is_held)| is_held.then_some(share)).collect())
 }
 
-/// Who looks at both.
-pub(super) struct Witness {
+/// Finds shares in which both controllers lead at once.
+pub(super) struct LeadershipObserver {
     end: Arc<AtomicBool>,
     running: Option<JoinHandle<BTreeSet<String>>>,
 }
 
-impl Witness {
+impl LeadershipObserver {
     /// Ends it; the error is what it saw.
     pub(super) fn end(mut self) -> Result<()> {
         self.end.store(true, Ordering::Relaxed);
@@ -153,7 +153,7 @@ impl Witness {
     }
 }
 
-impl Drop for Witness {
+impl Drop for LeadershipObserver {
     fn drop(&mut self) {
         self.end.store(true, Ordering::Relaxed);
     }
