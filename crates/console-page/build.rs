@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-/// The best there is: it is done once.
+/// The highest quality: the files are compressed once.
 const BROTLI_QUALITY: u32 = 11;
 const BROTLI_WINDOW: u32 = 22;
 const BROTLI_BUFFER: usize = 64 * 1024;

@@ -13,7 +13,7 @@ export interface Said {
   text: string;
 }
 
-interface Door {
+interface LoginServer {
   server: string;
   authority: string;
 }
@@ -30,7 +30,7 @@ function provided<T>(file: string): T {
 /** What an operator tells people to type. */
 function loginArgs(): string[] {
   const { issuer, authority } = provided<{ issuer: string; authority: string }>("config.json");
-  const [door] = provided<Door[]>("doors.json");
+  const [door] = provided<LoginServer[]>("doors.json");
   if (!door) throw new Error("people come to no server");
   return [
     "login", "--print-url", "--scope=profile", "--client-id=kubernetes", `--issuer=${issuer}`, `--issuer-ca=${authority}`,

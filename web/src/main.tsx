@@ -1,43 +1,43 @@
 import { Route, Router, useLocation } from "@solidjs/router";
 import { ErrorBoundary, Match, type ParentProps, Show, Suspense, Switch, createEffect, on, onCleanup } from "solid-js";
 import { render } from "solid-js/web";
-import { type Session, look, sessionState } from "./api/session";
+import { type Session, checkSession, sessionState } from "./api/session";
 import { language, t } from "./i18n/messages";
 import { Login } from "./pages/login";
 import { Projects } from "./pages/projects";
 import "./styles/main.css";
-import { followHistory } from "./ui/back";
+import { trackHistory } from "./ui/restore";
 import { Layout } from "./ui/layout";
-import { NotLoaded, page } from "./ui/page";
-import { AgainButton, AwayText, Problem, missing } from "./ui/parts";
+import { PageLoadError, lazyPage } from "./ui/page";
+import { ErrorCard, OfflineText, RetryButton, notFoundError } from "./ui/parts";
 import { apply } from "./ui/theme";
 
-const Project = page(async () => (await import("./pages/project")).Project);
-const Namespace = page(async () => (await import("./pages/namespace")).Namespace);
-const Create = page(async () => (await import("./pages/create")).Create);
-const Change = page(async () => (await import("./pages/change")).Change);
-const Move = page(async () => (await import("./pages/move")).Move);
-const People = page(async () => (await import("./pages/people")).People);
-const Tenants = page(async () => (await import("./pages/tenants")).Tenants);
-const Tenant = page(async () => (await import("./pages/tenants")).Tenant);
-const Clusters = page(async () => (await import("./pages/clusters")).Clusters);
-const Findings = page(async () => (await import("./pages/findings")).Findings);
-const Review = page(async () => (await import("./pages/review")).Review);
+const Project = lazyPage(async () => (await import("./pages/project")).Project);
+const Namespace = lazyPage(async () => (await import("./pages/namespace")).Namespace);
+const Create = lazyPage(async () => (await import("./pages/create")).Create);
+const Change = lazyPage(async () => (await import("./pages/change")).Change);
+const Move = lazyPage(async () => (await import("./pages/move")).Move);
+const People = lazyPage(async () => (await import("./pages/people")).People);
+const Tenants = lazyPage(async () => (await import("./pages/tenants")).Tenants);
+const Tenant = lazyPage(async () => (await import("./pages/tenants")).Tenant);
+const Clusters = lazyPage(async () => (await import("./pages/clusters")).Clusters);
+const Findings = lazyPage(async () => (await import("./pages/findings")).Findings);
+const Review = lazyPage(async () => (await import("./pages/review")).Review);
 
-/** So long after a page could not be loaded it is asked for again. */
-const AGAIN_MS = 5_000;
+/** The interval at which a page that could not be loaded is requested again. */
+const RETRY_MS = 5_000;
 
 let last: Session | undefined;
 
-/** Nobody logs in; somebody works, also while the server is away. */
+/** The login page or the layout, by the state of the session. A logged-in user keeps the page while the server is offline. */
 function Frame(props: ParentProps) {
   const location = useLocation();
-  followHistory();
+  trackHistory();
   createEffect(on(() => location.pathname, () => document.getElementById("content")?.focus({ preventScroll: true }), { defer: true }));
   const somebody = (): Session | undefined => {
     const state = sessionState();
-    if (state.is === "somebody") last = state.session;
-    if (state.is === "nobody" || state.is === "unknown") last = undefined;
+    if (state.is === "loggedIn") last = state.session;
+    if (state.is === "loggedOut" || state.is === "unknown") last = undefined;
     return last;
   };
   const away = () => {
@@ -45,17 +45,17 @@ function Frame(props: ParentProps) {
     return state.is === "offline" ? state : undefined;
   };
   const Failed = (props: { error: unknown; reset: () => void }) => {
-    // Another page may well work.
+    // Another page may work.
     createEffect(on(() => location.pathname, () => props.reset(), { defer: true }));
-    if (props.error instanceof NotLoaded) askAgain(props.error, props.reset);
-    const error = () => (props.error instanceof NotLoaded ? new Error(t("state.notloaded")) : props.error);
-    // After an upgrade the parts of the page that are not loaded yet have other names: only a page that is loaded anew knows them.
-    return <Problem error={error()}><AgainButton again={() => window.location.reload()} /></Problem>;
+    if (props.error instanceof PageLoadError) retryWhenOnline(props.error, props.reset);
+    const error = () => (props.error instanceof PageLoadError ? new Error(t("state.notloaded")) : props.error);
+    // After an upgrade the chunks that are not loaded yet have other names, which only a reload finds.
+    return <ErrorCard error={error()}><RetryButton retry={() => window.location.reload()} /></ErrorCard>;
   };
   return (
     <ErrorBoundary fallback={(error, reset) => <main class="content"><Failed error={error} reset={reset} /></main>}>
-      <Switch fallback={<p class="empty" role="status"><Show when={away()} fallback={t("state.loading")}>{(is) => <AwayText away={is()} />}</Show></p>}>
-        <Match when={sessionState().is === "nobody"}><Login /></Match>
+      <Switch fallback={<p class="empty" role="status"><Show when={away()} fallback={t("state.loading")}>{(is) => <OfflineText away={is()} />}</Show></p>}>
+        <Match when={sessionState().is === "loggedOut"}><Login /></Match>
         <Match when={somebody()}>
           {(session) => (
             <Layout session={session()} away={away()}>
@@ -70,29 +70,29 @@ function Frame(props: ParentProps) {
   );
 }
 
-/** Whoever was offline goes on by himself. */
-function askAgain({ again }: NotLoaded, reset: () => void): void {
+/** Requests the page again at intervals and when the browser is online again. */
+function retryWhenOnline({ retry }: PageLoadError, reset: () => void): void {
   let isHere = true;
-  const ask = () => void again().then(() => isHere && reset(), () => undefined);
-  const timer = setInterval(ask, AGAIN_MS);
-  addEventListener("online", ask);
+  const attempt = () => void retry().then(() => isHere && reset(), () => undefined);
+  const timer = setInterval(attempt, RETRY_MS);
+  addEventListener("online", attempt);
   onCleanup(() => {
     isHere = false;
     clearInterval(timer);
-    removeEventListener("online", ask);
+    removeEventListener("online", attempt);
   });
 }
 
-function Nowhere() {
+function UnknownRoute() {
   const location = useLocation();
-  return <Problem error={missing(location.pathname)} />;
+  return <ErrorCard error={notFoundError(location.pathname)} />;
 }
 
 apply();
 createEffect(() => (document.documentElement.lang = language()));
-void look();
-// Somebody may have logged out before the browser showed a page again that it had put aside.
-addEventListener("pageshow", ({ persisted }) => persisted && void look());
+void checkSession();
+// The session may have ended before the browser restored this page from its back/forward cache.
+addEventListener("pageshow", ({ persisted }) => persisted && void checkSession());
 const place = document.getElementById("page");
 if (place) {
   render(() => (
@@ -109,7 +109,7 @@ if (place) {
       <Route path="/clusters" component={Clusters} />
       <Route path="/findings" component={Findings} />
       <Route path="/review/:plural/*place" component={Review} />
-      <Route path="*" component={Nowhere} />
+      <Route path="*" component={UnknownRoute} />
     </Router>
   ), place);
 }

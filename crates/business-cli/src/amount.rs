@@ -3,15 +3,15 @@
 use crate::screen::{Screen, Tone};
 use meta::quantity::{Format, Quantity, ResourceList};
 
-/// Percent from which a share is marked.
+/// Percentage from which a usage is marked as high.
 const HIGH: i128 = 80;
-/// Percent from which it is marked as almost used up.
+/// Percentage from which a usage is marked as almost full.
 const FULL: i128 = 95;
-/// The most letters of an exact amount where amounts are shown in short.
-const BRIEF: usize = 7;
+/// Longest exact amount, in characters, that is shown in full where space is short.
+const SHORT_TEXT_MAX: usize = 7;
 const UNIT: i128 = 1_000_000_000;
 
-/// `requests.cpu=4,pods=10`, which may be repeated.
+/// Parses `requests.cpu=4,pods=10`; the flag may be repeated.
 pub(crate) fn parse_list(texts: &[String]) -> Result<ResourceList, String> {
     let mut list = ResourceList::new();
     for pair in texts.iter().flat_map(|text| text.split(',')).filter(|pair| !pair.is_empty()) {
@@ -32,17 +32,17 @@ pub(crate) fn list_text(list: &ResourceList) -> String {
 }
 
 /// The amount of a resource in a list; 0 where it is not named.
-pub(crate) fn of(list: &ResourceList, resource: &str) -> Quantity {
+pub(crate) fn get(list: &ResourceList, resource: &str) -> Quantity {
     list.get(resource).copied().unwrap_or(Quantity::ZERO)
 }
 
-/// The difference, and nothing where it is below that.
-pub(crate) fn less(amount: Quantity, other: Quantity) -> Quantity {
+/// The difference, at least 0.
+pub(crate) fn saturating_sub(amount: Quantity, other: Quantity) -> Quantity {
     amount.checked_sub(other).filter(|left| !left.is_negative()).unwrap_or(Quantity::ZERO)
 }
 
-/// The sum; the greatest amount where it is out of range.
-pub(crate) fn plus(amount: Quantity, other: Quantity) -> Quantity {
+/// The sum, at most the largest quantity.
+pub(crate) fn saturating_add(amount: Quantity, other: Quantity) -> Quantity {
     amount.checked_add(other).unwrap_or(Quantity::MAX)
 }
 
@@ -51,7 +51,7 @@ pub(crate) fn percent(part: Quantity, whole: Quantity) -> Option<i128> {
     part.nanos().checked_mul(100)?.checked_div(whole.nanos())
 }
 
-/// How near to its end a share is.
+/// The tone that shows how full a limit is.
 pub(crate) fn tone(percent: Option<i128>) -> Tone {
     match percent {
         Some(FULL..) => Tone::Full,
@@ -60,7 +60,7 @@ pub(crate) fn tone(percent: Option<i128>) -> Tone {
     }
 }
 
-/// The same without colour.
+/// The mark that shows how full a limit is where there is no colour.
 pub(crate) fn mark(percent: Option<i128>) -> &'static str {
     match percent {
         Some(FULL..) => "!!",
@@ -69,10 +69,10 @@ pub(crate) fn mark(percent: Option<i128>) -> &'static str {
     }
 }
 
-/// Exact where that is short, else with one digit behind the point, rounded down: `1.2Gi`.
-pub(crate) fn brief(amount: Quantity) -> String {
+/// The exact amount if it is short, else with one decimal, rounded down: `1.2Gi`.
+pub(crate) fn short_text(amount: Quantity) -> String {
     let exact = amount.to_string();
-    if exact.len() <= BRIEF {
+    if exact.len() <= SHORT_TEXT_MAX {
         return exact;
     }
     let binary = amount.format() == Format::BinarySi;
@@ -95,12 +95,12 @@ pub(crate) fn brief(amount: Quantity) -> String {
     if tenths == 0 { format!("{whole}{suffix}") } else { format!("{whole}.{tenths}{suffix}") }
 }
 
-/// What is given away, and what is held beside it without an object: `10 +2 held`.
+/// The allocated amount, and the amount held without an object beside it: `10 +2 held`.
 pub(crate) fn with_held(allocated: Quantity, held: Quantity, shown: impl Fn(Quantity) -> String) -> String {
     if held.is_zero() { shown(allocated) } else { format!("{} +{} held", shown(allocated), shown(held)) }
 }
 
-/// One limit and what is taken of it: used within allocated within hard.
+/// A limit (`hard`), the allocated part of it, and the used part of that.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bar {
     pub(crate) hard: Quantity,
@@ -109,8 +109,8 @@ pub(crate) struct Bar {
 }
 
 impl Bar {
-    /// A bar of this many letters: what is used, what is allocated beyond that, and what is left.
-    pub(crate) fn shown(self, screen: Screen, width: usize) -> String {
+    /// A bar of this many characters: used, allocated but not used, and free.
+    pub(crate) fn render(self, screen: Screen, width: usize) -> String {
         let [used, allocated, left] = if screen.unicode { ["█", "▒", "·"] } else { ["#", "=", "."] };
         let of_used = cells(self.used.min(self.hard), self.hard, width);
         let of_allocated = cells(self.allocated.min(self.hard), self.hard, width).max(of_used);
@@ -124,7 +124,7 @@ impl Bar {
     }
 }
 
-/// How many letters a part takes: none only if it is 0, and all only if it is the whole.
+/// How many characters of the bar a part fills: 0 only if the part is 0, all only if it is the whole.
 fn cells(part: Quantity, whole: Quantity, width: usize) -> usize {
     let Ok(columns) = i128::try_from(width) else { return 0 };
     if part.nanos() <= 0 || whole.nanos() <= 0 {
@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn amounts_are_exact_where_that_is_short() {
-        for (text, brief_text) in [
+        for (text, expected) in [
             ("64Gi", "64Gi"),
             ("2500m", "2500m"),
             ("0.5", "500m"),
@@ -154,7 +154,7 @@ mod tests {
             ("0", "0"),
             ("123456789", "123.4M"),
         ] {
-            assert_eq!(brief(quantity(text)), brief_text, "{text}");
+            assert_eq!(short_text(quantity(text)), expected, "{text}");
         }
     }
 
@@ -176,12 +176,12 @@ mod tests {
             allocated: quantity(allocated),
             used: quantity(used),
         };
-        assert_eq!(bar("10", "5", "2").shown(screen(true), 10), "██▒▒▒·····");
-        assert_eq!(bar("10", "5", "2").shown(screen(false), 10), "##===.....");
-        assert_eq!(bar("1000", "1", "0").shown(screen(false), 10), "=.........");
-        assert_eq!(bar("1000", "999", "999").shown(screen(false), 10), "#########.");
-        assert_eq!(bar("10", "20", "30").shown(screen(false), 10), "##########");
-        assert_eq!(bar("0", "0", "0").shown(screen(false), 4), "....");
+        assert_eq!(bar("10", "5", "2").render(screen(true), 10), "██▒▒▒·····");
+        assert_eq!(bar("10", "5", "2").render(screen(false), 10), "##===.....");
+        assert_eq!(bar("1000", "1", "0").render(screen(false), 10), "=.........");
+        assert_eq!(bar("1000", "999", "999").render(screen(false), 10), "#########.");
+        assert_eq!(bar("10", "20", "30").render(screen(false), 10), "##########");
+        assert_eq!(bar("0", "0", "0").render(screen(false), 4), "....");
     }
 
     #[test]

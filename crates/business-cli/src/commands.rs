@@ -8,7 +8,7 @@ pub(crate) mod completion;
 pub(crate) mod cordon;
 /// Making projects and namespaces.
 pub(crate) mod create;
-/// Would it fit, and what would let it in.
+/// Whether something would fit, and what would make it fit.
 pub(crate) mod explain;
 /// Locking a project, and unlocking it.
 pub(crate) mod lock;
@@ -16,44 +16,44 @@ pub(crate) mod lock;
 pub(crate) mod login;
 /// Logging out again.
 pub(crate) mod logout;
-/// Who holds what.
+/// The tree of tenants, projects and namespaces.
 pub(crate) mod tree;
-/// The two clusters of commands about one.
+/// Host and member cluster, for commands that need both.
 pub(crate) mod member;
-/// A cluster leaves.
+/// Removing a member cluster.
 pub(crate) mod leave;
-/// A cluster's credentials are renewed.
+/// Renewing a member cluster's credentials.
 pub(crate) mod rotate;
-/// A cluster joins.
+/// Adding a member cluster.
 pub(crate) mod join;
-/// What nobody holds.
+/// Namespaces of a cluster that no object manages.
 pub(crate) mod discover;
-/// Taking over what is there already.
+/// Taking over namespaces that exist already.
 pub(crate) mod adopt;
-/// Where the former system is imported.
+/// A pointer to `business-api import`.
 pub(crate) mod import;
-/// What the audits have found.
+/// Findings of the audits.
 pub(crate) mod audit;
-/// Entering a namespace in its cluster.
+/// Kubeconfigs of namespaces.
 pub(crate) mod kubeconfig;
 /// Moving a namespace.
 pub(crate) mod transfer;
-/// One object in plain words.
+/// Details of one object.
 pub(crate) mod describe;
-/// Who holds most, who idles most.
+/// The largest holders of resources, and the largest unused amounts.
 pub(crate) mod top;
 
+use crate::cli::{Cli, Command};
 use crate::failure::{Failure, Outcome};
-use crate::line::{Command, Line};
 use crate::screen::Screen;
 use clap::CommandFactory as _;
 
-/// Does what the line says.
-pub(crate) async fn run(line: Line, screen: Screen) -> Result<Outcome, Failure> {
-    let Line { connection, command, color: _ } = line;
+/// Runs the command.
+pub(crate) async fn run(cli: Cli, screen: Screen) -> Result<Outcome, Failure> {
+    let Cli { connection, command, color: _ } = cli;
     match command {
         Command::Completion(completion) => completion.run(),
-        Command::Complete(complete) => complete.run(Line::command()).await,
+        Command::Complete(complete) => complete.run(Cli::command()).await,
         Command::Login(login) => login.run(&connection).await,
         Command::Logout(logout) => {
             logout.run(connection.kubeconfig.as_deref(), connection.context.as_deref()).await

@@ -1,7 +1,7 @@
 //! The server that the program talks to, and the user: kubeconfig and context as kubectl takes them.
 
 use crate::api::Api;
-use crate::failure::{Failure, whole};
+use crate::failure::{Failure, error_chain};
 use crate::files;
 use crate::kubeconfigs::Kubeconfigs;
 use clap::Args;
@@ -16,12 +16,12 @@ const REQUEST_TIMEOUT: &str = "30s";
 const SECOND: u128 = 1_000_000_000;
 const NO_TIME: &str = "a time is a number with h, m, s or ms, such as 90s or 1m30s";
 
-/// What to do where a kubeconfig says no context, or not the one that is named.
+/// Advice if a kubeconfig has no current context, or not the context that was named.
 const OTHER_CONTEXT: &str = "say which context: --context NAME (--member-context for a member cluster's kubeconfig), or `kubectl \
                              config use-context NAME`; `kubectl config get-contexts` shows them";
 
-/// The namespace where none is named.
-const UNSAID: &str = "default";
+/// kubectl's namespace if none is named.
+const DEFAULT_NAMESPACE: &str = "default";
 
 /// kubectl's own flags.
 #[derive(Clone, Debug, Args)]
@@ -53,22 +53,22 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let mut rest = text;
     let mut nanos: u128 = 0;
     while !rest.is_empty() {
-        let (number, behind) = split_where(rest, |c| !is_of_number(c));
-        let (unit, next) = split_where(behind, is_of_number);
-        let part = part(number, if whole { "s" } else { unit })?;
+        let (number, behind) = split_before(rest, |c| !is_number_char(c));
+        let (unit, next) = split_before(behind, is_number_char);
+        let part = part_nanos(number, if whole { "s" } else { unit })?;
         nanos = nanos.saturating_add(part);
         rest = next;
     }
     if text.is_empty() {
         return Err(NO_TIME.to_owned());
     }
-    // At most what Go can express.
+    // Go's time.Duration is an i64.
     let nanos = i64::try_from(nanos).ok().and_then(|nanos| u64::try_from(nanos).ok());
     nanos.map(Duration::from_nanos).ok_or_else(|| "that is too long".to_owned())
 }
 
-/// The nanoseconds of a number with a unit; what is less than one is cut off.
-fn part(number: &str, unit: &str) -> Result<u128, String> {
+/// A number with a unit, in nanoseconds, rounded down.
+fn part_nanos(number: &str, unit: &str) -> Result<u128, String> {
     let unit: u128 = match unit {
         "ns" => 1,
         "us" | "µs" | "μs" => 1000,
@@ -94,13 +94,13 @@ fn part(number: &str, unit: &str) -> Result<u128, String> {
     Ok(nanos)
 }
 
-fn is_of_number(c: char) -> bool {
+fn is_number_char(c: char) -> bool {
     c.is_ascii_digit() || c == '.'
 }
 
-/// Splits a text before the first letter that meets the condition.
-fn split_where(text: &str, is_so: impl Fn(char) -> bool) -> (&str, &str) {
-    text.split_at_checked(text.find(is_so).unwrap_or(text.len())).unwrap_or((text, ""))
+/// Splits a text before the first character that matches.
+fn split_before(text: &str, is_match: impl Fn(char) -> bool) -> (&str, &str) {
+    text.split_at_checked(text.find(is_match).unwrap_or(text.len())).unwrap_or((text, ""))
 }
 
 impl ConnectionFlags {
@@ -119,7 +119,7 @@ impl ConnectionFlags {
     async fn config(&self, kubeconfig: Option<&Path>) -> Result<Config, Failure> {
         let context = self.context.as_deref();
         let mut config = match kubeconfig {
-            Some(path) => of_file(path, context).await?,
+            Some(path) => config_of_file(path, context).await?,
             None => default_config(context).await?,
         };
         if let Some(user) = &self.impersonate {
@@ -136,43 +136,43 @@ impl ConnectionFlags {
 
     fn api(&self, config: Config) -> Result<Api, Failure> {
         let project = self.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
-        // kube takes this, too, if the context names none.
-        let is_said = self.namespace.is_some() || project != UNSAID;
+        // kube uses the same default if the context names no namespace.
+        let is_named = self.namespace.is_some() || project != DEFAULT_NAMESPACE;
         let api = Api::new(config, project, self.request_timeout)?;
-        Ok(if is_said { api } else { api.lacking_project() })
+        Ok(if is_named { api } else { api.without_project() })
     }
 }
 
 /// A cluster of a kubeconfig file, by one of its contexts.
-pub(crate) async fn of_file(path: &Path, context: Option<&str>) -> Result<Config, Failure> {
+pub(crate) async fn config_of_file(path: &Path, context: Option<&str>) -> Result<Config, Failure> {
     if !path.exists() {
         return Err(Failure::Kubeconfig(format!("{} is not there", path.display())));
     }
-    of_config(&Kubeconfigs::read(Some(path))?.all, context).await
+    config_of_context(&Kubeconfigs::read(Some(path))?.all, context).await
 }
 
 /// $KUBECONFIG or ~/.kube/config; in a pod that has neither, the pod's own account.
 async fn default_config(context: Option<&str>) -> Result<Config, Failure> {
     let listed = Kubeconfigs::read(None)?;
-    if listed.say_nothing() && context.is_none() {
-        return Config::incluster().map_err(|_outside| none_found());
+    if listed.is_empty() && context.is_none() {
+        return Config::incluster().map_err(|_outside| no_kubeconfig());
     }
-    of_config(&listed.all, context).await
+    config_of_context(&listed.all, context).await
 }
 
-fn none_found() -> Failure {
+fn no_kubeconfig() -> Failure {
     let looked: Vec<String> =
-        files::kubeconfigs(None).iter().map(|path| path.display().to_string()).collect();
+        files::kubeconfig_paths(None).iter().map(|path| path.display().to_string()).collect();
     Failure::Kubeconfig(format!("there is none, or nothing in it: {}", looked.join(", ")))
 }
 
-async fn of_config(file: &Kubeconfig, context: Option<&str>) -> Result<Config, Failure> {
+async fn config_of_context(file: &Kubeconfig, context: Option<&str>) -> Result<Config, Failure> {
     let has_contexts = !file.contexts.is_empty();
     kubeconfig::config(file, context).await.map_err(|error| {
-        let failure = Failure::Kubeconfig(whole(&error));
+        let failure = Failure::Kubeconfig(error_chain(&error));
         match error {
             KubeconfigError::CurrentContextNotSet | KubeconfigError::LoadContext(_) if has_contexts => {
-                failure.with_next(OTHER_CONTEXT)
+                failure.with_advice(OTHER_CONTEXT)
             }
             _ => failure,
         }

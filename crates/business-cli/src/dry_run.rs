@@ -1,11 +1,11 @@
-//! Asking whether something would be done, instead of doing it.
+//! The `--dry-run` flag.
 
 use crate::failure::Failure;
 use clap::{Args, ValueEnum};
 
 /// Who is asked, if it is not meant seriously.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum DryRun {
+pub(crate) enum DryRunStrategy {
     #[default]
     None,
     /// Nobody: what would be sent is printed (of `create` alone)
@@ -27,29 +27,29 @@ pub(crate) struct DryRunFlag {
         require_equals = true,
         value_name = "WHO"
     )]
-    dry_run: DryRun,
+    dry_run: DryRunStrategy,
 }
 
 impl DryRunFlag {
-    pub(crate) fn who(self) -> DryRun {
+    pub(crate) fn strategy(self) -> DryRunStrategy {
         self.dry_run
     }
 
-    /// Whether the server is only asked, where nothing else could be asked.
-    pub(crate) fn asks_server(self) -> Result<bool, Failure> {
+    /// Whether it is a server-side dry run. A client-side one is an error: only `create` has it.
+    pub(crate) fn is_server_dry_run(self) -> Result<bool, Failure> {
         match self.dry_run {
-            DryRun::None => Ok(false),
-            DryRun::Server => Ok(true),
-            DryRun::Client => Err(Failure::Usage(
+            DryRunStrategy::None => Ok(false),
+            DryRunStrategy::Server => Ok(true),
+            DryRunStrategy::Client => Err(Failure::Usage(
                 "--dry-run=client is of `create` alone: here only the server can say; --dry-run asks it"
                     .to_owned(),
             )),
         }
     }
 
-    /// A rehearsal cannot be waited for.
-    pub(crate) fn before_waiting(self, waits: bool) -> Result<(), Failure> {
-        if waits && self.dry_run != DryRun::None {
+    /// Refuses `--wait` together with a dry run.
+    pub(crate) fn check_wait(self, waits: bool) -> Result<(), Failure> {
+        if waits && self.dry_run != DryRunStrategy::None {
             return Err(Failure::Usage(
                 "--wait and --dry-run: what is not done is not waited for".to_owned(),
             ));
@@ -58,7 +58,7 @@ impl DryRunFlag {
     }
 }
 
-/// What is appended to the answer to a rehearsal.
+/// The suffix of the output of a dry run.
 pub(crate) fn suffix(dry_run: bool) -> &'static str {
     if dry_run { " (dry run)" } else { "" }
 }
@@ -83,12 +83,14 @@ mod tests {
         ];
         for (args, asks) in calls {
             let flag = flag(args).unwrap();
-            assert_eq!(flag.asks_server().unwrap(), asks, "{args:?}");
-            assert_eq!(flag.before_waiting(true).is_err(), asks, "{args:?}");
-            assert!(flag.before_waiting(false).is_ok(), "{args:?}");
+            assert_eq!(flag.is_server_dry_run().unwrap(), asks, "{args:?}");
+            assert_eq!(flag.check_wait(true).is_err(), asks, "{args:?}");
+            assert!(flag.check_wait(false).is_ok(), "{args:?}");
         }
         let client = flag(&["--dry-run=client"]).unwrap();
-        assert!(matches!(client.asks_server(), Err(Failure::Usage(why)) if why.contains("`create` alone")));
+        assert!(
+            matches!(client.is_server_dry_run(), Err(Failure::Usage(why)) if why.contains("`create` alone"))
+        );
         assert!(flag(&["--dry-run=maybe"]).is_none());
     }
 }

@@ -1,21 +1,21 @@
-//! Why a command did not do what it was asked.
+//! Errors of commands, and exit codes.
 
 use meta::status::{Status, StatusCause};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How a command ends when nothing went wrong.
+/// The result of a command that did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// It is done, or it is so.
+    /// Done, or the answer is yes.
     Done,
-    /// The answer is no: it does not fit, something was found.
+    /// The answer is no: something does not fit, or the audit found something.
     No,
 }
 
 /// Everything worked.
 pub(crate) const EXIT_DONE: u8 = 0;
-/// Something did not.
+/// Something failed.
 pub(crate) const EXIT_FAILED: u8 = 1;
 /// The command line is wrong.
 pub(crate) const EXIT_USAGE: u8 = 2;
@@ -39,23 +39,23 @@ pub(crate) enum Failure {
     NoAnswer { server: String, after: Duration },
     #[error("{}", .0.message)]
     Refused(Box<Status>),
-    /// A refusal for which the command knows better than the server what to do next.
+    /// A failure with the command's own advice in place of the general one.
     #[error("{failure}")]
     Advised { failure: Box<Self>, next: &'static str },
     #[error("{what}: not within {}; the last that was seen: {last}", seconds(*.after))]
     TimedOut { what: String, after: Duration, last: String },
-    /// Nothing was done, since all of this stands in the way.
-    #[error("{}", whats(.0))]
+    /// Nothing was done because of these obstacles.
+    #[error("{}", obstacle_texts(.0))]
     Blocked(Vec<Obstacle>),
     #[error("{0} is not what this program understands: {1}")]
     Unreadable(String, serde_json::Error),
     #[error("{}: {why}", .path.display())]
     File { path: PathBuf, why: String },
     #[error("{0}")]
-    Stopped(String),
+    Other(String),
 }
 
-/// Something that stands in the way, and what to do about it.
+/// A reason why a command cannot go on, and what to do about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Obstacle {
     pub(crate) what: String,
@@ -79,7 +79,7 @@ impl Failure {
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::Usage(_) => EXIT_USAGE,
-            Self::Refused(status) if is_about_nobody(status) => EXIT_FAILED,
+            Self::Refused(status) if is_unauthenticated(status) => EXIT_FAILED,
             Self::Refused(status) if matches!(status.code, 403 | 409 | 422) => EXIT_NO,
             Self::Blocked(_) => EXIT_NO,
             Self::Advised { failure, .. } => failure.exit_code(),
@@ -88,28 +88,28 @@ impl Failure {
         }
     }
 
-    /// Adds what to do next, if the server has refused with this code. A caller without credentials has to log in
+    /// Adds advice if the server has refused with this code, unless the caller is not authenticated: he has to log in
     /// first.
-    pub(crate) fn advised(self, code: u16, next: &'static str) -> Self {
+    pub(crate) fn with_advice_on(self, code: u16, next: &'static str) -> Self {
         match self {
-            Self::Refused(status) if status.code == code && !is_about_nobody(&status) => {
-                Self::Refused(status).with_next(next)
+            Self::Refused(status) if status.code == code && !is_unauthenticated(&status) => {
+                Self::Refused(status).with_advice(next)
             }
             other => other,
         }
     }
 
-    /// The same for something that did not come in time and will not come by itself later.
-    pub(crate) fn advised_late(self, next: &'static str) -> Self {
-        if matches!(self, Self::TimedOut { .. }) { self.with_next(next) } else { self }
+    /// Adds advice if waiting has timed out.
+    pub(crate) fn with_advice_on_timeout(self, next: &'static str) -> Self {
+        if matches!(self, Self::TimedOut { .. }) { self.with_advice(next) } else { self }
     }
 
-    /// With what to do next.
-    pub(crate) fn with_next(self, next: &'static str) -> Self {
+    /// Adds advice on what to do next.
+    pub(crate) fn with_advice(self, next: &'static str) -> Self {
         Self::Advised { failure: Box::new(self), next }
     }
 
-    /// The status with which the server has refused.
+    /// The Status of a refusal.
     fn refusal(&self) -> Option<&Status> {
         match self {
             Self::Refused(status) => Some(status),
@@ -118,27 +118,27 @@ impl Failure {
         }
     }
 
-    /// Whether the server has said that there is no such object for the caller.
+    /// Whether the server has answered 404.
     pub(crate) fn is_not_found(&self) -> bool {
         self.refusal().is_some_and(|status| status.code == 404)
     }
 
-    /// Whether the caller may not do or see it.
+    /// Whether the server has answered 403.
     pub(crate) fn is_forbidden(&self) -> bool {
         self.refusal().is_some_and(|status| status.code == 403)
     }
 
     /// Whether the caller has shown no valid credentials.
-    pub(crate) fn is_anonymous(&self) -> bool {
-        self.refusal().is_some_and(is_about_nobody)
+    pub(crate) fn is_unauthenticated(&self) -> bool {
+        self.refusal().is_some_and(is_unauthenticated)
     }
 
-    /// Whether the server has named this field as a cause.
+    /// Whether a cause of the refusal names this field.
     pub(crate) fn names_field(&self, field: &str) -> bool {
         self.causes().iter().any(|cause| cause.field == field)
     }
 
-    /// Whether the server has said more than a code and a text.
+    /// Whether the refusal lists causes.
     pub(crate) fn has_causes(&self) -> bool {
         !self.causes().is_empty()
     }
@@ -148,8 +148,8 @@ impl Failure {
         details.map(|details| details.causes.as_slice()).unwrap_or_default()
     }
 
-    /// Whether the same call may be answered in a moment.
-    pub(crate) fn is_passing(&self) -> bool {
+    /// Whether the same request may succeed in a moment.
+    pub(crate) fn is_transient(&self) -> bool {
         match self {
             Self::Unreachable { .. } | Self::NoAnswer { .. } => true,
             Self::Refused(status) => matches!(status.code, 429 | 502..=504),
@@ -157,39 +157,38 @@ impl Failure {
         }
     }
 
-    /// How long the server asks to wait before the same call is repeated. It does not ask for that if a write may have
-    /// been done.
-    pub(crate) fn patience(&self) -> Option<Duration> {
+    /// The delay after which the server asks to retry. The server does not ask for it if a write may have been made.
+    pub(crate) fn retry_after(&self) -> Option<Duration> {
         let Self::Refused(status) = self else { return None };
         let seconds = status.details.as_ref()?.retry_after_seconds;
         let asks = seconds > 0 && matches!(status.code, 429 | 500..=599);
         asks.then(|| Duration::from_secs(seconds.into()))
     }
 
-    /// Whether somebody else has written meanwhile.
+    /// Whether the server has answered 409.
     pub(crate) fn is_conflict(&self) -> bool {
         self.refusal().is_some_and(|status| status.code == 409)
     }
 }
 
-fn whats(obstacles: &[Obstacle]) -> String {
-    let whats: Vec<&str> = obstacles.iter().map(|obstacle| obstacle.what.as_str()).collect();
-    whats.join("; ")
+fn obstacle_texts(obstacles: &[Obstacle]) -> String {
+    let texts: Vec<&str> = obstacles.iter().map(|obstacle| obstacle.what.as_str()).collect();
+    texts.join("; ")
 }
 
 /// Whether the refused caller had no valid credentials.
-pub(crate) fn is_about_nobody(status: &Status) -> bool {
+pub(crate) fn is_unauthenticated(status: &Status) -> bool {
     status.code == 401 || status.message.contains(ANONYMOUS)
 }
 
-/// `30s`, `1.5s`.
+/// `30s`, `1500ms`.
 pub(crate) fn seconds(duration: Duration) -> String {
     let millis = duration.as_millis();
     if millis.is_multiple_of(1000) { format!("{}s", millis / 1000) } else { format!("{millis}ms") }
 }
 
-/// An error with what has caused it.
-pub(crate) fn whole(error: &dyn std::error::Error) -> String {
+/// An error with all of its sources.
+pub(crate) fn error_chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {
@@ -208,31 +207,31 @@ mod tests {
 
     #[test]
     fn a_call_is_repeated_where_the_server_asks_for_it() {
-        let patience = |status: Status| Failure::Refused(Box::new(status)).patience();
-        assert_eq!(patience(Status::unavailable("starting", 2)), Some(Duration::from_secs(2)));
-        assert_eq!(patience(Status::too_many_requests(1)), Some(Duration::from_secs(1)));
-        assert_eq!(patience(Status::timeout("nobody knows whether it was written", 0)), None);
-        assert_eq!(patience(Status::failure(503, "Service Unavailable", "service unavailable")), None);
-        assert_eq!(patience(Status::failure(403, "Forbidden", "no").retry_after(1)), None);
+        let retry_after = |status: Status| Failure::Refused(Box::new(status)).retry_after();
+        assert_eq!(retry_after(Status::unavailable("starting", 2)), Some(Duration::from_secs(2)));
+        assert_eq!(retry_after(Status::too_many_requests(1)), Some(Duration::from_secs(1)));
+        assert_eq!(retry_after(Status::timeout("nobody knows whether it was written", 0)), None);
+        assert_eq!(retry_after(Status::failure(503, "Service Unavailable", "service unavailable")), None);
+        assert_eq!(retry_after(Status::failure(403, "Forbidden", "no").retry_after(1)), None);
     }
 
     #[test]
     fn a_no_is_told_from_what_went_wrong() {
         let code = |code, message: &str| {
             let refused = Failure::Refused(Box::new(Status::failure(code, "R", message)));
-            [refused.exit_code(), refused.with_next("do").exit_code()]
+            [refused.exit_code(), refused.with_advice("do").exit_code()]
         };
         assert_eq!(code(403, "no"), [EXIT_NO; 2]);
         assert_eq!(code(401, "Unauthorized"), [EXIT_FAILED; 2]);
         assert_eq!(code(403, "User \"system:anonymous\" cannot get it"), [EXIT_FAILED; 2], "no login");
         assert_eq!(Failure::from(Obstacle::new("it is old", "renew it")).exit_code(), EXIT_NO);
         let late = Failure::TimedOut { what: "w".into(), after: Duration::ZERO, last: "l".into() };
-        assert_eq!(late.advised_late("do").exit_code(), EXIT_TIMED_OUT);
+        assert_eq!(late.with_advice_on_timeout("do").exit_code(), EXIT_TIMED_OUT);
     }
 
     #[test]
     fn what_was_refused_is_known_with_advice_too() {
-        let missing = Failure::Refused(Box::new(Status::failure(404, "NotFound", "no"))).with_next("do");
-        assert!(missing.is_not_found() && !missing.is_forbidden() && !missing.is_anonymous());
+        let missing = Failure::Refused(Box::new(Status::failure(404, "NotFound", "no"))).with_advice("do");
+        assert!(missing.is_not_found() && !missing.is_forbidden() && !missing.is_unauthenticated());
     }
 }

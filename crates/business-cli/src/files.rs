@@ -1,4 +1,4 @@
-//! Files that hold secrets, and kubeconfigs that are added to.
+//! Writing files that hold secrets, and changing kubeconfigs.
 
 use crate::failure::Failure;
 use kube::config::{Context, Kubeconfig, KubeconfigError};
@@ -8,31 +8,31 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// For its owner only.
+/// Readable by the owner only.
 const PRIVATE: u32 = 0o600;
 const PRIVATE_DIRECTORY: u32 = 0o700;
 /// The bits of a file's mode that are its permissions.
 const MODE_BITS: u32 = 0o777;
 const BYTE_ORDER_MARK: char = '\u{feff}';
-/// How long another program may write a kubeconfig.
+/// How long to wait for another program that writes the kubeconfig.
 const LOCK_WAIT: Duration = Duration::from_secs(5);
 const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
-/// Writes a file that only its owner can read. A reader sees either the old contents or the new ones.
+/// Writes a file atomically, readable by its owner only.
 pub(crate) fn write_secret(path: &Path, text: &str) -> Result<(), Failure> {
     write(path, text, None)
 }
 
-/// `before`: the file that is there, if its owner and mode are kept.
+/// `before`: metadata of the present file, if owner and mode are to be kept.
 fn write(path: &Path, text: &str, before: Option<&Metadata>) -> Result<(), Failure> {
     let failed = |error: std::io::Error| Failure::File { path: path.to_owned(), why: error.to_string() };
     make_directory_of(path).map_err(failed)?;
-    let fresh = beside(path, &format!(".{}.new", std::process::id()));
+    let fresh = with_suffix(path, &format!(".{}.new", std::process::id()));
     let renamed =
         File::options().write(true).create_new(true).mode(PRIVATE).open(&fresh).and_then(|mut file| {
             file.write_all(text.as_bytes())?;
             if let Some(before) = before {
-                leave_to_those_of(&file, before)?;
+                copy_owner_and_mode(&file, before)?;
             }
             file.sync_all()?;
             std::fs::rename(&fresh, path)
@@ -49,11 +49,11 @@ fn write(path: &Path, text: &str, before: Option<&Metadata>) -> Result<(), Failu
 }
 
 /// Keeps owner, group and mode. If the owner cannot be kept, only the new owner can read the file.
-fn leave_to_those_of(file: &File, before: &Metadata) -> std::io::Result<()> {
+fn copy_owner_and_mode(file: &File, before: &Metadata) -> std::io::Result<()> {
     let own = file.metadata()?;
-    let is_theirs = (own.uid(), own.gid()) == (before.uid(), before.gid())
+    let has_same_owner = (own.uid(), own.gid()) == (before.uid(), before.gid())
         || std::os::unix::fs::fchown(file, Some(before.uid()), Some(before.gid())).is_ok();
-    let mode = if is_theirs { before.mode() & MODE_BITS } else { PRIVATE };
+    let mode = if has_same_owner { before.mode() & MODE_BITS } else { PRIVATE };
     file.set_permissions(Permissions::from_mode(mode))
 }
 
@@ -67,7 +67,7 @@ fn overwrite(path: &Path, text: &str, is_private: bool) -> std::io::Result<()> {
     file.sync_all()
 }
 
-/// Makes the directory that a file is to lie in.
+/// Creates the parent directory of a file.
 pub(crate) fn make_directory_of(path: &Path) -> std::io::Result<()> {
     let is_missing = |directory: &&Path| !directory.as_os_str().is_empty() && !directory.exists();
     let Some(directory) = path.parent().filter(is_missing) else { return Ok(()) };
@@ -76,24 +76,24 @@ pub(crate) fn make_directory_of(path: &Path) -> std::io::Result<()> {
 }
 
 /// `config.lock` of `config`.
-fn beside(path: &Path, ending: &str) -> PathBuf {
+fn with_suffix(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(ending);
     PathBuf::from(name)
 }
 
-/// Where kubectl keeps what it knows of somebody.
+/// The home directory.
 pub(crate) fn home() -> Result<PathBuf, Failure> {
     let home = std::env::var_os("HOME").filter(|home| !home.is_empty());
-    home.map(PathBuf::from).ok_or_else(homeless)
+    home.map(PathBuf::from).ok_or_else(home_not_set)
 }
 
-pub(crate) fn homeless() -> Failure {
-    Failure::Stopped("$HOME is not set".to_owned())
+pub(crate) fn home_not_set() -> Failure {
+    Failure::Other("$HOME is not set".to_owned())
 }
 
-/// The kubeconfigs of a call: the one that is named, else those of $KUBECONFIG, else ~/.kube/config; none without a home.
-pub(crate) fn kubeconfigs(named: Option<&Path>) -> Vec<PathBuf> {
+/// The paths of the kubeconfigs: the one that is named, else those of $KUBECONFIG, else ~/.kube/config.
+pub(crate) fn kubeconfig_paths(named: Option<&Path>) -> Vec<PathBuf> {
     if let Some(path) = named {
         return vec![path.to_owned()];
     }
@@ -108,19 +108,19 @@ pub(crate) fn kubeconfigs(named: Option<&Path>) -> Vec<PathBuf> {
 }
 
 /// The kubeconfig that new entries are written to, as kubectl chooses it: the first that exists, else the last.
-pub(crate) fn kubeconfig(named: Option<&Path>) -> Result<PathBuf, Failure> {
-    let listed = kubeconfigs(named);
+pub(crate) fn kubeconfig_to_write(named: Option<&Path>) -> Result<PathBuf, Failure> {
+    let listed = kubeconfig_paths(named);
     let chosen = listed.iter().find(|path| path.exists()).or_else(|| listed.last());
-    chosen.cloned().ok_or_else(homeless)
+    chosen.cloned().ok_or_else(home_not_set)
 }
 
-/// The lock of a kubeconfig, as kubectl takes it: a file beside it, which is removed at the end.
+/// kubectl's lock of a kubeconfig: a file beside it, removed when this value is dropped.
 #[derive(Debug)]
 struct KubeconfigLock(PathBuf);
 
 impl KubeconfigLock {
     fn take(path: &Path, wait: Duration) -> Result<Self, Failure> {
-        let lock = beside(path, ".lock");
+        let lock = with_suffix(path, ".lock");
         let failed = |why: String| Failure::File { path: lock.clone(), why };
         make_directory_of(path).map_err(|error| failed(error.to_string()))?;
         let begun = Instant::now();
@@ -147,10 +147,10 @@ impl Drop for KubeconfigLock {
     }
 }
 
-/// The contents of a kubeconfig, if it exists. The paths in it are as they are found from here.
-pub(crate) fn found(path: &Path) -> Result<Option<Kubeconfig>, KubeconfigError> {
-    let whole = std::path::absolute(path).unwrap_or_else(|_no_directory| path.to_owned());
-    match Kubeconfig::read_from(whole) {
+/// Reads a kubeconfig if it exists. Relative paths in it become absolute.
+pub(crate) fn read_optional(path: &Path) -> Result<Option<Kubeconfig>, KubeconfigError> {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_no_directory| path.to_owned());
+    match Kubeconfig::read_from(absolute) {
         Ok(mut config) => {
             // An empty value is not set, as for kubectl.
             config.current_context = config.current_context.filter(|current| !current.is_empty());
@@ -161,14 +161,14 @@ pub(crate) fn found(path: &Path) -> Result<Option<Kubeconfig>, KubeconfigError> 
     }
 }
 
-/// The contents of a kubeconfig; empty if it does not exist.
+/// Reads a kubeconfig; empty if it does not exist.
 pub(crate) fn read(path: &Path) -> Result<Kubeconfig, Failure> {
     let failed = |error: KubeconfigError| Failure::File { path: path.to_owned(), why: error.to_string() };
-    Ok(found(path).map_err(failed)?.unwrap_or_default())
+    Ok(read_optional(path).map_err(failed)?.unwrap_or_default())
 }
 
-/// The same with its paths as they stand in it.
-fn as_written(path: &Path) -> Result<Kubeconfig, Failure> {
+/// Reads a kubeconfig without changing the paths in it; empty if it does not exist.
+fn read_verbatim(path: &Path) -> Result<Kubeconfig, Failure> {
     let failed = |why: String| Failure::File { path: path.to_owned(), why };
     match std::fs::read_to_string(path) {
         Ok(text) => {
@@ -187,73 +187,73 @@ pub(crate) fn context<'a>(config: &'a Kubeconfig, name: &str) -> Option<&'a Cont
 
 /// A kubeconfig that is locked against other writers.
 #[derive(Debug)]
-struct Held {
-    /// The file itself, where a link leads to it.
+struct LockedKubeconfig {
+    /// The file itself; the target if the path is a symbolic link.
     real: PathBuf,
     _locks: [Option<KubeconfigLock>; 2],
 }
 
-impl Held {
+impl LockedKubeconfig {
     fn take(path: &Path) -> Result<Self, Failure> {
         let failed = |why: String| Failure::File { path: path.to_owned(), why };
         let behind = path.is_symlink().then(|| path.canonicalize()).transpose();
         let behind = behind.map_err(|error| failed(format!("it is a link to what is not there: {error}")))?;
         let lock = KubeconfigLock::take(path, LOCK_WAIT)?;
-        // Somebody may write it by its own name.
+        // Another program may write the target by its own path.
         let lock_behind = behind.as_deref().map(|path| KubeconfigLock::take(path, LOCK_WAIT)).transpose()?;
         Ok(Self { real: behind.unwrap_or_else(|| path.to_owned()), _locks: [Some(lock), lock_behind] })
     }
 }
 
-/// Whether a kubeconfig can be changed, as far as its lock shows that beforehand.
+/// Fails if the lock of a kubeconfig cannot be taken.
 pub(crate) fn can_be_changed(path: &Path) -> Result<(), Failure> {
-    Held::take(path).map(drop)
+    LockedKubeconfig::take(path).map(drop)
 }
 
-/// Changes a kubeconfig, locked against other writers. A link to it stays a link.
+/// Changes a kubeconfig under its lock. A symbolic link stays one.
 pub(crate) fn change(path: &Path, change: impl FnOnce(&mut Kubeconfig)) -> Result<(), Failure> {
     let failed = |why: String| Failure::File { path: path.to_owned(), why };
-    let held = Held::take(path)?;
-    let before = std::fs::metadata(&held.real).ok();
-    let mut whole = as_written(&held.real)?;
-    change(&mut whole);
-    whole.api_version.get_or_insert_with(|| "v1".to_owned());
-    whole.kind.get_or_insert_with(|| "Config".to_owned());
-    let text = meta::yaml::text(&whole).map_err(|error| failed(error.to_string()))?;
-    write(&held.real, &text, before.as_ref())
+    let locked = LockedKubeconfig::take(path)?;
+    let before = std::fs::metadata(&locked.real).ok();
+    let mut config = read_verbatim(&locked.real)?;
+    change(&mut config);
+    config.api_version.get_or_insert_with(|| "v1".to_owned());
+    config.kind.get_or_insert_with(|| "Config".to_owned());
+    let text = meta::yaml::text(&config).map_err(|error| failed(error.to_string()))?;
+    write(&locked.real, &text, before.as_ref())
 }
 
-/// Adds the entries of another kubeconfig to a file, in place of those of the same names, and makes its context the current one.
+/// Merges a kubeconfig into a file: its entries replace those of the same names, and its context becomes current.
 pub(crate) fn merge_into(path: &Path, added: Kubeconfig) -> Result<(), Failure> {
-    change(path, |whole| merge(whole, added))
+    change(path, |config| merge(config, added))
 }
 
-fn merge(whole: &mut Kubeconfig, added: Kubeconfig) {
-    whole.clusters.retain(|one| !added.clusters.iter().any(|other| other.name == one.name));
-    whole.auth_infos.retain(|one| !added.auth_infos.iter().any(|other| other.name == one.name));
-    whole.contexts.retain(|one| !added.contexts.iter().any(|other| other.name == one.name));
-    whole.clusters.extend(added.clusters);
-    whole.auth_infos.extend(added.auth_infos);
-    whole.contexts.extend(added.contexts);
+fn merge(config: &mut Kubeconfig, added: Kubeconfig) {
+    config.clusters.retain(|one| !added.clusters.iter().any(|other| other.name == one.name));
+    config.auth_infos.retain(|one| !added.auth_infos.iter().any(|other| other.name == one.name));
+    config.contexts.retain(|one| !added.contexts.iter().any(|other| other.name == one.name));
+    config.clusters.extend(added.clusters);
+    config.auth_infos.extend(added.auth_infos);
+    config.contexts.extend(added.contexts);
     if added.current_context.is_some() {
-        whole.current_context = added.current_context;
+        config.current_context = added.current_context;
     }
 }
 
-/// Takes a context out, and its user and cluster where no other context names them, neither here nor in `all` that the caller
-/// has.
-pub(crate) fn remove_context(whole: &mut Kubeconfig, name: &str, all: &Kubeconfig) {
-    if whole.current_context.as_deref() == Some(name) {
-        whole.current_context = None;
+/// Removes a context, and its user and cluster unless another context names them, in this kubeconfig or in `all` merged
+/// ones.
+pub(crate) fn remove_context(config: &mut Kubeconfig, name: &str, all: &Kubeconfig) {
+    if config.current_context.as_deref() == Some(name) {
+        config.current_context = None;
     }
-    let Some(gone) = context(whole, name).cloned() else { return };
-    whole.contexts.retain(|one| one.name != name);
-    let others = whole.contexts.iter().chain(all.contexts.iter().filter(|one| one.name != name));
+    let Some(gone) = context(config, name).cloned() else { return };
+    config.contexts.retain(|one| one.name != name);
+    let others = config.contexts.iter().chain(all.contexts.iter().filter(|one| one.name != name));
     let others: Vec<&Context> = others.filter_map(|one| one.context.as_ref()).collect();
     let user = gone.user.filter(|user| !others.iter().any(|other| other.user.as_ref() == Some(user)));
     let cluster = Some(gone.cluster).filter(|cluster| !others.iter().any(|other| other.cluster == *cluster));
-    whole.auth_infos.retain(|one| Some(&one.name) != user.as_ref());
-    whole.clusters.retain(|one| Some(&one.name) != cluster.as_ref());
+    config.auth_infos.retain(|one| Some(&one.name) != user.as_ref());
+    config.clusters.retain(|one| Some(&one.name) != cluster.as_ref());
 }
 
 #[cfg(test)]
@@ -271,7 +271,7 @@ mod tests {
         Kubeconfig::from_yaml(&config.to_string()).unwrap()
     }
 
-    /// A directory of a test's own.
+    /// A temporary directory.
     struct Scratch(PathBuf);
 
     impl Scratch {
@@ -331,30 +331,30 @@ mod tests {
 
     #[test]
     fn a_context_goes_with_what_it_alone_names() {
-        let mut whole = config("old", &json!({"token": "t"}));
-        merge(&mut whole, config("new", &json!({"token": "u"})));
-        let mut also = whole.contexts.last().unwrap().clone();
+        let mut merged = config("old", &json!({"token": "t"}));
+        merge(&mut merged, config("new", &json!({"token": "u"})));
+        let mut also = merged.contexts.last().unwrap().clone();
         also.name = "also".to_owned();
         also.context.as_mut().unwrap().user = Some("old".to_owned());
-        whole.contexts.push(also);
-        let remove = |whole: &mut Kubeconfig, name: &str| {
-            let all = whole.clone();
-            remove_context(whole, name, &all);
+        merged.contexts.push(also);
+        let remove = |merged: &mut Kubeconfig, name: &str| {
+            let all = merged.clone();
+            remove_context(merged, name, &all);
         };
-        remove(&mut whole, "new");
+        remove(&mut merged, "new");
         let names = |config: &Kubeconfig| {
             let users: Vec<String> = config.auth_infos.iter().map(|one| one.name.clone()).collect();
             let clusters: Vec<String> = config.clusters.iter().map(|one| one.name.clone()).collect();
             (users.join(" "), clusters.join(" "), config.current_context.clone())
         };
         assert_eq!(
-            names(&whole),
+            names(&merged),
             ("old".to_owned(), "old new".to_owned(), None),
             "its cluster is used still"
         );
-        remove(&mut whole, "absent");
-        remove(&mut whole, "also");
-        assert_eq!(names(&whole), ("old".to_owned(), "old".to_owned(), None));
+        remove(&mut merged, "absent");
+        remove(&mut merged, "also");
+        assert_eq!(names(&merged), ("old".to_owned(), "old".to_owned(), None));
     }
 
     #[test]
@@ -378,13 +378,13 @@ mod tests {
     }
     #[test]
     fn what_another_file_names_stays() {
-        let mut whole = config("old", &json!({"token": "t"}));
+        let mut merged = config("old", &json!({"token": "t"}));
         let mut other = config("other", &json!({"token": "u"}));
         other.contexts[0].context.as_mut().unwrap().user = Some("old".to_owned());
-        let all = whole.clone().merge(other).unwrap();
-        remove_context(&mut whole, "old", &all);
-        assert_eq!(whole.contexts.len() + whole.clusters.len(), 0);
-        assert_eq!(whole.auth_infos[0].name, "old");
+        let all = merged.clone().merge(other).unwrap();
+        remove_context(&mut merged, "old", &all);
+        assert_eq!(merged.contexts.len() + merged.clusters.len(), 0);
+        assert_eq!(merged.auth_infos[0].name, "old");
     }
 
     #[test]

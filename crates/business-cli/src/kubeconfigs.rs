@@ -1,67 +1,67 @@
-//! The kubeconfigs of a call, read and written as kubectl does it: a list of files that are one.
+//! The kubeconfigs of a call: several files that count as one, as for kubectl.
 
-use crate::failure::{Failure, whole};
+use crate::failure::{Failure, error_chain};
 use crate::files;
 use kube::config::{Kubeconfig, KubeconfigError};
 use std::path::{Path, PathBuf};
 
-/// The kubeconfigs that are listed and exist.
+/// The kubeconfigs that exist.
 #[derive(Debug)]
 pub(crate) struct Kubeconfigs {
-    /// Where new entries are written to; nowhere without a home.
-    own: Option<PathBuf>,
-    found: Vec<(PathBuf, Kubeconfig)>,
-    /// All of them as one: the first that sets a value counts.
+    /// The file for new entries; `None` if $HOME is not set.
+    write_target: Option<PathBuf>,
+    files_read: Vec<(PathBuf, Kubeconfig)>,
+    /// All of them merged: the first file that sets a value wins.
     pub(crate) all: Kubeconfig,
 }
 
 impl Kubeconfigs {
     /// `named`: the file of `--kubeconfig`. Files that do not exist are skipped.
     pub(crate) fn read(named: Option<&Path>) -> Result<Self, Failure> {
-        let own = files::kubeconfig(named).ok();
-        let (mut found, mut all) = (Vec::new(), Kubeconfig::default());
-        for path in files::kubeconfigs(named) {
+        let write_target = files::kubeconfig_to_write(named).ok();
+        let (mut files_read, mut all) = (Vec::new(), Kubeconfig::default());
+        for path in files::kubeconfig_paths(named) {
             let bad = |error: KubeconfigError| {
-                Failure::Kubeconfig(format!("{}: {}", path.display(), whole(&error)))
+                Failure::Kubeconfig(format!("{}: {}", path.display(), error_chain(&error)))
             };
-            let Some(config) = files::found(&path).map_err(bad)? else { continue };
+            let Some(config) = files::read_optional(&path).map_err(bad)? else { continue };
             all = all.merge(config.clone()).map_err(bad)?;
-            found.push((path, config));
+            files_read.push((path, config));
         }
-        Ok(Self { own, found, all })
+        Ok(Self { write_target, files_read, all })
     }
 
-    /// Whether nothing says how to reach any cluster.
-    pub(crate) fn say_nothing(&self) -> bool {
+    /// Whether they have neither contexts nor clusters.
+    pub(crate) fn is_empty(&self) -> bool {
         self.all.contexts.is_empty() && self.all.clusters.is_empty()
     }
 
-    /// The file that has a context, else the one that new ones are written to.
+    /// The file that has a context, else the file for new entries.
     pub(crate) fn file_of(&self, context: &str) -> Result<&Path, Failure> {
         let has = |config: &Kubeconfig| config.contexts.iter().any(|one| one.name == context);
-        let found = self.found.iter().find(|(_, config)| has(config)).map(|(path, _)| path);
-        found.or(self.own.as_ref()).map(PathBuf::as_path).ok_or_else(files::homeless)
+        let found = self.files_read.iter().find(|(_, config)| has(config)).map(|(path, _)| path);
+        found.or(self.write_target.as_ref()).map(PathBuf::as_path).ok_or_else(files::home_not_set)
     }
 
-    /// Adds entries to one of the files, in place of those of the same names, and makes their context the current one.
+    /// Merges entries into one of the files and makes their context the current one.
     pub(crate) fn add(&self, path: &Path, added: Kubeconfig) -> Result<(), Failure> {
         let current = added.current_context.clone();
         files::merge_into(path, added)?;
-        // A file before it that says another one is heard first.
-        for (earlier, _) in self.found.iter().take_while(|(other, _)| other != path) {
+        // An earlier file that sets the current context would win.
+        for (earlier, _) in self.files_read.iter().take_while(|(other, _)| other != path) {
             if files::read(earlier)?.current_context.is_some() {
-                return files::change(earlier, |whole| whole.current_context = current);
+                return files::change(earlier, |config| config.current_context = current);
             }
         }
         Ok(())
     }
 
-    /// Takes a context out of the file that has it, and out of those that call it the current one.
+    /// Removes a context from the file that has it, and from the files in which it is the current one.
     pub(crate) fn remove(&self, context: &str) -> Result<(), Failure> {
-        let own = self.file_of(context)?;
-        for (path, config) in &self.found {
-            if path == own || config.current_context.as_deref() == Some(context) {
-                files::change(path, |whole| files::remove_context(whole, context, &self.all))?;
+        let owner = self.file_of(context)?;
+        for (path, config) in &self.files_read {
+            if path == owner || config.current_context.as_deref() == Some(context) {
+                files::change(path, |config| files::remove_context(config, context, &self.all))?;
             }
         }
         Ok(())
@@ -88,10 +88,11 @@ mod tests {
 
     /// As `$KUBECONFIG` lists them.
     fn listed(paths: &[PathBuf]) -> Kubeconfigs {
-        let found = paths.iter().map(|path| (path.clone(), files::read(path).unwrap()));
-        let found: Vec<_> = found.collect();
-        let all = found.iter().fold(Kubeconfig::default(), |all, (_, one)| all.merge(one.clone()).unwrap());
-        Kubeconfigs { own: Some(paths[0].clone()), found, all }
+        let files_read = paths.iter().map(|path| (path.clone(), files::read(path).unwrap()));
+        let files_read: Vec<_> = files_read.collect();
+        let all =
+            files_read.iter().fold(Kubeconfig::default(), |all, (_, one)| all.merge(one.clone()).unwrap());
+        Kubeconfigs { write_target: Some(paths[0].clone()), files_read, all }
     }
 
     fn config(name: &str, current: &str) -> String {

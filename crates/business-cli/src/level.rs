@@ -1,4 +1,4 @@
-//! The levels of a budget, and a picture of what each of them has.
+//! The levels of a budget, and a table of what each level has.
 
 use crate::amount::{self, Bar};
 use crate::screen::{Cell, Column, Screen, Table, Tone, left, picture, right};
@@ -9,7 +9,7 @@ use std::cmp::Ordering;
 
 const BAR: usize = 16;
 
-/// Somebody who has budget to give.
+/// A level of the budget tree, which grants budget to the level below.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Level {
     Project(String),
@@ -27,8 +27,8 @@ impl Level {
         }
     }
 
-    /// For programs, by its kind in the API.
-    pub(crate) fn told(&self) -> Value {
+    /// For `-o json`, with the kind of the API.
+    pub(crate) fn to_json(&self) -> Value {
         let (kind, name) = match self {
             Self::Project(name) => (names::PROJECT_KIND, name),
             Self::Tenant(name) => (names::TENANT_KIND, name),
@@ -38,42 +38,43 @@ impl Level {
     }
 }
 
-/// One resource at one level.
+/// The amounts of one resource at one level.
 #[derive(Clone, Debug)]
 pub(crate) struct LevelRow<'a> {
     pub(crate) level: &'a Level,
     /// The cluster, or the registry.
     pub(crate) domain: &'a str,
     pub(crate) resource: &'a str,
-    /// `None` where nothing limits it.
+    /// `None` if it is unlimited.
     pub(crate) hard: Option<Quantity>,
     pub(crate) allocated: Quantity,
-    /// Beside what is allocated.
+    /// What counts beside `allocated` without an object.
     pub(crate) held: Quantity,
     pub(crate) left: Option<Quantity>,
-    /// Where it is this level that is asked.
-    pub(crate) asked: Option<Quantity>,
-    /// What it has of that already.
-    pub(crate) had: Quantity,
+    /// What the object requests, if this level pays for it.
+    pub(crate) requested: Option<Quantity>,
+    /// What the object has of that already.
+    pub(crate) current: Quantity,
     pub(crate) refuses: bool,
 }
 
-/// Levels, a line each, with a remark on each in the last column.
+/// A table with a row for each level, and a remark in the last column.
 #[derive(Debug)]
 pub(crate) struct LevelTable(Table);
 
 impl LevelTable {
-    pub(crate) fn new(said: Column) -> Self {
+    pub(crate) fn new(remark: Column) -> Self {
         let amounts = ["HARD", "ALLOCATED", "LEFT", "ASKED"].map(right);
         let columns = [left("LEVEL"), left("WHERE"), left("RESOURCE"), picture()];
-        Self(Table::new(&[&columns[..], &amounts, &[said]].concat()))
+        Self(Table::new(&[&columns[..], &amounts, &[remark]].concat()))
     }
 
-    pub(crate) fn row(&mut self, row: &LevelRow<'_>, screen: Screen, said: Cell) {
-        let LevelRow { level, domain, resource, hard, allocated, held, left, asked, had, refuses } = *row;
+    pub(crate) fn row(&mut self, row: &LevelRow<'_>, screen: Screen, remark: Cell) {
+        let LevelRow { level, domain, resource, hard, allocated, held, left, requested, current, refuses } =
+            *row;
         let bar = hard.map_or_else(String::new, |hard| {
-            let allocated = amount::plus(allocated, held);
-            Bar { hard, allocated, used: Quantity::ZERO }.shown(screen.without_color(), BAR)
+            let allocated = amount::saturating_add(allocated, held);
+            Bar { hard, allocated, used: Quantity::ZERO }.render(screen.without_color(), BAR)
         });
         let unlimited = || "-".to_owned();
         let tone = if refuses { Tone::Full } else { Tone::Plain };
@@ -82,27 +83,32 @@ impl LevelTable {
             domain.into(),
             resource.into(),
             bar.into(),
-            hard.map_or_else(unlimited, amount::brief).into(),
-            amount::with_held(allocated, held, amount::brief).into(),
-            left.map_or_else(unlimited, amount::brief).into(),
-            Cell::toned(tone, asked.map_or_else(String::new, |asked| asked_of(asked, had))),
-            said,
+            hard.map_or_else(unlimited, amount::short_text).into(),
+            amount::with_held(allocated, held, amount::short_text).into(),
+            left.map_or_else(unlimited, amount::short_text).into(),
+            Cell::toned(
+                tone,
+                requested.map_or_else(String::new, |requested| requested_text(requested, current)),
+            ),
+            remark,
         ]);
     }
 
-    /// Nothing where there is no level.
-    pub(crate) fn shown(&self, screen: Screen) -> String {
-        if self.0.is_empty() { String::new() } else { self.0.shown(screen, "  ") }
+    /// Empty if there is no level.
+    pub(crate) fn render(&self, screen: Screen) -> String {
+        if self.0.is_empty() { String::new() } else { self.0.render(screen, "  ") }
     }
 }
 
-/// `9 (+5)` of what has 4 already: the level is asked for the difference.
-fn asked_of(asked: Quantity, had: Quantity) -> String {
-    let whole = amount::brief(asked);
-    match asked.cmp(&had) {
-        _ if had.is_zero() => whole,
-        Ordering::Less => format!("{whole} (-{})", amount::brief(amount::less(had, asked))),
-        _ => format!("{whole} (+{})", amount::brief(amount::less(asked, had))),
+/// `9 (+5)` if the object has 4 already: the level has to provide the difference.
+fn requested_text(requested: Quantity, current: Quantity) -> String {
+    let whole = amount::short_text(requested);
+    match requested.cmp(&current) {
+        _ if current.is_zero() => whole,
+        Ordering::Less => {
+            format!("{whole} (-{})", amount::short_text(amount::saturating_sub(current, requested)))
+        }
+        _ => format!("{whole} (+{})", amount::short_text(amount::saturating_sub(requested, current))),
     }
 }
 
@@ -112,7 +118,9 @@ mod tests {
 
     #[test]
     fn a_change_asks_for_the_difference() {
-        let told = |asked: &str, had: &str| asked_of(asked.parse().unwrap(), had.parse().unwrap());
+        let told = |requested: &str, current: &str| {
+            requested_text(requested.parse().unwrap(), current.parse().unwrap())
+        };
         assert_eq!(told("9", "0"), "9");
         assert_eq!([told("9", "4"), told("4", "4"), told("1", "4")], ["9 (+5)", "4 (+0)", "1 (-3)"]);
     }

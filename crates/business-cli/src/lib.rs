@@ -1,75 +1,74 @@
 //! `kubectl business`: projects, namespaces and their budgets on the command line. Every act is a call of the public
 //! API with the rights of the caller.
 
-/// What one types.
-mod line;
+/// The command line.
+mod cli;
 /// The server that the program talks to.
 mod connection;
 /// Calls of the API.
 mod api;
-/// Programs that credentials come from.
+/// Credential plugins.
 mod plugin;
-/// Where things are in the API.
+/// Paths of the API.
 mod paths;
-/// Objects as the API answers them.
+/// Objects of the API.
 mod objects;
-/// Why something was not done.
+/// Errors and exit codes.
 mod failure;
 /// The levels of a budget.
 mod level;
-/// A refusal as a person reads it.
+/// Error messages for people.
 mod refusal;
-/// Amounts as people write them.
+/// Parsing and formatting amounts.
 mod amount;
-/// Asking whether something would be done.
+/// The `--dry-run` flag.
 mod dry_run;
-/// Files that hold secrets.
+/// Files that hold secrets, and kubeconfigs.
 mod files;
 /// The kubeconfigs of a call.
 mod kubeconfigs;
-/// A login at an identity provider.
+/// The OpenID Connect client.
 mod oidc;
 /// Output for people.
 mod screen;
 /// Output for programs.
 mod output;
-/// Waiting for something to come true.
+/// Waiting for a condition.
 mod wait;
-/// A project or a namespace that somebody wants.
-mod wanted;
-/// What each command does.
+/// A project or namespace as flags or a file describe it.
+mod desired;
+/// The commands.
 mod commands;
 
 use clap::{Command, CommandFactory as _, Parser as _};
-use line::Line;
+use cli::Cli;
 use screen::Screen;
 use std::process::ExitCode;
 
 /// The command line, for programs that describe it.
 pub fn command() -> Command {
-    Line::command()
+    Cli::command()
 }
 
-/// Does what the command line of this process says.
+/// Runs the command line of this process.
 pub fn run() -> ExitCode {
-    let line = Line::parse();
-    let screen = Screen::of_stdout(line.color);
+    let cli = Cli::parse();
+    let screen = Screen::of_stdout(cli.color);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let outcome = match runtime {
         Ok(runtime) => {
-            let outcome = runtime.block_on(commands::run(line, screen));
-            // A task that nobody waits for any more, such as a credential plugin that does not end, does not block the
-            // exit.
+            let outcome = runtime.block_on(commands::run(cli, screen));
+            // A task that still runs, such as a credential plugin that hangs, does not block the exit.
             runtime.shutdown_background();
             outcome
         }
-        Err(error) => Err(failure::Failure::Stopped(error.to_string())),
+        Err(error) => Err(failure::Failure::Other(error.to_string())),
     };
     match outcome {
         Ok(failure::Outcome::Done) => ExitCode::from(failure::EXIT_DONE),
         Ok(failure::Outcome::No) => ExitCode::from(failure::EXIT_NO),
         Err(failure) => {
-            screen::note(refusal::told(&failure, Screen::of_stderr(screen)).trim_end());
+            screen::note(refusal::render(&failure, Screen::of_stderr(screen)).trim_end());
             ExitCode::from(failure.exit_code())
         }
     }

@@ -1,4 +1,4 @@
-//! Objects as the API answers them.
+//! Objects of the API, and how commands get them.
 
 use crate::amount;
 use crate::api::Api;
@@ -17,8 +17,8 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 #[serde(bound(deserialize = "Spec: Default + Deserialize<'de>, Status: Default + Deserialize<'de>"))]
-pub(crate) struct Served<Spec, Status> {
-    pub(crate) metadata: ServedMeta,
+pub(crate) struct Object<Spec, Status> {
+    pub(crate) metadata: ObjectMeta,
     pub(crate) spec: Spec,
     pub(crate) status: Status,
 }
@@ -26,7 +26,7 @@ pub(crate) struct Served<Spec, Status> {
 /// The part of `metadata` that this program reads.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(crate) struct ServedMeta {
+pub(crate) struct ObjectMeta {
     pub(crate) name: String,
     pub(crate) namespace: String,
     pub(crate) uid: String,
@@ -36,32 +36,32 @@ pub(crate) struct ServedMeta {
     pub(crate) annotations: BTreeMap<String, String>,
 }
 
-pub(crate) type Tenant = Served<TenantSpec, TenantStatus>;
-pub(crate) type Project = Served<ProjectSpec, ProjectStatus>;
-pub(crate) type Namespace = Served<NamespaceSpec, NamespaceStatus>;
-pub(crate) type MemberCluster = Served<MemberClusterSpec, MemberClusterStatus>;
+pub(crate) type Tenant = Object<TenantSpec, TenantStatus>;
+pub(crate) type Project = Object<ProjectSpec, ProjectStatus>;
+pub(crate) type Namespace = Object<NamespaceSpec, NamespaceStatus>;
+pub(crate) type MemberCluster = Object<MemberClusterSpec, MemberClusterStatus>;
 
-/// A cluster, as those see it who may use it.
+/// A cluster as users of a tenant see it.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct ClusterOffer {
-    pub(crate) metadata: ServedMeta,
+    pub(crate) metadata: ObjectMeta,
     pub(crate) reachable: bool,
     pub(crate) cordoned: bool,
-    pub(crate) tenants: Vec<ClusterShare>,
+    pub(crate) tenants: Vec<TenantShare>,
 }
 
-/// What a tenant may be granted of a cluster.
+/// The part of a cluster that a tenant may be granted.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(crate) struct ClusterShare {
+pub(crate) struct TenantShare {
     #[serde(rename = "tenantID")]
     pub(crate) tenant_id: String,
     pub(crate) hard: ResourceList,
     pub(crate) left: ResourceList,
 }
 
-impl<Spec, Status> Served<Spec, Status> {
+impl<Spec, Status> Object<Spec, Status> {
     pub(crate) fn name(&self) -> &str {
         &self.metadata.name
     }
@@ -71,40 +71,40 @@ impl<Spec, Status> Served<Spec, Status> {
     }
 }
 
-/// What counts against a project without an object, by cluster. No figure of those below it holds it.
+/// The amounts held against a project without an object, by cluster. No object below it includes them.
 pub(crate) fn held_by_cluster(held: &[HeldAmount]) -> BTreeMap<String, ResourceList> {
     let mut sums: BTreeMap<String, ResourceList> = BTreeMap::new();
     for one in held {
         let of_cluster = sums.entry(one.cluster_name.clone()).or_default();
         for (resource, amount) in &one.hard {
             let sum = of_cluster.entry(resource.clone()).or_insert(Quantity::ZERO);
-            *sum = amount::plus(*sum, *amount);
+            *sum = amount::saturating_add(*sum, *amount);
         }
     }
     sums
 }
 
 /// A project.
-pub(crate) async fn project(api: &Api, name: &str) -> Result<Project, Failure> {
-    api.get(&paths::named(names::PROJECTS, name)).await
+pub(crate) async fn get_project(api: &Api, name: &str) -> Result<Project, Failure> {
+    api.get(&paths::object(names::PROJECTS, name)).await
 }
 
 /// A namespace of a project.
-pub(crate) async fn namespace(api: &Api, project: &str, name: &str) -> Result<Namespace, Failure> {
+pub(crate) async fn get_namespace(api: &Api, project: &str, name: &str) -> Result<Namespace, Failure> {
     api.get(&paths::namespace(project, name)).await
 }
 
-/// What to do if somebody may not look at what every role may look at.
+/// Advice if the caller may not list a kind that every role may list.
 const NO_ROLE: &str = "you have no role here: an administrator gives one by `kubectl business access add`; through \
                        kube-apiserver it takes the ClusterRole business-door, too; or --context is another cluster's";
 
-/// All of a kind that the caller sees. If the collection does not exist, it is not our server.
-pub(crate) async fn all<T>(api: &Api, plural: &str) -> Result<Vec<T>, Failure>
+/// Lists a kind as far as the caller sees it. A 404 means that the server is not ours.
+pub(crate) async fn list<T>(api: &Api, plural: &str) -> Result<Vec<T>, Failure>
 where
     T: DeserializeOwned + Send + 'static,
 {
-    match api.list(&paths::all(plural)).await {
-        Err(failure) if failure.is_not_found() => Err(Failure::Stopped(format!(
+    match api.list(&paths::collection(plural)).await {
+        Err(failure) if failure.is_not_found() => Err(Failure::Other(format!(
             "{} does not serve {}: look whether --context and --kubeconfig are those that you mean",
             api.server(),
             names::API_VERSION
@@ -113,34 +113,34 @@ where
     }
 }
 
-/// The same of a kind that every role lets one look at.
-pub(crate) async fn all_by_role<T>(api: &Api, plural: &str) -> Result<Vec<T>, Failure>
+/// Lists a kind that every role may list; a 403 gets advice.
+pub(crate) async fn list_with_role_advice<T>(api: &Api, plural: &str) -> Result<Vec<T>, Failure>
 where
     T: DeserializeOwned + Send + 'static,
 {
-    all(api, plural).await.map_err(|failure| failure.advised(403, NO_ROLE))
+    list(api, plural).await.map_err(|failure| failure.with_advice_on(403, NO_ROLE))
 }
 
-/// The same, but empty if the caller may not list the kind. Not for callers that conclude from an empty list that
-/// something is free or gone.
-pub(crate) async fn seen<T>(api: &Api, plural: &str) -> Result<Vec<T>, Failure>
+/// Lists a kind; empty if the caller may not list it. Not for callers that conclude from an empty list that something
+/// is free or gone.
+pub(crate) async fn list_or_empty<T>(api: &Api, plural: &str) -> Result<Vec<T>, Failure>
 where
     T: DeserializeOwned + Send + 'static,
 {
-    match all(api, plural).await {
-        Err(failure) if failure.is_forbidden() && !failure.is_anonymous() => Ok(Vec::new()),
+    match list(api, plural).await {
+        Err(failure) if failure.is_forbidden() && !failure.is_unauthenticated() => Ok(Vec::new()),
         other => other,
     }
 }
 
-/// The project and those above it, the nearest first, as far as the caller sees them.
-pub(crate) async fn line_of(api: &Api, name: &str) -> Result<Vec<Project>, Failure> {
-    let mut line: Vec<Project> = Vec::new();
+/// A project and its ancestors, the nearest first, as far as the caller sees them.
+pub(crate) async fn lineage(api: &Api, name: &str) -> Result<Vec<Project>, Failure> {
+    let mut lineage: Vec<Project> = Vec::new();
     let mut next = name.to_owned();
-    while !next.is_empty() && !line.iter().any(|project| project.name() == next) {
-        let Some(project) = api.find::<Project>(&paths::named(names::PROJECTS, &next)).await? else { break };
+    while !next.is_empty() && !lineage.iter().any(|project| project.name() == next) {
+        let Some(project) = api.find::<Project>(&paths::object(names::PROJECTS, &next)).await? else { break };
         next.clone_from(&project.spec.parent_project_name);
-        line.push(project);
+        lineage.push(project);
     }
-    Ok(line)
+    Ok(lineage)
 }

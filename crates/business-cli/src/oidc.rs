@@ -1,6 +1,6 @@
-//! A login at an OpenID Connect provider: the authorization code flow with PKCE, and refreshing.
+//! An OpenID Connect client: the authorization code flow with PKCE, refresh and revocation.
 
-use crate::failure::{Failure, whole};
+use crate::failure::{Failure, error_chain};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper_rustls::HttpsConnector;
@@ -33,25 +33,25 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Bytes of an answer.
-const ANSWER_BYTES_MAX: usize = 1 << 20;
+/// Limit of a response body.
+const RESPONSE_BYTES_MAX: usize = 1 << 20;
 /// The scope for which a provider issues a refresh token.
-const OFFLINE: &str = "offline_access";
+const OFFLINE_ACCESS_SCOPE: &str = "offline_access";
 
-/// What rustls says of a certificate for which no authority vouches that is trusted.
+/// rustls' error for a certificate that no trusted authority has signed.
 pub(crate) const UNKNOWN_AUTHORITY: &str = "UnknownIssuer";
 const AUTHORITY_HINT: &str = "; --issuer-ca names the authorities of the provider";
 
-/// A provider, and this program as it is registered there.
+/// A provider, and this program's registration as its client.
 #[derive(Clone, Debug)]
 pub(crate) struct Provider {
     pub(crate) issuer: String,
     pub(crate) client_id: String,
-    /// The authorities that vouch for the provider; else those of the system.
+    /// The trusted certificate authorities; else those of the system.
     pub(crate) authority: Option<PathBuf>,
     pub(crate) scopes: Vec<String>,
-    /// How long it may take for one answer; zero is for ever.
-    pub(crate) within: Duration,
+    /// The timeout of one request; zero means none.
+    pub(crate) timeout: Duration,
 }
 
 /// The tokens of a login.
@@ -66,45 +66,45 @@ pub(crate) struct Session {
     pub(crate) subject: String,
 }
 
-/// What a provider answers to a refresh token.
-pub(crate) enum Refreshed {
+/// The result of a refresh.
+pub(crate) enum RefreshOutcome {
     Session(Session),
-    /// It gives no new ID token, which `OpenID` Connect Core 12.2 allows.
+    /// The response has no new ID token, which `OpenID` Connect Core 12.2 allows.
     WithoutToken,
-    /// The provider does not accept the token any more: only another login helps.
+    /// The provider rejects the refresh token: the user has to log in again.
     Refused(Failure),
 }
 
-/// A login that waits for its code.
-pub(crate) struct Begun {
-    /// Where a browser goes.
+/// A login that waits for its authorization code.
+pub(crate) struct PendingLogin {
+    /// The address that the browser opens.
     pub(crate) url: String,
     pub(crate) state: String,
     nonce: Nonce,
     verifier: PkceCodeVerifier,
 }
 
-/// The provider has been asked what it can do.
-pub(crate) struct KnownProvider {
-    client: KnownClient,
+/// A provider whose metadata has been discovered.
+pub(crate) struct DiscoveredProvider {
+    client: DiscoveredClient,
     client_id: String,
     transport: Transport,
     scopes: Vec<String>,
-    /// Where it takes tokens back.
+    /// The revocation endpoint.
     revocation: Option<String>,
 }
 
-/// What providers publish beyond what `OpenID` Connect requires: RFC 8414.
+/// Metadata beyond `OpenID` Connect Discovery: RFC 8414.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct MoreMetadata {
+struct ExtraMetadata {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     revocation_endpoint: Option<String>,
 }
 
-impl AdditionalProviderMetadata for MoreMetadata {}
+impl AdditionalProviderMetadata for ExtraMetadata {}
 
 type Metadata = ProviderMetadata<
-    MoreMetadata,
+    ExtraMetadata,
     CoreAuthDisplay,
     CoreClientAuthMethod,
     CoreClaimName,
@@ -120,7 +120,7 @@ type Metadata = ProviderMetadata<
 
 type ErrorResponse = StandardErrorResponse<CoreErrorResponseType>;
 
-type KnownClient = CoreClient<
+type DiscoveredClient = CoreClient<
     EndpointSet,
     EndpointNotSet,
     EndpointNotSet,
@@ -129,34 +129,34 @@ type KnownClient = CoreClient<
     EndpointMaybeSet,
 >;
 
-/// The provider could not be asked.
+/// The request to the provider failed.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 struct TransportError(String);
 
-/// How providers are asked: by the proxy that the environment names, as kubectl asks its servers.
+/// The HTTP client for providers. It uses the proxy of the environment, as kubectl does.
 #[derive(Clone)]
 struct Transport {
     direct: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
     connector: HttpsConnector<HttpConnector>,
     tls: Arc<ClientConfig>,
-    within: Duration,
+    timeout: Duration,
 }
 
-type Answering = Pin<Box<dyn Future<Output = Result<HttpResponse, TransportError>> + Send>>;
+type ResponseFuture = Pin<Box<dyn Future<Output = Result<HttpResponse, TransportError>> + Send>>;
 
 impl Provider {
-    /// Asks the provider what it can do.
-    pub(crate) async fn known(&self, redirect: Option<&str>) -> Result<KnownProvider, Failure> {
+    /// Fetches the provider's metadata.
+    pub(crate) async fn discover(&self, redirect: Option<&str>) -> Result<DiscoveredProvider, Failure> {
         let wrong = |error: String| Failure::Usage(format!("--issuer {}: {error}", self.issuer));
         let issuer = IssuerUrl::new(self.issuer.clone()).map_err(|error| wrong(error.to_string()))?;
-        if !is_guarded(issuer.url()) {
+        if !is_secure(issuer.url()) {
             return Err(wrong("a provider is asked by https".to_owned()));
         }
-        let transport = Transport::new(self.authority.as_deref(), self.within)?;
-        let metadata = Metadata::discover_async(issuer, &transport.caller())
+        let transport = Transport::new(self.authority.as_deref(), self.timeout)?;
+        let metadata = Metadata::discover_async(issuer, &transport.http_client())
             .await
-            .map_err(|error| self.failed(&error))?;
+            .map_err(|error| self.discovery_failure(&error))?;
         let revocation = metadata.additional_metadata().revocation_endpoint.clone();
         let client =
             CoreClient::from_provider_metadata(metadata, ClientId::new(self.client_id.clone()), None);
@@ -168,70 +168,75 @@ impl Provider {
             }
         };
         let (client_id, scopes) = (self.client_id.clone(), self.scopes.clone());
-        Ok(KnownProvider { client, client_id, transport, scopes, revocation })
+        Ok(DiscoveredProvider { client, client_id, transport, scopes, revocation })
     }
 
-    fn failed(&self, error: &dyn std::error::Error) -> Failure {
-        Failure::Stopped(format!("the provider {}: {}", self.issuer, whole(error)))
+    fn discovery_failure(&self, error: &dyn std::error::Error) -> Failure {
+        Failure::Other(format!("the provider {}: {}", self.issuer, error_chain(error)))
     }
 }
 
-impl KnownProvider {
+impl DiscoveredProvider {
     /// Begins a login.
-    pub(crate) fn begin(&self) -> Begun {
+    pub(crate) fn begin(&self) -> PendingLogin {
         let (challenge, verifier) = PkceCodeChallenge::new_random_sha256();
         let flow = CoreAuthenticationFlow::AuthorizationCode;
         let request = self.client.authorize_url(flow, CsrfToken::new_random, Nonce::new_random);
         let scopes = self.scopes.iter().cloned().map(Scope::new);
-        let request = request.add_scope(Scope::new(OFFLINE.to_owned())).add_scopes(scopes);
+        let request = request.add_scope(Scope::new(OFFLINE_ACCESS_SCOPE.to_owned())).add_scopes(scopes);
         let (url, state, nonce) = request.set_pkce_challenge(challenge).url();
-        Begun { url: url.to_string(), state: state.secret().clone(), nonce, verifier }
+        PendingLogin { url: url.to_string(), state: state.secret().clone(), nonce, verifier }
     }
 
-    /// Ends it with the code that the provider has sent.
-    pub(crate) async fn end(&self, begun: Begun, code: String) -> Result<Session, Failure> {
+    /// Completes a login with the authorization code.
+    pub(crate) async fn finish(&self, pending: PendingLogin, code: String) -> Result<Session, Failure> {
         let request = self.client.exchange_code(AuthorizationCode::new(code));
-        let request = request.map_err(|error| stopped(&error))?.set_pkce_verifier(begun.verifier);
-        let answer =
-            request.request_async(&self.transport.caller()).await.map_err(|error| stopped(&error))?;
-        self.session(&answer, None, Some(&begun.nonce))
+        let request = request.map_err(|error| provider_failure(&error))?.set_pkce_verifier(pending.verifier);
+        let answer = request
+            .request_async(&self.transport.http_client())
+            .await
+            .map_err(|error| provider_failure(&error))?;
+        self.session(&answer, None, Some(&pending.nonce))
     }
 
-    /// Another token by a session's refresh token. `keep` stores a new refresh token before anything can go wrong with
-    /// the rest of the answer: the provider may take the old one no more.
-    pub(crate) async fn refreshed(
+    /// Refreshes a session. `keep` stores a new refresh token before the rest of the response is checked, since the
+    /// provider may accept the old one no more.
+    pub(crate) async fn refresh(
         &self,
         session: &Session,
         refresh: &str,
         keep: impl FnOnce(&Session) -> Result<(), Failure>,
-    ) -> Result<Refreshed, Failure> {
+    ) -> Result<RefreshOutcome, Failure> {
         let refresh = RefreshToken::new(refresh.to_owned());
-        let request = self.client.exchange_refresh_token(&refresh).map_err(|error| stopped(&error))?;
-        let answer = match request.request_async(&self.transport.caller()).await {
+        let request =
+            self.client.exchange_refresh_token(&refresh).map_err(|error| provider_failure(&error))?;
+        let answer = match request.request_async(&self.transport.http_client()).await {
             Ok(answer) => answer,
-            Err(error) if is_refusal(&error) => return Ok(Refreshed::Refused(stopped(&error))),
-            Err(error) => return Err(stopped(&error)),
+            Err(error) if is_token_refused(&error) => {
+                return Ok(RefreshOutcome::Refused(provider_failure(&error)));
+            }
+            Err(error) => return Err(provider_failure(&error)),
         };
         if let Some(new) = answer.refresh_token() {
             keep(&Session { refresh_token: Some(new.secret().clone()), ..session.clone() })?;
         }
         if answer.id_token().is_none() {
-            return Ok(Refreshed::WithoutToken);
+            return Ok(RefreshOutcome::WithoutToken);
         }
         let fresh = self.session(&answer, Some(refresh), None)?;
         if fresh.subject != session.subject {
             let why = "the provider answered the ID token of somebody else".to_owned();
-            return Ok(Refreshed::Refused(Failure::Stopped(why)));
+            return Ok(RefreshOutcome::Refused(Failure::Other(why)));
         }
-        Ok(Refreshed::Session(fresh))
+        Ok(RefreshOutcome::Session(fresh))
     }
 
-    /// Has the provider revoke a session's refresh token. Returns whether it publishes where (RFC 7009).
-    pub(crate) async fn revoked(&self, refresh: &str) -> Result<bool, Failure> {
+    /// Revokes a session's refresh token (RFC 7009). Returns false if the provider has no revocation endpoint.
+    pub(crate) async fn revoke(&self, refresh: &str) -> Result<bool, Failure> {
         let Some(endpoint) = &self.revocation else { return Ok(false) };
-        let url = Url::parse(endpoint).map_err(|error| stopped(&error))?;
-        if !is_guarded(&url) {
-            return Err(Failure::Stopped(format!("the provider: {endpoint} is not asked by https")));
+        let url = Url::parse(endpoint).map_err(|error| provider_failure(&error))?;
+        if !is_secure(&url) {
+            return Err(Failure::Other(format!("the provider: {endpoint} is not asked by https")));
         }
         let body = Serializer::new(String::new())
             .append_pair("token", refresh)
@@ -241,13 +246,13 @@ impl KnownProvider {
         let request = http::Request::post(url.as_str())
             .header(http::header::CONTENT_TYPE, "application/x-www-form-urlencoded")
             .body(body.into_bytes())
-            .map_err(|error| stopped(&error))?;
-        let ask = self.transport.caller();
-        let answer = ask(request).await.map_err(|error| stopped(&error))?;
+            .map_err(|error| provider_failure(&error))?;
+        let ask = self.transport.http_client();
+        let answer = ask(request).await.map_err(|error| provider_failure(&error))?;
         if answer.status().is_success() {
             return Ok(true);
         }
-        Err(Failure::Stopped(format!("the provider: {endpoint} answered {}", answer.status())))
+        Err(Failure::Other(format!("the provider: {endpoint} answered {}", answer.status())))
     }
 
     fn session(
@@ -257,14 +262,14 @@ impl KnownProvider {
         nonce: Option<&Nonce>,
     ) -> Result<Session, Failure> {
         let token = answer.id_token();
-        let token = token.ok_or_else(|| Failure::Stopped("the provider answered no ID token".to_owned()))?;
+        let token = token.ok_or_else(|| Failure::Other("the provider answered no ID token".to_owned()))?;
         let verifier = self.client.id_token_verifier();
         // A refreshed token has no nonce, since no browser was involved.
         let claims = match nonce {
             Some(nonce) => token.claims(&verifier, nonce),
             None => token.claims(&verifier, |_: Option<&Nonce>| Ok(())),
         };
-        let claims = claims.map_err(|error| stopped(&error))?;
+        let claims = claims.map_err(|error| provider_failure(&error))?;
         let refresh = answer.refresh_token().cloned().or(former);
         Ok(Session {
             id_token: token.to_string(),
@@ -275,8 +280,8 @@ impl KnownProvider {
     }
 }
 
-/// Whether the provider has said that the refresh token is no good. Whatever else goes wrong there may pass.
-fn is_refusal<E: std::error::Error + 'static>(error: &RequestTokenError<E, ErrorResponse>) -> bool {
+/// Whether the provider rejects the refresh token. All other errors may be transient.
+fn is_token_refused<E: std::error::Error + 'static>(error: &RequestTokenError<E, ErrorResponse>) -> bool {
     let RequestTokenError::ServerResponse(answer) = error else { return false };
     matches!(
         answer.error(),
@@ -289,95 +294,95 @@ fn is_refusal<E: std::error::Error + 'static>(error: &RequestTokenError<E, Error
     )
 }
 
-/// Whether nobody on the way can read what is sent there.
-fn is_guarded(url: &Url) -> bool {
+/// Whether the connection cannot be read on the way: https, or this machine.
+fn is_secure(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default();
     url.scheme() == "https" || kubeconfig::is_own_machine(host)
 }
 
-fn stopped(error: &dyn std::error::Error) -> Failure {
-    Failure::Stopped(format!("the provider: {}", whole(error)))
+fn provider_failure(error: &dyn std::error::Error) -> Failure {
+    Failure::Other(format!("the provider: {}", error_chain(error)))
 }
 
 impl Transport {
-    fn new(authority: Option<&Path>, within: Duration) -> Result<Self, Failure> {
+    fn new(authority: Option<&Path>, timeout: Duration) -> Result<Self, Failure> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let tls = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
-            .map_err(|error| stopped(&error))?
+            .map_err(|error| provider_failure(&error))?
             .with_root_certificates(roots(authority)?)
             .with_no_client_auth();
         let tls = Arc::new(tls);
-        let connector = HttpsConnector::from((plain(), Arc::clone(&tls)));
+        let connector = HttpsConnector::from((plain_connector(), Arc::clone(&tls)));
         let direct = Client::builder(TokioExecutor::new()).build(connector.clone());
-        Ok(Self { direct, connector, tls, within })
+        Ok(Self { direct, connector, tls, timeout })
     }
 
-    /// The function that the library calls for each request. It follows no redirect.
-    fn caller(&self) -> impl Fn(HttpRequest) -> Answering + use<> {
+    /// The HTTP client for the openidconnect library. It follows no redirect.
+    fn http_client(&self) -> impl Fn(HttpRequest) -> ResponseFuture + use<> {
         let this = self.clone();
         move |request| {
             let this = this.clone();
             Box::pin(async move {
-                let answered = this.answer(request);
-                if this.within.is_zero() {
-                    return answered.await;
+                let response = this.send(request);
+                if this.timeout.is_zero() {
+                    return response.await;
                 }
-                tokio::time::timeout(this.within, answered)
+                tokio::time::timeout(this.timeout, response)
                     .await
                     .map_err(|_elapsed| TransportError("it did not answer in time".to_owned()))?
             })
         }
     }
 
-    async fn answer(&self, request: HttpRequest) -> Result<HttpResponse, TransportError> {
+    async fn send(&self, request: HttpRequest) -> Result<HttpResponse, TransportError> {
         let request = request.map(|body| Full::new(Bytes::from(body)));
         let proxy = kubeconfig::environment_proxy(request.uri());
         let response = match &proxy {
             None => self.direct.request(request).await,
-            Some(proxy) => self.sent_by(proxy, request).await,
+            Some(proxy) => self.send_through_proxy(proxy, request).await,
         };
         let response = response.map_err(|error| {
             let by = proxy.map_or_else(String::new, |proxy| format!("by the proxy {}: ", proxy.uri()));
-            let why = whole(&error);
+            let why = error_chain(&error);
             let advice = if why.contains(UNKNOWN_AUTHORITY) { AUTHORITY_HINT } else { "" };
             TransportError(format!("{by}{why}{advice}"))
         })?;
         let (head, body) = response.into_parts();
-        let body = Limited::new(body, ANSWER_BYTES_MAX).collect().await;
+        let body = Limited::new(body, RESPONSE_BYTES_MAX).collect().await;
         let body = body.map_err(|error| TransportError(error.to_string()))?.to_bytes();
         Ok(http::Response::from_parts(head, body.to_vec()))
     }
 
-    async fn sent_by(
+    async fn send_through_proxy(
         &self,
         proxy: &Intercept,
         request: http::Request<Full<Bytes>>,
     ) -> Result<http::Response<Incoming>, legacy::Error> {
         let tls = Arc::clone(&self.tls);
         if let Some("socks5" | "socks5h") = proxy.uri().scheme_str() {
-            let mut by = SocksV5::new(proxy.uri().clone(), plain());
+            let mut by = SocksV5::new(proxy.uri().clone(), plain_connector());
             if let Some((user, password)) = proxy.raw_auth() {
                 by = by.with_auth(user.to_owned(), password.to_owned());
             }
-            return sent(HttpsConnector::from((by, tls)), request).await;
+            return send_with(HttpsConnector::from((by, tls)), request).await;
         }
         let mut by = Tunnel::new(proxy.uri().clone(), self.connector.clone());
         if let Some(credentials) = proxy.basic_auth() {
             by = by.with_auth(credentials.clone());
         }
-        sent(HttpsConnector::from((by, tls)), request).await
+        send_with(HttpsConnector::from((by, tls)), request).await
     }
 }
 
-/// Connections without TLS, to whatever lies below it.
-fn plain() -> HttpConnector {
-    let mut plain = HttpConnector::new();
-    plain.enforce_http(false);
-    plain
+/// Plain TCP connections, on which TLS is layered.
+fn plain_connector() -> HttpConnector {
+    let mut plain_connector = HttpConnector::new();
+    plain_connector.enforce_http(false);
+    plain_connector
 }
 
-async fn sent<C>(
+async fn send_with<C>(
     connector: C,
     request: http::Request<Full<Bytes>>,
 ) -> Result<http::Response<Incoming>, legacy::Error>

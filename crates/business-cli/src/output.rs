@@ -5,9 +5,9 @@ use crate::screen::print;
 use clap::ValueEnum;
 use serde::Serialize;
 
-/// How something that is looked at is shown.
+/// The output format of commands that read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum View {
+pub(crate) enum OutputFormat {
     /// For people
     #[default]
     Text,
@@ -17,9 +17,9 @@ pub(crate) enum View {
     Yaml,
 }
 
-/// How something that was written is told.
+/// The output format of `create`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Told {
+pub(crate) enum CreateFormat {
     /// A line for people
     #[default]
     Text,
@@ -29,21 +29,21 @@ pub(crate) enum Told {
     Yaml,
 }
 
-pub(crate) fn json(value: &impl Serialize) -> Result<(), Failure> {
+pub(crate) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
     let mut text = serde_json::to_string_pretty(value).map_err(unwritable)?;
     text.push('\n');
     print(text)
 }
 
-pub(crate) fn yaml(value: &impl Serialize) -> Result<(), Failure> {
+pub(crate) fn print_yaml(value: &impl Serialize) -> Result<(), Failure> {
     print(meta::yaml::text(value).map_err(unwritable)?)
 }
 
-/// For a program, in the form that is asked for.
-pub(crate) fn data(view: View, value: &impl Serialize) -> Result<(), Failure> {
-    if view == View::Yaml { yaml(value) } else { json(value) }
+/// Prints JSON or YAML.
+pub(crate) fn print_data(format: OutputFormat, value: &impl Serialize) -> Result<(), Failure> {
+    if format == OutputFormat::Yaml { print_yaml(value) } else { print_json(value) }
 }
 
 fn unwritable(error: impl std::fmt::Display) -> Failure {
-    Failure::Stopped(format!("the answer cannot be written: {error}"))
+    Failure::Other(format!("the answer cannot be written: {error}"))
 }

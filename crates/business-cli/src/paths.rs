@@ -1,4 +1,4 @@
-//! Where things are in the API.
+//! Paths of the API.
 
 use business_types::names::{self, API_VERSION};
 
@@ -7,47 +7,47 @@ fn root() -> String {
 }
 
 /// A collection at cluster scope, or all objects of a namespaced kind.
-pub(crate) fn all(plural: &str) -> String {
+pub(crate) fn collection(plural: &str) -> String {
     format!("{}/{plural}", root())
 }
 
 /// An object at cluster scope.
-pub(crate) fn named(plural: &str, name: &str) -> String {
-    format!("{}/{plural}/{}", root(), segment(name))
+pub(crate) fn object(plural: &str, name: &str) -> String {
+    format!("{}/{plural}/{}", root(), escape_segment(name))
 }
 
 /// The namespaces of a project.
 pub(crate) fn namespaces_of(project: &str) -> String {
-    format!("{}/namespaces/{}/namespaces", root(), segment(project))
+    format!("{}/namespaces/{}/namespaces", root(), escape_segment(project))
 }
 
 /// A namespace of a project.
 pub(crate) fn namespace(project: &str, name: &str) -> String {
-    within(project, names::NAMESPACES, name)
+    project_object(project, names::NAMESPACES, name)
 }
 
 /// An object in a project.
-pub(crate) fn within(project: &str, plural: &str, name: &str) -> String {
-    format!("{}/namespaces/{}/{plural}/{}", root(), segment(project), segment(name))
+pub(crate) fn project_object(project: &str, plural: &str, name: &str) -> String {
+    format!("{}/namespaces/{}/{plural}/{}", root(), escape_segment(project), escape_segment(name))
 }
 
-/// What everything in a project begins with.
-pub(crate) fn in_project(project: &str) -> String {
-    format!("{}/namespaces/{}/", root(), segment(project))
+/// The prefix of the paths of all objects in a project.
+pub(crate) fn project_prefix(project: &str) -> String {
+    format!("{}/namespaces/{}/", root(), escape_segment(project))
 }
 
-/// The same as a rehearsal.
-pub(crate) fn rehearsed(path: &str) -> String {
+/// The path with the query of a dry run.
+pub(crate) fn dry_run(path: &str) -> String {
     format!("{path}?dryRun=All")
 }
 
-/// The same, as a rehearsal where it is not meant seriously.
-pub(crate) fn rehearsed_if(path: String, dry_run: bool) -> String {
-    if dry_run { rehearsed(&path) } else { path }
+/// The path, with the query of a dry run if it is one.
+pub(crate) fn with_dry_run(path: String, dry_run: bool) -> String {
+    if dry_run { self::dry_run(&path) } else { path }
 }
 
-/// A name as a part of a path.
-pub(crate) fn segment(name: &str) -> String {
+/// Percent-encodes a name as one segment of a path.
+pub(crate) fn escape_segment(name: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
     let each = name
         .bytes()
@@ -61,8 +61,8 @@ mod tests {
 
     #[test]
     fn a_name_cannot_leave_its_place_in_a_path() {
-        assert_eq!(segment("c1-web"), "c1-web");
-        assert_eq!(segment("../x?y=1#z"), "..%2Fx%3Fy%3D1%23z");
-        assert_eq!(segment("é"), "%C3%A9");
+        assert_eq!(escape_segment("c1-web"), "c1-web");
+        assert_eq!(escape_segment("../x?y=1#z"), "..%2Fx%3Fy%3D1%23z");
+        assert_eq!(escape_segment("é"), "%C3%A9");
     }
 }

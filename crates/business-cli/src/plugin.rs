@@ -1,4 +1,4 @@
-//! The credential plugin of a kubeconfig, and its words if it gives no credentials. `login` has this program be one.
+//! Errors of a kubeconfig's credential plugin. `login` makes this program one.
 
 use crate::failure::Failure;
 use kube::Config;
@@ -6,35 +6,35 @@ use kube::client::AuthError;
 use kube::config::ExecConfig;
 use std::path::Path;
 
-/// What kubectl calls this program.
+/// The file name of this program.
 pub(crate) const PLUGIN: &str = "kubectl-business";
 
-/// What went wrong with the credential plugin, if that was the cause: kube would print the plugin's output byte for
-/// byte.
+/// The failure of the credential plugin, if it was the cause of an error. kube itself would print the plugin's output
+/// as a list of bytes.
 pub(crate) fn failure(config: &Config, error: &kube::Error) -> Option<Failure> {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(error) = cause {
         if let Some(error) = error.downcast_ref::<AuthError>() {
-            return told(config.auth_info.exec.as_ref()?, error);
+            return failure_of_plugin(config.auth_info.exec.as_ref()?, error);
         }
         cause = error.source();
     }
     None
 }
 
-fn told(plugin: &ExecConfig, error: &AuthError) -> Option<Failure> {
+fn failure_of_plugin(plugin: &ExecConfig, error: &AuthError) -> Option<Failure> {
     let command = plugin.command.as_deref()?;
     let text = match error {
         AuthError::AuthExecRun { out, .. } => {
-            let said = String::from_utf8_lossy(&out.stderr);
-            let said = said.trim();
-            let said = said.strip_prefix("error: ").unwrap_or(said);
-            if said.is_empty() {
+            let stderr = String::from_utf8_lossy(&out.stderr);
+            let stderr = stderr.trim();
+            let stderr = stderr.strip_prefix("error: ").unwrap_or(stderr);
+            if stderr.is_empty() {
                 format!("the credential plugin {command} gave no credentials: {}", out.status)
             } else if Path::new(command).ends_with(PLUGIN) {
-                said.to_owned()
+                stderr.to_owned()
             } else {
-                format!("the credential plugin {command}: {said}")
+                format!("the credential plugin {command}: {stderr}")
             }
         }
         AuthError::AuthExecStart(why) => {
@@ -43,7 +43,7 @@ fn told(plugin: &ExecConfig, error: &AuthError) -> Option<Failure> {
         }
         _ => return None,
     };
-    Some(Failure::Stopped(text))
+    Some(Failure::Other(text))
 }
 
 #[cfg(test)]
@@ -52,7 +52,7 @@ mod tests {
     use crate::api::Api;
     use std::time::Duration;
 
-    fn asked(command: &str, args: &[&str]) -> String {
+    fn failure_text(command: &str, args: &[&str]) -> String {
         let mut config = Config::new("https://127.0.0.1:1".parse().unwrap());
         config.auth_info.exec = Some(ExecConfig {
             api_version: Some("client.authentication.k8s.io/v1".to_owned()),
@@ -67,12 +67,16 @@ mod tests {
 
     #[tokio::test]
     async fn what_a_credential_plugin_says_is_told_as_it_says_it() {
-        let said = asked("sh", &["-c", "echo 'error: the session has ended: log in again' >&2; exit 1"]);
-        assert_eq!(said, "the credential plugin sh: the session has ended: log in again");
-        let said = asked("sh", &["-c", "exit 3"]);
-        assert!(said.starts_with("the credential plugin sh gave no credentials: exit status: 3"), "{said}");
-        let said = asked("/absent/plugin", &[]);
-        assert!(said.starts_with("the credential plugin /absent/plugin cannot be started: "), "{said}");
-        assert!(said.ends_with(": install it"), "{said}");
+        let stderr =
+            failure_text("sh", &["-c", "echo 'error: the session has ended: log in again' >&2; exit 1"]);
+        assert_eq!(stderr, "the credential plugin sh: the session has ended: log in again");
+        let stderr = failure_text("sh", &["-c", "exit 3"]);
+        assert!(
+            stderr.starts_with("the credential plugin sh gave no credentials: exit status: 3"),
+            "{stderr}"
+        );
+        let stderr = failure_text("/absent/plugin", &[]);
+        assert!(stderr.starts_with("the credential plugin /absent/plugin cannot be started: "), "{stderr}");
+        assert!(stderr.ends_with(": install it"), "{stderr}");
     }
 }

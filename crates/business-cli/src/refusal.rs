@@ -1,10 +1,10 @@
-//! A refusal as a person reads it: what the server said, the levels as a picture, and what to do next.
+//! Error messages for people: the server's message, the levels as a table, and what to do next.
 
 use crate::amount;
-use crate::failure::{Failure, Obstacle, is_about_nobody};
+use crate::failure::{Failure, Obstacle, is_unauthenticated};
 use crate::level::{Level, LevelRow, LevelTable};
 use crate::oidc::UNKNOWN_AUTHORITY;
-use crate::screen::{Cell, Screen, Tone, harmless, right};
+use crate::screen::{Cell, Screen, Tone, right, sanitize};
 use business_types::names;
 use business_types::refusal::{BELOW_ALLOCATED, CLUSTER_CLOSED, QUOTA_EXCEEDED, Reason};
 use http::StatusCode;
@@ -15,17 +15,17 @@ use std::fmt::Write as _;
 const LOG_IN: &str = "log in again: `kubectl business login`";
 const AUTHORITY: &str = "the kubeconfig has to name the authorities of this server: `kubectl config set-cluster CLUSTER \
                          --certificate-authority FILE`, or --certificate-authority of `kubectl business login`";
-/// The server's reason for a name that nothing has.
+/// The cause's reason if a name is not found.
 const NOT_FOUND: &str = "FieldValueNotFound";
 
-/// What stands between the objects of a list that are refused together.
+/// Separates the messages about the items of a refused list.
 const BETWEEN_ITEMS: &str = "; items[";
-/// What operators are told of a project that is not of the tenant.
+/// In the message for operators if a project is of another tenant.
 const OTHER_TENANTS: &str = "in this tenant: it is another one's";
-/// What a project is told of a cluster that it has no budget on.
+/// In the message if a project has no budget on a cluster.
 const NOT_LISTED: &str = "it does not list it";
 
-/// An amount that a level does not have, as a cause of a refusal tells it.
+/// An amount that a level lacks, parsed from a cause of a refusal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Shortage {
     pub(crate) level: Level,
@@ -38,14 +38,14 @@ pub(crate) struct Shortage {
     pub(crate) remaining: Quantity,
     /// The amount that would have been accepted.
     pub(crate) fits: Quantity,
-    /// The part of what is allocated that no object stands for.
+    /// The part of `allocated` that is held without an object.
     pub(crate) held: Option<Quantity>,
-    /// Whether a limit lies below what is given away; otherwise an amount is too large.
+    /// Whether a limit is below the allocated amount; otherwise the requested amount is too large.
     pub(crate) is_below: bool,
 }
 
 impl Shortage {
-    /// Reads a cause about an amount.
+    /// Parses a cause; `None` if it is not about an amount.
     pub(crate) fn of(cause: &StatusCause) -> Option<Self> {
         let is_below = cause.reason == BELOW_ALLOCATED;
         if !is_below && cause.reason != QUOTA_EXCEEDED {
@@ -69,8 +69,11 @@ impl Shortage {
 
     /// The smallest hard limit of the level with which the amount would fit.
     pub(crate) fn hard_needed(&self) -> Quantity {
-        // A level may have given away more than it has: the amount above its hard is missing, too.
-        amount::plus(self.hard.max(self.allocated), amount::less(self.requested, self.fits))
+        // If more than `hard` is allocated, the excess is missing, too.
+        amount::saturating_add(
+            self.hard.max(self.allocated),
+            amount::saturating_sub(self.requested, self.fits),
+        )
     }
 }
 
@@ -98,7 +101,7 @@ fn causes(status: &Status) -> impl Iterator<Item = &StatusCause> {
     status.details.iter().flat_map(|details| &details.causes)
 }
 
-/// The levels that refuse, a line each.
+/// A table of the levels that refuse.
 pub(crate) fn picture(shortages: &[Shortage], screen: Screen) -> String {
     let mut table = LevelTable::new(right("FITS"));
     for one in shortages {
@@ -107,70 +110,70 @@ pub(crate) fn picture(shortages: &[Shortage], screen: Screen) -> String {
             domain: &one.domain,
             resource: &one.resource,
             hard: Some(one.hard),
-            // The server counts what is held as allocated.
+            // Here `allocated` includes what is held.
             allocated: one.allocated,
             held: Quantity::ZERO,
             left: Some(one.remaining),
-            asked: Some(one.requested),
-            had: Quantity::ZERO,
+            requested: Some(one.requested),
+            current: Quantity::ZERO,
             refuses: true,
         };
         table.row(&row, screen, Cell::toned(Tone::Good, one.fits.to_string()));
     }
-    table.shown(screen)
+    table.render(screen)
 }
 
-/// Everything about a failure, for standard error.
-pub(crate) fn told(failure: &Failure, screen: Screen) -> String {
+/// The whole message about a failure, for standard error.
+pub(crate) fn render(failure: &Failure, screen: Screen) -> String {
     if let Failure::Blocked(obstacles) = failure {
-        return obstacles_told(obstacles, screen);
+        return render_obstacles(obstacles, screen);
     }
-    // The refusals of a list stand behind each other.
-    let message = harmless(&failure.to_string()).replace(BETWEEN_ITEMS, "\n  items[");
+    // One line for each refused item of a list.
+    let message = sanitize(&failure.to_string()).replace(BETWEEN_ITEMS, "\n  items[");
     let mut text = format!("{} {message}\n", screen.paint(Tone::Full, "error:"));
     let (failure, advice) = match failure {
         Failure::Advised { failure, next } => (&**failure, Some(*next)),
         other => (other, None),
     };
     if let Failure::Refused(status) = failure {
-        text.push_str(&causes_told(status, screen));
+        text.push_str(&render_causes(status, screen));
     }
     let next = advice.map_or_else(|| next_steps(failure), |next| vec![next.to_owned()]);
-    text.extend(next.iter().map(|next| format!("  next: {}\n", harmless(next))));
+    text.extend(next.iter().map(|next| format!("  next: {}\n", sanitize(next))));
     text
 }
 
-/// Each obstacle with what to do about it, said once for neighbours with the same advice.
-fn obstacles_told(obstacles: &[Obstacle], screen: Screen) -> String {
+/// Each obstacle with its advice. Neighbours with the same advice share it.
+fn render_obstacles(obstacles: &[Obstacle], screen: Screen) -> String {
     let mut text = String::new();
     let mut rest = obstacles.iter().peekable();
     while let Some(Obstacle { what, next }) = rest.next() {
-        let _infallible = writeln!(text, "{} {}", screen.paint(Tone::Full, "error:"), harmless(what));
+        let _infallible = writeln!(text, "{} {}", screen.paint(Tone::Full, "error:"), sanitize(what));
         if rest.peek().is_none_or(|after| after.next != *next) {
-            let _infallible = writeln!(text, "  next: {}", harmless(next));
+            let _infallible = writeln!(text, "  next: {}", sanitize(next));
         }
     }
     text
 }
 
-/// The levels that refuse, and what the message does not say already.
-fn causes_told(status: &Status, screen: Screen) -> String {
+/// The levels that refuse, and the causes that the message does not include.
+fn render_causes(status: &Status, screen: Screen) -> String {
     let mut text = picture(&shortages(status), screen);
     if !text.is_empty() {
         text = format!("\n{text}\n");
     }
     for cause in causes(status) {
         let reason = Reason::of(&cause.reason);
-        // The message tells the faults of its own code only.
+        // The message has only the causes of its own code.
         let other = reason.filter(|reason| reason.code != status.code && !cause.field.starts_with("items["));
         if let Some(other) = other.filter(|_| Shortage::of(cause).is_none()) {
             let line = format!("{}: {} ({})", cause.field, other.when, cause.message);
-            text.extend(["  ", &harmless(&line), "\n"]);
+            text.extend(["  ", &sanitize(&line), "\n"]);
         }
-        // The message says the same to people.
+        // Causes for programs repeat what the message says.
         let is_program = reason.is_some() || cause.reason == NOT_FOUND;
         if !is_program && !status.message.contains(&cause.message) {
-            let line = [harmless(&cause.field), harmless(&cause.message)].join(": ");
+            let line = [sanitize(&cause.field), sanitize(&cause.message)].join(": ");
             text.extend(["  ", &line, "\n"]);
         }
     }
@@ -184,7 +187,7 @@ fn next_steps(failure: &Failure) -> Vec<String> {
     }
 }
 
-/// What to do about a refusal, each thing once.
+/// What to do about a refusal, without duplicates.
 pub(crate) fn next_steps_of(status: &Status) -> Vec<String> {
     let mut steps: Vec<String> = Vec::new();
     for step in causes(status).filter_map(|cause| next_step(status, cause)) {
@@ -215,7 +218,7 @@ fn next_of(failure: &Failure) -> Option<&'static str> {
 fn next_of_status(status: &Status) -> Option<String> {
     let message = &status.message;
     let next = match status.code {
-        _ if is_about_nobody(status) => LOG_IN,
+        _ if is_unauthenticated(status) => LOG_IN,
         403 => return Some(next_of_rights(message)),
         404 => return Some(next_of_missing(status)),
         409 => return Some(next_of_conflict(status)),
@@ -230,7 +233,7 @@ fn next_of_status(status: &Status) -> Option<String> {
     Some(next.to_owned())
 }
 
-/// Whether it is a bare HTTP error and no Status: kube-apiserver, or a proxy before it, does not reach the server.
+/// Whether it was an HTTP error without a Status: kube-apiserver, or a proxy before it, does not reach the server.
 fn is_bare(status: &Status) -> bool {
     StatusCode::SERVICE_UNAVAILABLE.canonical_reason() == Some(status.reason.as_str())
 }
@@ -247,10 +250,10 @@ fn next_of_unserved() -> String {
 const OPERATORS: [&str; 5] =
     ["for operators", "not for tenants", "\"memberclusters\"", "\"projects/lock\"", "\"projects/unlock\""];
 
-/// The texts with which the platform says why somebody may not.
+/// The platform's explanations of a 403.
 const WHY: [&str; 3] = ["this needs the role", "for operators", "not for tenants"];
 
-/// Tells who may do it, if the caller may not.
+/// Advice for a 403: who may do it.
 fn next_of_rights(message: &str) -> String {
     if let Some(project) = quoted_after(message, "in project ") {
         return format!("ask somebody who may: `kubectl business access list {project}` shows who rules it");
@@ -264,12 +267,12 @@ fn next_of_rights(message: &str) -> String {
     } else {
         "ask an operator, or somebody who rules the project: `kubectl business access list PROJECT`"
     };
-    // kube-apiserver does not say why: a member cluster's refuses the platform's own things in the same words.
+    // kube-apiserver gives no explanation. A member cluster refuses the platform's own resources with the same message.
     let is_bare = message.contains("cannot ") && !WHY.iter().any(|word| message.contains(word));
     if is_bare { format!("{next}; or --context is another cluster's") } else { next.to_owned() }
 }
 
-/// Where it stands what there is.
+/// Advice for a 404: the command that lists what exists.
 fn next_of_missing(status: &Status) -> String {
     let shows = match status.details.as_ref().map_or("", |details| &details.kind) {
         "" | names::PROJECTS => "kubectl business tree",
@@ -283,10 +286,10 @@ fn next_of_missing(status: &Status) -> String {
     format!("what you do not see does not exist for you: `{shows}` shows what does")
 }
 
-/// Something stands in the way.
+/// Advice for a 409.
 fn next_of_conflict(status: &Status) -> String {
     match &status.details {
-        // Of a list.
+        // A list was created.
         Some(details) if status.reason == "AlreadyExists" && details.name.is_empty() => {
             "leave out what is there already: `kubectl get bns -A` shows it".to_owned()
         }
@@ -307,7 +310,7 @@ fn quoted_after<'a>(text: &'a str, before: &str) -> Option<&'a str> {
     rest.strip_prefix('"')?.split_once('"').map(|(name, _)| name)
 }
 
-/// What to do about a cause.
+/// Advice for one cause.
 fn next_step(status: &Status, cause: &StatusCause) -> Option<String> {
     if let Some(shortage) = Shortage::of(cause) {
         return Some(next_of_shortage(&shortage));
@@ -323,7 +326,7 @@ fn next_step(status: &Status, cause: &StatusCause) -> Option<String> {
         return Some(reason.next_for(&cause.message));
     }
     Some(match cause.reason.as_str() {
-        // Only operators are told that it is there.
+        // Only operators see this message, since the cluster exists.
         NOT_FOUND if cause.message.contains("spec.tenants") => {
             let cluster = quoted_after(&cause.message, "Not found: ")?;
             format!(
@@ -353,10 +356,10 @@ fn next_step(status: &Status, cause: &StatusCause) -> Option<String> {
     })
 }
 
-/// Where to read what a field takes; nothing if kubectl does not know the kind.
+/// The `kubectl explain` command of a field; `None` for an unknown kind.
 fn next_of_field(status: &Status, field: &str) -> Option<String> {
     let name = match status.details.as_ref()?.kind.as_str() {
-        // Without more, kubectl explains the namespaces of Kubernetes itself.
+        // `namespaces` would mean those of Kubernetes itself.
         names::NAMESPACE_KIND | names::NAMESPACES => "bns",
         names::PROJECT_KIND | names::PROJECTS => names::PROJECTS,
         names::TENANT_KIND | names::TENANTS => names::TENANTS,
@@ -430,7 +433,7 @@ mod tests {
     fn a_refusal_shows_the_level_and_what_to_do() {
         let status = Status::forbidden(&GroupResource::new("g", "namespaces"), "c1-a", "exceeded quota");
         let failure = Failure::Refused(Box::new(status.with_causes(vec![exceeded("41")])));
-        let text = told(&failure, Screen::plain(false));
+        let text = render(&failure, Screen::plain(false));
         for part in [
             "error: namespaces.g \"c1-a\" is forbidden: exceeded quota",
             "project web  c1     pods      ======..........   100         41    59     90    59",
@@ -484,11 +487,12 @@ mod tests {
     fn a_cause_that_the_message_does_not_tell_is_told_with_what_to_do() {
         let status = Status::failure(422, "Invalid", "spec.hard: must set quota");
         let taken = cause(business_types::refusal::CLAIM_TAKEN, "cluster=c1 namespace=web");
-        let text = told(&Failure::Refused(Box::new(status.with_causes(vec![taken]))), Screen::plain(false));
+        let text = render(&Failure::Refused(Box::new(status.with_causes(vec![taken]))), Screen::plain(false));
         assert!(text.contains("another object has this namespace of the cluster"), "{text}");
         let status = Status::failure(403, "Forbidden", "project \"web\" has been locked by an operator");
         let locked = cause(business_types::refusal::PROJECT_LOCKED, "project=web");
-        let text = told(&Failure::Refused(Box::new(status.with_causes(vec![locked]))), Screen::plain(false));
+        let text =
+            render(&Failure::Refused(Box::new(status.with_causes(vec![locked]))), Screen::plain(false));
         assert!(!text.contains("project=web"), "the message says the same: {text}");
     }
 
@@ -496,7 +500,7 @@ mod tests {
     fn refused_objects_of_a_list_have_a_line_each() {
         let status =
             Status::failure(422, "Invalid", "none of 2 objects is created; items[0]: no; items[1]: no");
-        let text = told(&Failure::Refused(Box::new(status)), Screen::plain(false));
+        let text = render(&Failure::Refused(Box::new(status)), Screen::plain(false));
         assert!(
             text.starts_with("error: none of 2 objects is created\n  items[0]: no\n  items[1]: no\n"),
             "{text}"
@@ -570,7 +574,7 @@ mod tests {
     fn everything_that_stands_in_the_way_is_told_with_what_to_do() {
         let right = |what: &str| Obstacle::new(what, "ask for it");
         let obstacles = vec![Obstacle::new("it is old", "renew it"), right("no secrets"), right("no tokens")];
-        let text = told(&Failure::Blocked(obstacles), Screen::plain(false));
+        let text = render(&Failure::Blocked(obstacles), Screen::plain(false));
         let lines = [
             "error: it is old",
             "  next: renew it",
@@ -584,10 +588,11 @@ mod tests {
     #[test]
     fn what_a_command_knows_better_is_said_in_place_of_the_usual() {
         let refused = Failure::Refused(Box::new(Status::failure(422, "Invalid", "no endpoint")));
-        let text = told(&refused.advised(422, "ask an operator"), Screen::plain(false));
+        let text = render(&refused.with_advice_on(422, "ask an operator"), Screen::plain(false));
         assert_eq!(text, "error: no endpoint\n  next: ask an operator\n");
         let nobody = Status::failure(403, "Forbidden", "User \"system:anonymous\" cannot list it");
-        let text = told(&Failure::Refused(Box::new(nobody)).advised(403, "ask"), Screen::plain(false));
+        let text =
+            render(&Failure::Refused(Box::new(nobody)).with_advice_on(403, "ask"), Screen::plain(false));
         assert!(text.ends_with("  next: log in again: `kubectl business login`\n"), "{text}");
     }
 }

@@ -6,10 +6,10 @@ use std::fmt::Display;
 use std::io::{IsTerminal as _, Write as _};
 use unicode_width::UnicodeWidthStr as _;
 
-/// Columns if the width of the terminal is not known.
+/// Columns if the terminal's width is unknown.
 const WIDTH: usize = 100;
 const COLUMN_GAP: &str = "  ";
-/// A last column with less room than this is not broken into lines.
+/// A last column with fewer columns than this is not wrapped.
 const ROOM_MIN: usize = 12;
 
 /// When colours are used.
@@ -22,15 +22,15 @@ pub(crate) enum Color {
     Never,
 }
 
-/// The terminal, or the file, that standard output is.
+/// Properties of standard output: a terminal, a file or a pipe.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Screen {
     color: bool,
-    /// Whether letters beyond ASCII are shown.
+    /// Whether the locale is UTF-8.
     pub(crate) unicode: bool,
     /// Columns.
     pub(crate) width: usize,
-    /// Whether lines end at the last column. In a file or a pipe, each record is one line.
+    /// Whether long lines are wrapped. In a file or a pipe, each record is one line.
     pub(crate) wraps: bool,
 }
 
@@ -50,33 +50,33 @@ pub(crate) enum Tone {
 pub(crate) struct Column {
     title: &'static str,
     right: bool,
-    /// Left out where a line would be too long.
-    spare: bool,
+    /// Whether the column is left out if a line would be too long.
+    optional: bool,
 }
 
 /// A column of texts.
 pub(crate) fn left(title: &'static str) -> Column {
-    Column { title, right: false, spare: false }
+    Column { title, right: false, optional: false }
 }
 
-/// A column of pictures, which show what other columns say in numbers.
+/// A column of bars, which repeat the numbers of other columns.
 pub(crate) fn picture() -> Column {
-    Column { title: "", right: false, spare: true }
+    Column { title: "", right: false, optional: true }
 }
 
 /// A column of numbers.
 pub(crate) fn right(title: &'static str) -> Column {
-    Column { title, right: true, spare: false }
+    Column { title, right: true, optional: false }
 }
 
-/// Rows of texts below titles.
+/// A table with a title row.
 #[derive(Clone, Debug)]
 pub(crate) struct Table {
     columns: Vec<Column>,
     rows: Vec<Vec<Cell>>,
 }
 
-/// One text of a table.
+/// One cell of a table.
 #[derive(Clone, Debug)]
 pub(crate) struct Cell {
     text: String,
@@ -98,9 +98,9 @@ impl Screen {
             let locale = locale.to_lowercase();
             locale.contains("utf-8") || locale.contains("utf8")
         });
-        let told = set("COLUMNS").and_then(|columns| columns.parse().ok());
-        let seen = || terminal_size::terminal_size().map(|(width, _)| usize::from(width.0));
-        Self { color, unicode, width: told.or_else(seen).unwrap_or(WIDTH), wraps: is_terminal }
+        let columns = set("COLUMNS").and_then(|columns| columns.parse().ok());
+        let terminal_width = || terminal_size::terminal_size().map(|(width, _)| usize::from(width.0));
+        Self { color, unicode, width: columns.or_else(terminal_width).unwrap_or(WIDTH), wraps: is_terminal }
     }
 
     /// The same for standard error.
@@ -109,7 +109,7 @@ impl Screen {
         Self { color: stdout.color && is_terminal, wraps: is_terminal, ..stdout }
     }
 
-    /// For tests: no colours, and more columns than anybody has.
+    /// For tests: no colours, and no wrapping.
     #[cfg(test)]
     pub(crate) fn plain(unicode: bool) -> Self {
         Self { color: false, unicode, width: WIDTH, wraps: false }
@@ -138,7 +138,7 @@ impl Screen {
         format!("\x1b[{code}m{text}\x1b[0m")
     }
 
-    /// The lines of a text that begins at this column. On a terminal it is broken between words.
+    /// Wraps a text that begins at this column, between words. Only on a terminal.
     pub(crate) fn lines_of(self, text: &str, column: usize) -> Vec<String> {
         let room = self.width.saturating_sub(column);
         if !self.wraps || room < ROOM_MIN || text.width() <= room {
@@ -157,7 +157,7 @@ impl Screen {
         lines
     }
 
-    /// The same as one text, each line below the first.
+    /// The wrapped text with a hanging indent.
     pub(crate) fn hanging(self, text: &str, column: usize) -> String {
         self.lines_of(text, column).join(&format!("\n{}", " ".repeat(column)))
     }
@@ -165,7 +165,7 @@ impl Screen {
 
 impl Cell {
     pub(crate) fn toned(tone: Tone, text: impl Into<String>) -> Self {
-        Self { text: harmless_line(&text.into()), tone }
+        Self { text: sanitize_line(&text.into()), tone }
     }
 }
 
@@ -188,9 +188,9 @@ impl Table {
         self.rows.is_empty()
     }
 
-    /// Each row a line, with `indent` before it. On a terminal that is too narrow for it, pictures are left out, and what is too
-    /// long for the last column goes on below it.
-    pub(crate) fn shown(&self, screen: Screen, indent: &str) -> String {
+    /// A line for each row, after `indent`. If a terminal is too narrow, optional columns are left out and the last
+    /// column is wrapped.
+    pub(crate) fn render(&self, screen: Screen, indent: &str) -> String {
         let mut widths: Vec<usize> = self.columns.iter().map(|column| column.title.len()).collect();
         for row in &self.rows {
             for (width, cell) in widths.iter_mut().zip(row) {
@@ -205,7 +205,7 @@ impl Table {
             let mut line = indent.to_owned();
             let mut begin = indent.len();
             let places = row.iter().zip(&widths).zip(&self.columns);
-            let mut places = places.filter(|(_, column)| !(is_narrow && column.spare)).peekable();
+            let mut places = places.filter(|(_, column)| !(is_narrow && column.optional)).peekable();
             while let Some(((cell, width), column)) = places.next() {
                 let pad = " ".repeat(width.saturating_sub(cell.text.width()));
                 let is_last = places.peek().is_none();
@@ -227,40 +227,40 @@ impl Table {
     }
 }
 
-/// Writes to standard output at once. It is no error if the reader has closed it.
+/// Writes to standard output and flushes. A closed pipe is no error.
 pub(crate) fn print(text: impl Display) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     match write!(out, "{text}").and_then(|()| out.flush()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(Failure::Stopped(format!("standard output: {error}")))
+            Err(Failure::Other(format!("standard output: {error}")))
         }
         _ => Ok(()),
     }
 }
 
-/// Shows a warning of the server, as kubectl does.
+/// Prints a warning of the server, as kubectl does.
 pub(crate) fn warn(text: &str) {
     note(format_args!("Warning: {text}"));
 }
 
-/// A line that is no result: progress, hints.
+/// Prints progress or a hint, to standard error.
 pub(crate) fn note(text: impl Display) {
     let _closed = writeln!(std::io::stderr().lock(), "{text}");
 }
 
-/// A text of somebody else, without characters that act on the terminal.
-pub(crate) fn harmless(text: &str) -> String {
-    let acts = |c: char| (c.is_control() && c != '\n') || turns(c);
-    text.chars().map(|c| if acts(c) { '\u{fffd}' } else { c }).collect()
+/// Replaces control characters in a foreign text, so that it has no effect on the terminal.
+pub(crate) fn sanitize(text: &str) -> String {
+    let is_unsafe = |c: char| (c.is_control() && c != '\n') || is_bidi_control(c);
+    text.chars().map(|c| if is_unsafe(c) { '\u{fffd}' } else { c }).collect()
 }
 
-/// The same for places where a second line could be taken for another's text.
-pub(crate) fn harmless_line(text: &str) -> String {
-    harmless(text).replace('\n', " ")
+/// The same on one line, where a line break could forge another record.
+pub(crate) fn sanitize_line(text: &str) -> String {
+    sanitize(text).replace('\n', " ")
 }
 
-/// Whether a character changes the direction of the letters after it.
-fn turns(c: char) -> bool {
+/// Whether a character changes the direction of the text after it.
+fn is_bidi_control(c: char) -> bool {
     matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
@@ -275,8 +275,8 @@ mod tests {
         let mut table = Table::new(&[left("NAME"), right("HARD")]);
         table.row(["a".into(), "10".into()]);
         table.row([Cell::toned(Tone::Full, "longer"), "1000Gi".into()]);
-        assert_eq!(table.shown(PLAIN, ""), "NAME      HARD\na           10\nlonger  1000Gi\n");
-        let coloured = table.shown(Screen { color: true, ..PLAIN }, "");
+        assert_eq!(table.render(PLAIN, ""), "NAME      HARD\na           10\nlonger  1000Gi\n");
+        let coloured = table.render(Screen { color: true, ..PLAIN }, "");
         assert!(coloured.contains("\x1b[31mlonger\x1b[0m  1000Gi"), "{coloured:?}");
     }
 
@@ -285,16 +285,16 @@ mod tests {
         let mut table = Table::new(&[left("NAME"), picture(), left("WHY")]);
         table.row(["a".into(), "####".into(), "not while anything is charged there".into()]);
         let narrow = "  NAME  WHY\n  a     not while\n        anything is\n        charged there\n";
-        assert_eq!(table.shown(Screen::narrow(22), "  "), narrow);
+        assert_eq!(table.render(Screen::narrow(22), "  "), narrow);
         let whole = "  NAME        WHY\n  a     ####  not while anything is charged there\n";
         for screen in [Screen::narrow(49), Screen { width: 22, ..PLAIN }] {
-            assert_eq!(table.shown(screen, "  "), whole, "a pipe has one record a line");
+            assert_eq!(table.render(screen, "  "), whole, "a pipe has one record a line");
         }
         let coloured = Screen { color: true, ..Screen::narrow(22) };
         let mut table = Table::new(&[left("NAME"), left("WHY")]);
         table.row(["a".into(), Cell::toned(Tone::Full, "not while anything")]);
         assert_eq!(
-            table.shown(coloured, "").lines().skip(1).collect::<Vec<_>>(),
+            table.render(coloured, "").lines().skip(1).collect::<Vec<_>>(),
             ["a     \x1b[31mnot while\x1b[0m", "      \x1b[31manything\x1b[0m"]
         );
         assert_eq!(Screen::narrow(10).lines_of("no room for words", 0), ["no room for words"]);
@@ -302,11 +302,11 @@ mod tests {
 
     #[test]
     fn what_others_write_does_not_act_on_the_terminal() {
-        assert_eq!(harmless("a\x1b[2Jb\nc"), "a\u{fffd}[2Jb\nc");
-        assert_eq!(harmless("a\u{202e}b\u{2066}c\u{2069}"), "a\u{fffd}b\u{fffd}c\u{fffd}");
+        assert_eq!(sanitize("a\x1b[2Jb\nc"), "a\u{fffd}[2Jb\nc");
+        assert_eq!(sanitize("a\u{202e}b\u{2066}c\u{2069}"), "a\u{fffd}b\u{fffd}c\u{fffd}");
         let mut table = Table::new(&[left("NAME"), left("WHY")]);
         table.row(["a\nroot".into(), Cell::toned(Tone::Full, "b\x1b[2J")]);
-        assert_eq!(table.shown(PLAIN, ""), "NAME    WHY\na root  b\u{fffd}[2J\n");
+        assert_eq!(table.render(PLAIN, ""), "NAME    WHY\na root  b\u{fffd}[2J\n");
     }
 
     #[test]
@@ -314,7 +314,7 @@ mod tests {
         let mut table = Table::new(&[left("NAME"), left("WHERE")]);
         table.row(["商店一".into(), "east".into()]);
         table.row(["e\u{301}".into(), "west".into()]);
-        assert_eq!(table.shown(PLAIN, ""), "NAME    WHERE\n商店一  east\ne\u{301}       west\n");
+        assert_eq!(table.render(PLAIN, ""), "NAME    WHERE\n商店一  east\ne\u{301}       west\n");
         assert_eq!(Screen::narrow(12).lines_of("商店一 商店二", 0), ["商店一", "商店二"]);
     }
 }

@@ -1,42 +1,42 @@
 //! Waiting for a condition, with a deadline and progress messages.
 
 use crate::failure::Failure;
-use crate::screen::{harmless_line, note};
+use crate::screen::{note, sanitize_line};
 use std::time::Duration;
 use tokio::time::Instant;
 
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
-/// The result of a look.
+/// The result of one check.
 #[derive(Clone, Debug)]
-pub(crate) enum Look<T> {
-    Yes(T),
-    /// Not yet; what stands in the way.
-    NotYet(String),
+pub(crate) enum Progress<T> {
+    Done(T),
+    /// Not done yet, and why.
+    Pending(String),
 }
 
-/// Looks until the condition holds. The obstacle is shown whenever it changes.
+/// Checks until it is done or the timeout has passed. Prints the reason for waiting whenever it changes.
 pub(crate) async fn until<T>(
     what: &str,
     timeout: Duration,
-    mut look: impl AsyncFnMut() -> Result<Look<T>, Failure>,
+    mut check: impl AsyncFnMut() -> Result<Progress<T>, Failure>,
 ) -> Result<T, Failure> {
     let begun = Instant::now();
     let (mut pause, mut last) = (FIRST_PAUSE, String::new());
     loop {
-        let seen = match look().await {
+        let progress = match check().await {
             // A server that restarts is no reason to stop waiting.
-            Err(failure) if failure.is_passing() => Look::NotYet(failure.to_string()),
-            seen => seen?,
+            Err(failure) if failure.is_transient() => Progress::Pending(failure.to_string()),
+            progress => progress?,
         };
-        match seen {
-            Look::Yes(found) => return Ok(found),
-            Look::NotYet(why) if why != last => {
-                note(told(what, &why));
+        match progress {
+            Progress::Done(found) => return Ok(found),
+            Progress::Pending(why) if why != last => {
+                note(progress_line(what, &why));
                 last = why;
             }
-            Look::NotYet(_) => {}
+            Progress::Pending(_) => {}
         }
         let left = timeout.saturating_sub(begun.elapsed());
         if left.is_zero() {
@@ -47,9 +47,9 @@ pub(crate) async fn until<T>(
     }
 }
 
-/// A line of progress. The obstacle may be a text of a member cluster.
-fn told(what: &str, why: &str) -> String {
-    format!("waiting: {what}: {}", harmless_line(why))
+/// A progress line. The reason may come from a member cluster.
+fn progress_line(what: &str, why: &str) -> String {
+    format!("waiting: {what}: {}", sanitize_line(why))
 }
 
 #[cfg(test)]
@@ -62,13 +62,13 @@ mod tests {
 
     #[tokio::test]
     async fn a_server_that_is_away_for_a_while_is_waited_for() {
-        let mut looks = 0;
+        let mut checks = 0;
         let found = until("it is so", Duration::from_secs(5), async || {
-            looks += 1;
-            match looks {
+            checks += 1;
+            match checks {
                 1 => Err(busy()),
-                2 => Ok(Look::NotYet("soon".to_owned())),
-                _ => Ok(Look::Yes(looks)),
+                2 => Ok(Progress::Pending("soon".to_owned())),
+                _ => Ok(Progress::Done(checks)),
             }
         });
         assert_eq!(found.await.unwrap(), 3);
@@ -76,15 +76,18 @@ mod tests {
 
     #[test]
     fn what_a_cluster_says_does_not_act_on_the_terminal() {
-        assert_eq!(told("it is so", "Failed: \x1b[2Ja\nb"), "waiting: it is so: Failed: \u{fffd}[2Ja b");
+        assert_eq!(
+            progress_line("it is so", "Failed: \x1b[2Ja\nb"),
+            "waiting: it is so: Failed: \u{fffd}[2Ja b"
+        );
     }
 
     #[tokio::test]
     async fn waiting_ends_with_the_deadline_and_what_was_seen_last() {
-        let never = async || Ok(Look::<()>::NotYet("Pending".to_owned()));
+        let never = async || Ok(Progress::<()>::Pending("Pending".to_owned()));
         let failure = until("it is so", Duration::ZERO, never).await.unwrap_err();
         assert_eq!(failure.to_string(), "it is so: not within 0s; the last that was seen: Pending");
-        let gone = async || -> Result<Look<()>, Failure> { Err(Failure::Stopped("no".to_owned())) };
-        assert!(matches!(until("it is so", Duration::from_secs(5), gone).await, Err(Failure::Stopped(_))));
+        let gone = async || -> Result<Progress<()>, Failure> { Err(Failure::Other("no".to_owned())) };
+        assert!(matches!(until("it is so", Duration::from_secs(5), gone).await, Err(Failure::Other(_))));
     }
 }

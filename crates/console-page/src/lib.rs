@@ -1,11 +1,11 @@
 //! The console's files, as `cargo xtask web` built them, compressed into the program.
 
-/// A file in its three forms.
+/// A file of the console, plain and compressed.
 #[derive(Clone, Copy, Debug)]
 pub struct PageFile {
-    /// Below the console's root, such as `assets/index-5a1c.js`.
+    /// Path below the console's root, such as `assets/index-5a1c.js`.
     pub path: &'static str,
-    /// As it is.
+    /// Uncompressed.
     pub plain: &'static [u8],
     /// `Content-Encoding: br`
     pub brotli: &'static [u8],
@@ -13,5 +13,5 @@ pub struct PageFile {
     pub gzip: &'static [u8],
 }
 
-/// All files by path; none where the console was not built before the program.
+/// All files by path; none if the console was not built before the program.
 pub const FILES: &[PageFile] = include!(concat!(env!("OUT_DIR"), "/files.rs"));

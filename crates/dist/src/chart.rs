@@ -1,22 +1,22 @@
-//! The chart as Helm installs it: one archive, in which the links to the rest of deploy/ are files.
+//! The Helm chart as one archive, in which symbolic links to the rest of deploy/ are files.
 
 use crate::source::{Source, VERSION};
-use crate::{Into, oci};
+use crate::{OutputDirectory, oci};
 use anyhow::{Context, Result, bail, ensure};
 use std::collections::BTreeMap;
 use std::path::Path;
 
 const CHART: &str = "deploy/chart";
-/// The chart's name, and the directory that everything in the archive lies in.
+/// The chart's name, and the top directory of the archive.
 const NAME: &str = "business";
 const IGNORED: &str = ".helmignore";
 const READABLE: u32 = 0o644;
 
-/// Only the chart.
-pub(crate) fn run(into: &Into) -> Result<()> {
+/// The command `chart`.
+pub(crate) fn run(into: &OutputDirectory) -> Result<()> {
     let into = into.into.as_path();
     std::fs::create_dir_all(into).with_context(|| format!("create {}", into.display()))?;
-    write(&Source::told()?, into)
+    write(&Source::from_environment()?, into)
 }
 
 /// Writes the archive.

@@ -1,4 +1,4 @@
-//! Two builds of the same sources: the same images, or the first byte that differs.
+//! Compares the images of two builds of the same sources, byte by byte.
 
 use crate::image;
 use crate::oci::read::{Entry, UnpackedImage};
@@ -15,7 +15,7 @@ pub(crate) struct CompareSettings {
     other: PathBuf,
 }
 
-/// Fails with the first difference.
+/// The command `compare`: fails with the first difference.
 pub(crate) fn run(settings: &CompareSettings) -> Result<()> {
     for ((program, one), (_, other)) in
         image::archives(&settings.one)?.into_iter().zip(image::archives(&settings.other)?)
@@ -37,7 +37,7 @@ fn first_difference(one: &Path, other: &Path) -> String {
             (Err(_), Err(_)) => continue,
             _ => return format!("only one of them is for {}", platform.name()),
         };
-        if let Some(difference) = between(&one.files, &other.files) {
+        if let Some(difference) = difference(&one.files, &other.files) {
             return format!("{}: {difference}", platform.name());
         }
         if one.config != other.config {
@@ -49,7 +49,7 @@ fn first_difference(one: &Path, other: &Path) -> String {
 
 type Files = BTreeMap<String, Entry>;
 
-fn between(one: &Files, other: &Files) -> Option<String> {
+fn difference(one: &Files, other: &Files) -> Option<String> {
     let mut names: Vec<&String> = one.keys().chain(other.keys()).collect();
     names.sort();
     names.dedup();
@@ -64,16 +64,16 @@ fn between(one: &Files, other: &Files) -> Option<String> {
             let sizes = format!("{} and {} bytes", one.bytes.len(), other.bytes.len());
             Some(format!(
                 "{name} ({sizes}) differs from byte {at} on: {} and {}",
-                near(one, at),
-                near(other, at)
+                context_of(one, at),
+                context_of(other, at)
             ))
         }
         _ => Some(format!("{name} is in one of them only")),
     })
 }
 
-/// The bytes around a place, by which a person may recognise it.
-fn near(entry: &Entry, at: usize) -> String {
+/// The bytes around a position, as text.
+fn context_of(entry: &Entry, at: usize) -> String {
     const SHOWN: usize = 48;
     let from = at.saturating_sub(SHOWN / 2);
     let bytes = entry.bytes.get(from..(at + SHOWN).min(entry.bytes.len())).unwrap_or_default();
@@ -92,11 +92,11 @@ mod tests {
     #[test]
     fn the_first_difference_is_told_with_what_stands_there() {
         let one = files(&[("a", 0o444, "same"), ("b", 0o444, "built in /home/one/")]);
-        assert_eq!(between(&one, &one), None);
+        assert_eq!(difference(&one, &one), None);
         let other = files(&[("a", 0o444, "same"), ("b", 0o444, "built in /home/two/")]);
-        let told = between(&one, &other).unwrap();
+        let told = difference(&one, &other).unwrap();
         assert!(told.contains("from byte 15") && told.contains("/home/two"), "{told}");
-        assert!(between(&one, &files(&[("a", 0o555, "same")])).unwrap().contains("mode"));
-        assert!(between(&one, &files(&[("a", 0o444, "same")])).unwrap().contains("only"));
+        assert!(difference(&one, &files(&[("a", 0o555, "same")])).unwrap().contains("mode"));
+        assert!(difference(&one, &files(&[("a", 0o444, "same")])).unwrap().contains("only"));
     }
 }

@@ -1,5 +1,5 @@
-//! The list of packages within a program, where `cargo audit bin`, Trivy, Grype and Syft look for it: the section `.dep-v0`,
-//! as cargo-auditable describes it.
+//! The list of packages in a program, for `cargo audit bin`, Trivy, Grype and Syft: the section `.dep-v0` of
+//! cargo-auditable.
 
 use crate::packages::{Origin, Packages};
 use anyhow::Result;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use std::io::Write as _;
 
 /// The section's bytes.
-pub(crate) fn list(packages: &Packages) -> Result<Vec<u8>> {
+pub(crate) fn section(packages: &Packages) -> Result<Vec<u8>> {
     let mut zlib = ZlibEncoder::new(Vec::new(), Compression::best());
     zlib.write_all(document(packages).to_string().as_bytes())?;
     Ok(zlib.finish()?)
@@ -27,7 +27,8 @@ fn document(packages: &Packages) -> Value {
     }
     let mut list = Vec::new();
     for place in order {
-        let (Some(package), Some(needs)) = (packages.all.get(place), packages.needs.get(place)) else {
+        let (Some(package), Some(dependencies)) = (packages.all.get(place), packages.dependencies.get(place))
+        else {
             continue;
         };
         let source = match package.origin {
@@ -35,11 +36,12 @@ fn document(packages: &Packages) -> Value {
             Origin::CratesIo { .. } => "crates.io",
         };
         let mut entry = json!({"name": package.id.name, "version": package.id.version, "source": source});
-        let mut needs: Vec<usize> = needs.iter().filter_map(|place| moved.get(*place).copied()).collect();
-        needs.sort_unstable();
+        let mut dependencies: Vec<usize> =
+            dependencies.iter().filter_map(|place| moved.get(*place).copied()).collect();
+        dependencies.sort_unstable();
         if let Some(fields) = entry.as_object_mut() {
-            if !needs.is_empty() {
-                fields.insert("dependencies".to_owned(), json!(needs));
+            if !dependencies.is_empty() {
+                fields.insert("dependencies".to_owned(), json!(dependencies));
             }
             if place == 0 {
                 fields.insert("root".to_owned(), json!(true));
@@ -53,19 +55,19 @@ fn document(packages: &Packages) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::packages::Resolved;
+    use crate::packages::ResolvedPackages;
     use crate::platform::Platform;
     use crate::programs::API;
 
     #[test]
     fn what_reads_such_lists_reads_ours() {
-        let packages = Resolved::ask(Platform::Amd64, &[API]).unwrap().of(API).unwrap();
+        let packages = ResolvedPackages::resolve(Platform::Amd64, &[API]).unwrap().of(API).unwrap();
         let text = document(&packages).to_string();
         let read: auditable_serde::VersionInfo = text.parse().unwrap();
         assert_eq!(read.packages.len(), packages.all.len());
         let root = read.packages.iter().find(|package| package.root).unwrap();
         assert_eq!(root.name, "business-api");
-        assert_eq!(root.dependencies.len(), packages.needs[0].len());
+        assert_eq!(root.dependencies.len(), packages.dependencies[0].len());
         let names: Vec<&str> =
             root.dependencies.iter().map(|place| read.packages[*place].name.as_str()).collect();
         assert!(names.contains(&"store") && names.contains(&"mimalloc"), "{names:?}");

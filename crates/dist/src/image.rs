@@ -1,15 +1,15 @@
-//! The images: a program, its papers, authorities of certificates, a user that is not root; nothing else.
+//! The images: a program, its licences and bill of materials, CA certificates, a user that is not root; nothing else.
 
-use crate::licences::{self, Licensed};
+use crate::licences::{self, ThirdPartyPackage};
 use crate::oci::{self, Image, Layer, PlatformImage};
-use crate::packages::{Origin, Packages, Resolved};
+use crate::packages::{Origin, Packages, ResolvedPackages};
 use crate::page::{self, NpmPackage};
 use crate::platform::Platform;
-use crate::programs::{API, CONTROLLER, Effort, PLUGIN, Program, Workshop};
-use crate::sbom::{self, Materials};
+use crate::programs::{API, BuildEnvironment, BuildMode, CONTROLLER, PLUGIN, Program};
+use crate::sbom::{self, SbomInput};
 use crate::source::{LICENCE, Source, VERSION};
 use crate::toolchain::Toolchain;
-use crate::{Into, Platforms, embedded, tell};
+use crate::{OutputDirectory, Platforms, embedded, tell};
 use anyhow::{Context, Result, bail, ensure};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -17,9 +17,10 @@ use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use terminal::say;
 
-/// Everything that is built in one call, whichever of it is packed: shared dependencies are resolved for all of them.
+/// The programs of one cargo call, whichever are packed: the features of shared dependencies are resolved for all of
+/// them.
 const SHIPPED: [Program; 3] = [API, CONTROLLER, PLUGIN];
-/// The command line comes as an archive: whoever calls it from a container has a shell and kubectl there.
+/// The programs with an image. The command line is shipped as an archive.
 pub(crate) const IMAGES: [Program; 2] = [API, CONTROLLER];
 /// The user nobody, by the number that other images without a distribution use.
 const USER: &str = "65532";
@@ -32,17 +33,17 @@ pub(crate) struct ImageSettings {
     #[command(flatten)]
     platforms: Platforms,
     #[command(flatten)]
-    into: Into,
+    into: OutputDirectory,
     /// Programs of the dev profile, for this machine: to try what is packed around them.
     #[arg(long)]
     quick: bool,
 }
 
-/// Builds, packs, and says what came of it.
+/// The command `image`: builds and packs.
 pub(crate) fn run(settings: &ImageSettings) -> Result<()> {
-    let source = Source::told()?;
-    let effort = if settings.quick { Effort::Quick } else { Effort::Whole };
-    let built = build(&settings.platforms, effort, &source)?;
+    let source = Source::from_environment()?;
+    let mode = if settings.quick { BuildMode::Dev } else { BuildMode::Release };
+    let built = build(&settings.platforms, mode, &source)?;
     pack(&built, &source, &settings.into.into).map(drop)
 }
 
@@ -52,9 +53,9 @@ pub(crate) struct Shipped {
     pub(crate) program: Program,
     pub(crate) platform: Platform,
     pub(crate) bytes: Vec<u8>,
-    /// Its bill of materials, as `CycloneDX` has it.
+    /// Its bill of materials, `CycloneDX`.
     pub(crate) sbom: Vec<u8>,
-    /// The licences of others.
+    /// The licences of third-party packages.
     pub(crate) licences: String,
 }
 
@@ -68,29 +69,33 @@ pub(crate) struct WrittenImage {
 }
 
 /// Builds everything that is shipped, for every platform.
-pub(crate) fn build(platforms: &Platforms, effort: Effort, source: &Source) -> Result<Vec<Shipped>> {
+pub(crate) fn build(platforms: &Platforms, mode: BuildMode, source: &Source) -> Result<Vec<Shipped>> {
     let page = page::packages()?;
     if page.is_empty() {
         say::skipped(
             "the console's page is not built: business-api goes without it; `cargo xtask web` builds it",
         );
     }
-    let programs = if effort == Effort::Quick { &IMAGES[..] } else { &SHIPPED[..] };
+    let programs = if mode == BuildMode::Dev { &IMAGES[..] } else { &SHIPPED[..] };
     let mut built = Vec::new();
-    for workshop in workshops(platforms, effort)? {
-        let directory = workshop.build(programs)?;
-        let resolved = Resolved::ask(workshop.platform, &SHIPPED)?;
-        let toolchain = Toolchain::of(workshop.platform)?;
+    for environment in build_environments(platforms, mode)? {
+        let directory = environment.build(programs)?;
+        let resolved = ResolvedPackages::resolve(environment.platform, &SHIPPED)?;
+        let toolchain = Toolchain::of(environment.platform)?;
         for program in programs {
             let packages = resolved.of(*program)?;
             let page = if program.package == API.package { page.as_slice() } else { &[] };
             let finished = directory.join(format!("{}.shipped", program.binary));
-            workshop.finish(&directory.join(program.binary), &finished, &embedded::list(&packages)?)?;
+            environment.strip_and_embed(
+                &directory.join(program.binary),
+                &finished,
+                &embedded::section(&packages)?,
+            )?;
             let bytes = std::fs::read(&finished)?;
-            let materials = Materials { packages: &packages, page, toolchain: &toolchain };
+            let materials = SbomInput { packages: &packages, page, toolchain: &toolchain };
             built.push(Shipped {
                 program: *program,
-                platform: workshop.platform,
+                platform: environment.platform,
                 bytes,
                 sbom: sbom::document(materials, source)?,
                 licences: licences_of(&packages, page)?,
@@ -100,16 +105,17 @@ pub(crate) fn build(platforms: &Platforms, effort: Effort, source: &Source) -> R
     Ok(built)
 }
 
-/// For each chosen platform; when none is chosen, for each that this machine has the tools for.
-fn workshops(platforms: &Platforms, effort: Effort) -> Result<Vec<Workshop>> {
+/// For each chosen platform; by default for each platform that this machine can build for.
+fn build_environments(platforms: &Platforms, mode: BuildMode) -> Result<Vec<BuildEnvironment>> {
     if !platforms.chosen.is_empty() {
-        return platforms.chosen.iter().map(|platform| Workshop::open(*platform, effort)).collect();
+        return platforms.chosen.iter().map(|platform| BuildEnvironment::open(*platform, mode)).collect();
     }
     let mut open = Vec::new();
-    for platform in Platform::ALL.into_iter().filter(|platform| effort == Effort::Whole || platform.is_here())
+    for platform in
+        Platform::ALL.into_iter().filter(|platform| mode == BuildMode::Release || platform.is_here())
     {
-        match Workshop::open(platform, effort) {
-            Ok(workshop) => open.push(workshop),
+        match BuildEnvironment::open(platform, mode) {
+            Ok(environment) => open.push(environment),
             Err(missing) => say::skipped(&format!("{missing:#}")),
         }
     }
@@ -119,13 +125,13 @@ fn workshops(platforms: &Platforms, effort: Effort) -> Result<Vec<Workshop>> {
 
 fn licences_of(packages: &Packages, page: &[NpmPackage]) -> Result<String> {
     let linked = packages.all.iter().filter(|package| package.origin != Origin::Workspace);
-    let linked = linked.map(|package| Licensed {
+    let linked = linked.map(|package| ThirdPartyPackage {
         name: &package.id.name,
         version: &package.id.version,
         licence: package.licence.as_deref(),
         directory: &package.directory,
     });
-    let shown = page.iter().map(|package| Licensed {
+    let shown = page.iter().map(|package| ThirdPartyPackage {
         name: &package.name,
         version: &package.version,
         licence: package.licence.as_deref(),
@@ -161,18 +167,18 @@ pub(crate) fn pack(built: &[Shipped], source: &Source, into: &Path) -> Result<Ve
         let archive = image.archive(source.date)?;
         let file = archive_of(into, program);
         std::fs::write(&file, &archive.bytes).with_context(|| format!("write {}", file.display()))?;
-        told(program, &names, &archive, &file);
+        print_summary(program, &names, &archive, &file);
         written.push(WrittenImage { name: program.binary, archive: file, digest: archive.digest });
     }
     Ok(written)
 }
 
-/// Where the archive of a program's image is.
+/// The path of a program's image archive.
 pub(crate) fn archive_of(directory: &Path, program: Program) -> PathBuf {
     directory.join(format!("{}-{VERSION}.tar", program.binary))
 }
 
-/// The bill of materials, beside what it is of.
+/// Writes the bill of materials beside the archive.
 pub(crate) fn write_sbom(shipped: &Shipped, into: &Path) -> Result<PathBuf> {
     let architecture = shipped.platform.architecture();
     let file = into.join(format!("{}-{VERSION}-linux-{architecture}.cdx.json", shipped.program.binary));
@@ -180,7 +186,7 @@ pub(crate) fn write_sbom(shipped: &Shipped, into: &Path) -> Result<PathBuf> {
     Ok(file)
 }
 
-fn told(program: Program, platforms: &[String], archive: &oci::Archive, file: &Path) {
+fn print_summary(program: Program, platforms: &[String], archive: &oci::Archive, file: &Path) {
     let size = archive.bytes.len();
     say::line(format_args!(
         "{}:{VERSION} {}: {}.{} MB, {}",
@@ -197,7 +203,7 @@ fn told(program: Program, platforms: &[String], archive: &oci::Archive, file: &P
     }));
 }
 
-/// What is the same in all images: authorities of certificates, the user, where names are looked up.
+/// The layer that is the same in all images: CA certificates, passwd, nsswitch.conf.
 fn base() -> Result<Layer> {
     let mut layer = Layer::default();
     layer.file("etc/ssl/certs/ca-certificates.crt", authorities()?);
@@ -207,7 +213,7 @@ fn base() -> Result<Layer> {
     Ok(layer)
 }
 
-/// Mozilla's authorities, as PEM.
+/// Mozilla's CA certificates, PEM.
 fn authorities() -> Result<String> {
     let mut text = String::new();
     for certificate in webpki_root_certs::TLS_SERVER_ROOT_CERTS {
@@ -253,7 +259,7 @@ fn config(program: Program, labels: &Value) -> Value {
     })
 }
 
-/// The images that a directory may hold.
+/// The image archives in a directory.
 pub(crate) fn archives(directory: &Path) -> Result<Vec<(Program, PathBuf)>> {
     let there = IMAGES.map(|program| (program, archive_of(directory, program)));
     match there.iter().find(|(_, file)| !file.exists()) {

@@ -1,4 +1,4 @@
-//! The texts that have to go with a program: each once, with the packages that are under it.
+//! The licence texts that have to be shipped with a program: each once, with its packages.
 
 use anyhow::{Context, Result};
 use std::collections::BTreeMap;
@@ -8,17 +8,17 @@ use std::path::Path;
 const NAMES: [&str; 6] = ["LICENSE", "LICENCE", "COPYING", "COPYRIGHT", "NOTICE", "UNLICENSE"];
 const RULER: &str = "--------------------------------------------------------------------------------";
 
-/// A package of somebody else.
+/// A third-party package.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Licensed<'a> {
+pub(crate) struct ThirdPartyPackage<'a> {
     pub(crate) name: &'a str,
     pub(crate) version: &'a str,
     pub(crate) licence: Option<&'a str>,
     pub(crate) directory: &'a Path,
 }
 
-/// One file for all of them.
-pub(crate) fn texts<'a>(packages: impl IntoIterator<Item = Licensed<'a>>) -> Result<String> {
+/// The licence texts of all packages, as one file.
+pub(crate) fn texts<'a>(packages: impl IntoIterator<Item = ThirdPartyPackage<'a>>) -> Result<String> {
     let mut list =
         String::from("This program contains the following packages. Their licences' texts stand below.\n\n");
     let mut texts: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -63,7 +63,7 @@ mod tests {
         }
         std::fs::write(dir.join("a/Notice.md"), "a's own").unwrap();
         let (a, b) = (dir.join("a"), dir.join("b"));
-        let of = |name, directory| Licensed { name, version: "1", licence: Some("MIT"), directory };
+        let of = |name, directory| ThirdPartyPackage { name, version: "1", licence: Some("MIT"), directory };
         let text = texts([of("a", a.as_path()), of("b", b.as_path())]).unwrap();
         assert_eq!(text.matches("the same text").count(), 1);
         assert!(text.contains("a 1, b 1\n") && text.contains("a's own"), "{text}");

@@ -1,4 +1,4 @@
-//! What is shipped: `cargo xtask image` and `cargo xtask release` call this once it is built.
+//! Builds what is shipped. `cargo xtask image` and `cargo xtask release` build this program and call it.
 //!
 //! ```text
 //! source ─▶ programs ─▶ packages ─▶ sbom, licences ─▶ image   ─▶ oci ─▶ target/images
@@ -13,7 +13,7 @@ mod platform;
 mod programs;
 /// The packages that a program is made of.
 mod packages;
-/// What else is linked.
+/// Versions of Rust's standard library and of the C library.
 mod toolchain;
 /// The packages of the console's page.
 mod page;
@@ -21,17 +21,17 @@ mod page;
 mod sbom;
 /// Texts of licences.
 mod licences;
-/// The list of packages within a program.
+/// The list of packages that is embedded in a program.
 mod embedded;
 /// Layers, manifests, archives.
 mod oci;
-/// What an image holds.
+/// The images.
 mod image;
-/// The first difference of two images.
+/// Comparison of two builds.
 mod compare;
-/// Everything that one version is.
+/// The files of a release.
 mod release;
-/// The chart as one file.
+/// The Helm chart.
 mod chart;
 
 use clap::{Parser, Subcommand, ValueEnum};
@@ -64,7 +64,7 @@ enum Command {
     /// Say the first difference of the images in two directories.
     Compare(compare::CompareSettings),
     /// Pack the chart.
-    Chart(Into),
+    Chart(OutputDirectory),
     /// Render the manifests of a release, with digests that no image has: to try what a cluster says of them.
     Manifests(release::ManifestSettings),
     /// Make everything that one version is.
@@ -81,7 +81,7 @@ struct Platforms {
 
 /// Where something is to be written.
 #[derive(clap::Args, Debug)]
-struct Into {
+struct OutputDirectory {
     /// The directory to write to.
     #[arg(long, value_name = "DIR")]
     into: PathBuf,
@@ -108,7 +108,7 @@ fn main() -> ExitCode {
     say::exit_code(&outcome.map(|()| None))
 }
 
-/// A document for the program that called, where one did.
+/// Prints the result as JSON, if the caller asked for that.
 fn tell(document: &serde_json::Value) {
     if say::output() == Output::Json {
         print(document);

@@ -1,5 +1,4 @@
-//! Images as the Open Container Initiative has them: layers, configurations, manifests, one file for all. Every byte follows
-//! from what is put in.
+//! OCI images: layers, configurations, manifests, and one archive for all. The same contents give the same bytes.
 
 /// Reads images again.
 pub(crate) mod read;
@@ -16,12 +15,12 @@ pub(crate) const INDEX: &str = "application/vnd.oci.image.index.v1+json";
 pub(crate) const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 const CONFIG: &str = "application/vnd.oci.image.config.v1+json";
 pub(crate) const LAYER: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
-/// The name under which an archive holds its image.
+/// The annotation with an image's reference in an archive.
 pub(crate) const REFERENCE: &str = "org.opencontainers.image.ref.name";
 const BLOBS: &str = "blobs/sha256";
 const EVERYBODY_READS: u32 = 0o444;
 
-/// Files of one layer; all belong to root, and nobody may write them.
+/// The files of a layer. They belong to root and are read-only.
 #[derive(Debug, Default)]
 pub(crate) struct Layer {
     files: BTreeMap<String, File>,
@@ -34,12 +33,12 @@ struct File {
 }
 
 impl Layer {
-    /// A file that everybody reads.
+    /// Adds a file that everybody can read.
     pub(crate) fn file(&mut self, path: &str, bytes: impl Into<Vec<u8>>) {
         self.files.insert(path.to_owned(), File { mode: EVERYBODY_READS, bytes: bytes.into() });
     }
 
-    /// A program.
+    /// Adds an executable.
     pub(crate) fn program(&mut self, path: &str, bytes: Vec<u8>) {
         self.files.insert(path.to_owned(), File { mode: 0o555, bytes });
     }
@@ -61,7 +60,7 @@ impl Layer {
     }
 }
 
-/// One entry: a path that ends in a slash is a directory.
+/// Appends an entry; a path that ends in a slash is a directory.
 fn append(tar: &mut tar::Builder<Vec<u8>>, path: &str, mode: u32, bytes: &[u8], date: u64) -> Result<()> {
     let mut header = tar::Header::new_ustar();
     let kind = if path.ends_with('/') { tar::EntryType::Directory } else { tar::EntryType::Regular };
@@ -73,7 +72,7 @@ fn append(tar: &mut tar::Builder<Vec<u8>>, path: &str, mode: u32, bytes: &[u8], 
     Ok(())
 }
 
-/// One file of files, the same for the same files.
+/// A tar archive, the same bytes for the same files.
 pub(crate) fn archive<'a>(
     files: impl IntoIterator<Item = (&'a str, u32, &'a [u8])>,
     date: u64,
@@ -85,23 +84,23 @@ pub(crate) fn archive<'a>(
     Ok(tar.into_inner()?)
 }
 
-/// Compressed, without a date.
+/// Compresses without a timestamp.
 pub(crate) fn gzip(bytes: &[u8]) -> Result<Vec<u8>> {
     let mut gzip = GzBuilder::new().mtime(0).write(Vec::new(), Compression::best());
     gzip.write_all(bytes)?;
     Ok(gzip.finish()?)
 }
 
-/// `sha256:…` without the beginning.
+/// The SHA-256 in hexadecimal, without `sha256:`.
 pub(crate) fn sha256(bytes: &[u8]) -> String {
     hex::encode(Sha256::digest(bytes))
 }
 
-/// A layer as registries keep it.
+/// A compressed layer.
 #[derive(Clone, Debug)]
 pub(crate) struct PackedLayer {
     bytes: Vec<u8>,
-    /// The digest of the layer before it was compressed.
+    /// The digest of the uncompressed layer (diff ID).
     diff: String,
 }
 
@@ -142,7 +141,7 @@ pub(crate) struct Archive {
 struct Blobs(BTreeMap<String, Vec<u8>>);
 
 impl Blobs {
-    /// Keeps the bytes, and tells how others name them.
+    /// Adds a blob and returns its descriptor.
     fn add(&mut self, media_type: &str, bytes: Vec<u8>) -> Value {
         let digest = sha256(&bytes);
         let descriptor =
@@ -157,7 +156,7 @@ impl Blobs {
 }
 
 impl Image {
-    /// Everything in one file, as `skopeo copy oci-archive:FILE` takes it.
+    /// One archive, for `skopeo copy oci-archive:FILE`.
     pub(crate) fn archive(&self, date: u64) -> Result<Archive> {
         let mut blobs = Blobs::default();
         let mut manifests = Vec::new();

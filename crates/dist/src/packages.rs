@@ -1,4 +1,4 @@
-//! What a program is made of, as cargo itself resolves it: packages that are linked, without those that only build.
+//! The packages that are linked into a program, as cargo resolves them; without build dependencies and proc macros.
 
 use crate::platform::Platform;
 use crate::programs::Program;
@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Name and version: what tells one package of a program from another.
+/// Name and version, which identify a package of a program.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct PackageId {
     pub(crate) name: String,
@@ -24,7 +24,7 @@ pub(crate) struct Package {
     /// An SPDX expression.
     pub(crate) licence: Option<String>,
     pub(crate) repository: Option<String>,
-    /// Where its files are on this machine.
+    /// The directory of its sources on this machine.
     pub(crate) directory: PathBuf,
 }
 
@@ -41,22 +41,22 @@ pub(crate) enum Origin {
 #[derive(Clone, Debug)]
 pub(crate) struct Packages {
     pub(crate) all: Vec<Package>,
-    /// What each needs, as places in `all`.
-    pub(crate) needs: Vec<BTreeSet<usize>>,
+    /// The dependencies of each package, as indices of `all`.
+    pub(crate) dependencies: Vec<BTreeSet<usize>>,
 }
 
 /// The packages of all programs that are built in one call.
 #[derive(Debug)]
-pub(crate) struct Resolved {
-    known: BTreeMap<PackageId, Package>,
-    needs: Needs,
+pub(crate) struct ResolvedPackages {
+    packages: BTreeMap<PackageId, Package>,
+    dependencies: Dependencies,
 }
 
-type Needs = BTreeMap<PackageId, BTreeSet<PackageId>>;
+type Dependencies = BTreeMap<PackageId, BTreeSet<PackageId>>;
 
-impl Resolved {
-    /// Asks cargo.
-    pub(crate) fn ask(platform: Platform, programs: &[Program]) -> Result<Self> {
+impl ResolvedPackages {
+    /// Runs `cargo tree` and `cargo metadata`.
+    pub(crate) fn resolve(platform: Platform, programs: &[Program]) -> Result<Self> {
         let packages = programs.iter().flat_map(|program| ["--package", program.package]);
         let mut tree = vec!["tree", "--locked", "--target", platform.triple(), "--charset", "ascii"];
         tree.extend(["--edges", "normal,no-proc-macro", "--prefix", "depth", "--format", " {p}"]);
@@ -64,18 +64,21 @@ impl Resolved {
         let metadata = cargo(["metadata", "--locked", "--format-version", "1"])?;
         let metadata = serde_json::from_str(&metadata).context("what `cargo metadata` says")?;
         let lock = std::fs::read_to_string(source::root().join("Cargo.lock")).context("read Cargo.lock")?;
-        Ok(Self { known: known(metadata, &checksums(&lock))?, needs: needs(&tree)? })
+        Ok(Self { packages: packages_by_id(metadata, &checksums(&lock))?, dependencies: parse_tree(&tree)? })
     }
 
-    /// Those of one program.
+    /// The packages of one program.
     pub(crate) fn of(&self, program: Program) -> Result<Packages> {
-        let root =
-            self.needs.keys().find(|id| id.name == program.package).context("cargo knows no such program")?;
+        let root = self
+            .dependencies
+            .keys()
+            .find(|id| id.name == program.package)
+            .context("cargo knows no such program")?;
         let mut found = vec![root];
         let mut seen = BTreeSet::from([root]);
         let mut next = 0;
         while let Some(id) = found.get(next) {
-            found.extend(self.needs.get(id).into_iter().flatten().filter(|id| seen.insert(id)));
+            found.extend(self.dependencies.get(id).into_iter().flatten().filter(|id| seen.insert(id)));
             next += 1;
         }
         if let Some(others) = found.get_mut(1..) {
@@ -83,15 +86,15 @@ impl Resolved {
         }
         let places: BTreeMap<&PackageId, usize> =
             found.iter().enumerate().map(|(place, id)| (*id, place)).collect();
-        let mut packages = Packages { all: Vec::new(), needs: Vec::new() };
+        let mut packages = Packages { all: Vec::new(), dependencies: Vec::new() };
         for id in &found {
             let package = self
-                .known
+                .packages
                 .get(id)
                 .with_context(|| format!("cargo says nothing of {} {}", id.name, id.version))?;
             packages.all.push(package.clone());
-            let needs = self.needs.get(id).into_iter().flatten();
-            packages.needs.push(needs.filter_map(|id| places.get(id).copied()).collect());
+            let dependencies = self.dependencies.get(id).into_iter().flatten();
+            packages.dependencies.push(dependencies.filter_map(|id| places.get(id).copied()).collect());
         }
         Ok(packages)
     }
@@ -105,9 +108,10 @@ fn cargo<'a>(args: impl IntoIterator<Item = &'a str>) -> Result<String> {
     String::from_utf8(output.stdout).context("what cargo says is no text")
 }
 
-/// Reads lines as `2 serde v1.0.0 (/path) (*)`: how deep, which package, and that its own needs stand further up.
-fn needs(tree: &str) -> Result<Needs> {
-    let mut needs = Needs::new();
+/// Parses lines such as `2 serde v1.0.0 (/path) (*)`: depth, package, and a mark that its dependencies are listed
+/// above.
+fn parse_tree(tree: &str) -> Result<Dependencies> {
+    let mut dependencies = Dependencies::new();
     let mut above: Vec<PackageId> = Vec::new();
     for line in tree.lines().filter(|line| !line.is_empty()) {
         let mut words = line.split(' ');
@@ -118,15 +122,15 @@ fn needs(tree: &str) -> Result<Needs> {
         let id = PackageId { name, version };
         above.truncate(depth);
         if let Some(parent) = above.last() {
-            needs.entry(parent.clone()).or_default().insert(id.clone());
+            dependencies.entry(parent.clone()).or_default().insert(id.clone());
         }
-        needs.entry(id.clone()).or_default();
+        dependencies.entry(id.clone()).or_default();
         above.push(id);
     }
-    Ok(needs)
+    Ok(dependencies)
 }
 
-/// What `cargo metadata` says.
+/// The output of `cargo metadata`.
 #[derive(Deserialize)]
 struct Metadata {
     packages: Vec<MetadataPackage>,
@@ -142,11 +146,11 @@ struct MetadataPackage {
     source: Option<String>,
 }
 
-fn known(
+fn packages_by_id(
     metadata: Metadata,
     checksums: &BTreeMap<PackageId, String>,
 ) -> Result<BTreeMap<PackageId, Package>> {
-    let mut known = BTreeMap::new();
+    let mut packages = BTreeMap::new();
     for found in metadata.packages {
         let id = PackageId { name: found.name, version: found.version };
         let origin = if found.source.is_none() {
@@ -159,9 +163,9 @@ fn known(
         // Before there were expressions, a slash stood between two licences.
         let licence = found.license.map(|licence| licence.replace('/', " OR "));
         let directory = found.manifest_path.parent().context("a manifest without a directory")?.to_owned();
-        known.insert(id.clone(), Package { id, origin, licence, repository: found.repository, directory });
+        packages.insert(id.clone(), Package { id, origin, licence, repository: found.repository, directory });
     }
-    Ok(known)
+    Ok(packages)
 }
 
 /// The checksums in a Cargo.lock.
@@ -194,15 +198,15 @@ mod tests {
     fn a_tree_is_read_whose_branches_stand_once() {
         let tree =
             "0 a v1.0.0 (/path)\n1 b v2.0.0\n2 c v3.0.0\n1 c v3.0.0\n\n0 d v1.0.0 (/other)\n1 b v2.0.0 (*)\n";
-        let needs = needs(tree).unwrap();
-        assert_eq!(needs[&id("a", "1.0.0")], BTreeSet::from([id("b", "2.0.0"), id("c", "3.0.0")]));
-        assert_eq!(needs[&id("b", "2.0.0")], BTreeSet::from([id("c", "3.0.0")]));
-        assert_eq!(needs[&id("d", "1.0.0")], BTreeSet::from([id("b", "2.0.0")]));
+        let dependencies = parse_tree(tree).unwrap();
+        assert_eq!(dependencies[&id("a", "1.0.0")], BTreeSet::from([id("b", "2.0.0"), id("c", "3.0.0")]));
+        assert_eq!(dependencies[&id("b", "2.0.0")], BTreeSet::from([id("c", "3.0.0")]));
+        assert_eq!(dependencies[&id("d", "1.0.0")], BTreeSet::from([id("b", "2.0.0")]));
     }
 
     #[test]
     fn programs_hold_what_they_link_and_nothing_that_builds_or_tests() {
-        let resolved = Resolved::ask(Platform::Amd64, &[API, CONTROLLER, PLUGIN]).unwrap();
+        let resolved = ResolvedPackages::resolve(Platform::Amd64, &[API, CONTROLLER, PLUGIN]).unwrap();
         let names = |program| -> Vec<String> {
             resolved.of(program).unwrap().all.into_iter().map(|package| package.id.name).collect()
         };

@@ -1,4 +1,4 @@
-//! The packages that the console's page is built from, as its lock file names them.
+//! The npm packages of the console, from its lock file.
 
 use crate::source;
 use anyhow::{Context, Result, ensure};
@@ -9,13 +9,13 @@ use std::path::PathBuf;
 const BUILT: &str = "crates/console-page/built/index.html";
 const BELOW: &str = "node_modules/";
 
-/// A package of npm's.
+/// An npm package.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NpmPackage {
     pub(crate) name: String,
     pub(crate) version: String,
     pub(crate) licence: Option<String>,
-    /// Where its files are on this machine.
+    /// The directory of its files on this machine.
     pub(crate) directory: PathBuf,
 }
 
@@ -34,12 +34,12 @@ struct Locked {
     optional: bool,
 }
 
-/// Whether business-api takes a page in.
+/// Whether business-api includes the console.
 pub(crate) fn is_built() -> bool {
     source::root().join(BUILT).exists()
 }
 
-/// The packages that may be in the page; none if there is no page.
+/// The packages that may be in the console; none if it is not built.
 pub(crate) fn packages() -> Result<Vec<NpmPackage>> {
     if !is_built() {
         return Ok(Vec::new());

@@ -14,7 +14,7 @@ pub(crate) enum Platform {
 impl Platform {
     pub(crate) const ALL: [Self; 2] = [Self::Amd64, Self::Arm64];
 
-    /// As images name it.
+    /// The name in images.
     pub(crate) const fn architecture(self) -> &'static str {
         match self {
             Self::Amd64 => "amd64",
@@ -22,12 +22,12 @@ impl Platform {
         }
     }
 
-    /// As people name it.
+    /// The name for people.
     pub(crate) fn name(self) -> String {
         format!("linux/{}", self.architecture())
     }
 
-    /// As Rust names it.
+    /// Rust's target triple.
     pub(crate) const fn triple(self) -> &'static str {
         match self {
             Self::Amd64 => "x86_64-unknown-linux-gnu",
@@ -35,7 +35,7 @@ impl Platform {
         }
     }
 
-    /// This machine's.
+    /// Whether it is this machine's platform.
     pub(crate) fn is_here(self) -> bool {
         let here = std::env::consts::ARCH;
         self.triple().split('-').next() == Some(here) && std::env::consts::OS == "linux"
@@ -50,7 +50,7 @@ impl Platform {
         if self.is_here() { "objcopy".to_owned() } else { format!("{}-objcopy", self.gnu()) }
     }
 
-    /// As GNU's tools name it.
+    /// GNU's target name.
     const fn gnu(self) -> &'static str {
         match self {
             Self::Amd64 => "x86_64-linux-gnu",
@@ -58,14 +58,14 @@ impl Platform {
         }
     }
 
-    /// Where the compiler has this file.
+    /// The path of a file of the compiler.
     pub(crate) fn file_of_cc(self, name: &str) -> Result<String> {
         let output = Command::new(self.cc()).arg(format!("-print-file-name={name}")).output();
         let output = output.with_context(|| format!("start {}", self.cc()))?;
         Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
     }
 
-    /// Says what is missing to build for it, and how to get that.
+    /// Fails if a tool for this platform is missing, and says how to get it.
     pub(crate) fn check(self) -> Result<()> {
         let (platform, triple, cc) = (self.name(), self.triple(), self.cc());
         let rustc = Command::new("rustc").args(["--print", "target-libdir", "--target", triple]).output()?;

@@ -1,4 +1,4 @@
-//! Programs as they are shipped: static, without the paths of the machine that has built them.
+//! Building the programs that are shipped: static, without paths of the build machine.
 
 use crate::platform::Platform;
 use crate::source;
@@ -33,47 +33,47 @@ pub(crate) const PLUGIN: Program = Program {
 
 /// How programs are built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Effort {
-    /// As they are shipped.
-    Whole,
-    /// In the dev profile, for this machine: to try what is packed around them.
-    Quick,
+pub(crate) enum BuildMode {
+    /// As shipped.
+    Release,
+    /// With the dev profile, for this machine: to test the packing.
+    Dev,
 }
 
 const PROFILE: &str = "dist";
 const STATIC: &str = "target-feature=+crt-static";
-/// LTO brings no function of more than this many instructions into another module (100 by default): it takes a tenth of
+/// LTO imports no function of more than this many instructions into another module (default 100). That takes a tenth of
 /// the time.
 const IMPORTED: &str = "llvm-args=-import-instr-limit=20";
-/// The same for the dev profile.
+/// The linker of the dev profile, which links statically.
 const LINKED_STATICALLY: &str = "crates/dist/static.sh";
-/// The name in the programs for the paths of this machine.
+/// The names that replace paths of this machine in the programs.
 const SOURCE: &str = "/source";
 const TARGET: &str = "/target";
 const CARGO: &str = "/cargo";
 
-/// The tools on this machine that a build goes through.
+/// The tools for building for a platform.
 #[derive(Debug)]
-pub(crate) struct Workshop {
+pub(crate) struct BuildEnvironment {
     pub(crate) platform: Platform,
-    pub(crate) effort: Effort,
+    pub(crate) mode: BuildMode,
     target: PathBuf,
 }
 
-impl Workshop {
-    /// One that has everything it needs.
-    pub(crate) fn open(platform: Platform, effort: Effort) -> Result<Self> {
+impl BuildEnvironment {
+    /// Fails if a tool is missing.
+    pub(crate) fn open(platform: Platform, mode: BuildMode) -> Result<Self> {
         platform.check()?;
         let me = std::env::current_exe().context("find the own program")?;
         let target = me.ancestors().nth(2).context("the own program lies in no target directory")?.to_owned();
-        Ok(Self { platform, effort, target })
+        Ok(Self { platform, mode, target })
     }
 
-    /// Builds the programs in one call, so that what they share is compiled once; tells where they are.
+    /// Builds the programs in one cargo call, so that shared packages are compiled once. Returns their directory.
     pub(crate) fn build(&self, programs: &[Program]) -> Result<PathBuf> {
-        match self.effort {
-            Effort::Whole => self.build_whole(programs),
-            Effort::Quick => self.build_quick(programs),
+        match self.mode {
+            BuildMode::Release => self.build_release(programs),
+            BuildMode::Dev => self.build_dev(programs),
         }
     }
 
@@ -84,13 +84,13 @@ impl Workshop {
         command
     }
 
-    fn build_whole(&self, programs: &[Program]) -> Result<PathBuf> {
+    fn build_release(&self, programs: &[Program]) -> Result<PathBuf> {
         let triple = self.platform.triple();
-        let renamed = self.renamed()?;
+        let path_remaps = self.path_remaps()?;
         let rename = |flag: &str, (from, to): &(PathBuf, &str)| format!("{flag}={}={to}", from.display());
         let mut flags: Vec<String> = ["-C", STATIC, "-C", IMPORTED].map(str::to_owned).into();
-        flags.extend(renamed.iter().map(|pair| rename("--remap-path-prefix", pair)));
-        let c: Vec<String> = renamed.iter().map(|pair| rename("-ffile-prefix-map", pair)).collect();
+        flags.extend(path_remaps.iter().map(|pair| rename("--remap-path-prefix", pair)));
+        let c: Vec<String> = path_remaps.iter().map(|pair| rename("-ffile-prefix-map", pair)).collect();
         let mut command = self.cargo("build");
         command.args(["--profile", PROFILE, "--target", triple]);
         command.args(programs.iter().flat_map(|program| ["--package", program.package]));
@@ -113,8 +113,8 @@ impl Workshop {
         Ok(self.target.join(triple).join(PROFILE))
     }
 
-    /// The packages of others are those of any `cargo build`: the same members are chosen, so the same features are.
-    fn build_quick(&self, programs: &[Program]) -> Result<PathBuf> {
+    /// Builds the default members, so that the features of third-party packages are those of any `cargo build`.
+    fn build_dev(&self, programs: &[Program]) -> Result<PathBuf> {
         ensure!(
             self.platform.is_here(),
             "a quick build is for this machine, not for {}",
@@ -133,25 +133,25 @@ impl Workshop {
         Ok(made)
     }
 
-    /// Paths of this machine, the longest last: the last that fits is taken.
-    fn renamed(&self) -> Result<Vec<(PathBuf, &'static str)>> {
+    /// The paths to remap, the longest last: the last match wins.
+    fn path_remaps(&self) -> Result<Vec<(PathBuf, &'static str)>> {
         let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
         let home = home.or_else(|| std::env::home_dir().map(|home| home.join(".cargo")));
         let home = home.context("cargo has no home: set CARGO_HOME")?;
-        let mut renamed = Vec::new();
+        let mut path_remaps = Vec::new();
         for (path, name) in [(home, CARGO), (source::root(), SOURCE), (self.target.clone(), TARGET)] {
             let real = path.canonicalize().unwrap_or_else(|_| path.clone());
             if real != path {
-                renamed.push((real, name));
+                path_remaps.push((real, name));
             }
-            renamed.push((path, name));
+            path_remaps.push((path, name));
         }
-        renamed.sort_by_key(|(path, _)| path.as_os_str().len());
-        Ok(renamed)
+        path_remaps.sort_by_key(|(path, _)| path.as_os_str().len());
+        Ok(path_remaps)
     }
 
-    /// Copies a program without what only a debugger reads, with the list of its packages in it.
-    pub(crate) fn finish(&self, from: &Path, to: &Path, packages: &[u8]) -> Result<()> {
+    /// Copies a program without debug information and with the list of its packages embedded.
+    pub(crate) fn strip_and_embed(&self, from: &Path, to: &Path, packages: &[u8]) -> Result<()> {
         let list = to.with_extension("packages");
         std::fs::write(&list, packages)?;
         let mut section = OsString::from(".dep-v0=");

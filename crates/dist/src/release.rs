@@ -1,9 +1,10 @@
-//! Everything that one version is: images, archives of the command line, bills of materials, manifests, chart, checksums, notes.
+//! The files of a release: images, archives of the command line, bills of materials, manifests, chart, checksums,
+//! notes.
 
 use crate::image::{self, IMAGES, Shipped, WrittenImage};
-use crate::programs::{Effort, PLUGIN};
+use crate::programs::{BuildMode, PLUGIN};
 use crate::source::{Source, VERSION};
-use crate::{Into, Platforms, chart, oci, tell};
+use crate::{OutputDirectory, Platforms, chart, oci, tell};
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -14,24 +15,24 @@ use terminal::say;
 const SUMS: &str = "SHA256SUMS";
 const NOTES: &str = "RELEASE-NOTES.md";
 const READABLE: u32 = 0o644;
-/// What people apply, and what of deploy/ it is rendered from. What needs the CRDs of the Prometheus Operator lies in a file of
-/// its own: a cluster without them takes the rest.
-const MANIFESTS: [(&str, Part); 7] = [
-    ("install.yaml", Part::Directory("deploy/overlays/plain")),
-    ("monitoring.yaml", Part::Component("deploy/components/monitoring")),
-    ("member.yaml", Part::Directory("deploy/member")),
-    ("member-shared.yaml", Part::Directory("deploy/member-shared")),
-    ("member-capacity.yaml", Part::Directory("deploy/member-capacity")),
-    ("templates.yaml", Part::Directory("deploy/templates")),
-    ("templates-pulling.yaml", Part::Directory("deploy/templates-pulling")),
+/// The manifests, and their sources in deploy/. Objects that need the CRDs of the Prometheus Operator are in a file of
+/// their own, so that a cluster without them can apply the rest.
+const MANIFESTS: [(&str, ManifestSource); 7] = [
+    ("install.yaml", ManifestSource::Directory("deploy/overlays/plain")),
+    ("monitoring.yaml", ManifestSource::Component("deploy/components/monitoring")),
+    ("member.yaml", ManifestSource::Directory("deploy/member")),
+    ("member-shared.yaml", ManifestSource::Directory("deploy/member-shared")),
+    ("member-capacity.yaml", ManifestSource::Directory("deploy/member-capacity")),
+    ("templates.yaml", ManifestSource::Directory("deploy/templates")),
+    ("templates-pulling.yaml", ManifestSource::Directory("deploy/templates-pulling")),
 ];
 
 /// A directory of deploy/.
 #[derive(Clone, Copy, Debug)]
-enum Part {
-    /// What kustomize renders by itself.
+enum ManifestSource {
+    /// A kustomization.
     Directory(&'static str),
-    /// What kustomize only takes as a component.
+    /// A kustomize component.
     Component(&'static str),
 }
 
@@ -42,19 +43,19 @@ pub(crate) struct ReleaseSettings {
     #[arg(long, value_name = "VERSION")]
     version: String,
     #[command(flatten)]
-    naming: Naming,
+    naming: RenderSettings,
     /// Push the images there, by skopeo, which has to be logged in.
     #[arg(long)]
     push: bool,
     #[command(flatten)]
     platforms: Platforms,
     #[command(flatten)]
-    into: Into,
+    into: OutputDirectory,
 }
 
 /// What manifests are rendered with.
 #[derive(clap::Args, Debug)]
-struct Naming {
+struct RenderSettings {
     /// Where the images will be pulled from, for example registry.example.com/business.
     #[arg(long, value_name = "PREFIX")]
     registry: String,
@@ -67,20 +68,20 @@ struct Naming {
 #[derive(clap::Args, Debug)]
 pub(crate) struct ManifestSettings {
     #[command(flatten)]
-    naming: Naming,
+    naming: RenderSettings,
     #[command(flatten)]
-    into: Into,
+    into: OutputDirectory,
 }
 
-/// Checks that this is that version, and makes everything.
+/// The command `release`: checks the version and makes all files.
 pub(crate) fn run(settings: &ReleaseSettings) -> Result<()> {
-    let source = Source::told()?;
+    let source = Source::from_environment()?;
     let notes = check(settings, &source)?;
     let into = settings.into.into.as_path();
     if into.exists() {
         std::fs::remove_dir_all(into).with_context(|| format!("empty {}", into.display()))?;
     }
-    let built = image::build(&settings.platforms, Effort::Whole, &source)?;
+    let built = image::build(&settings.platforms, BuildMode::Release, &source)?;
     let images = image::pack(&built, &source, into)?;
     for shipped in built.iter().filter(|shipped| shipped.program.package == PLUGIN.package) {
         write_plugin(shipped, &source, into)?;
@@ -101,16 +102,16 @@ pub(crate) fn run(settings: &ReleaseSettings) -> Result<()> {
     Ok(())
 }
 
-/// Renders what a release has, without one.
+/// The command `manifests`: renders them without a release.
 pub(crate) fn manifests(settings: &ManifestSettings) -> Result<()> {
     let into = settings.into.into.as_path();
     std::fs::create_dir_all(into).with_context(|| format!("create {}", into.display()))?;
     let stand_in = format!("sha256:{:064x}", 1);
     let digests = IMAGES.map(|program| (program.binary, stand_in.as_str()));
-    write_manifests(&settings.naming, &Source::told()?, &digests, into)
+    write_manifests(&settings.naming, &Source::from_environment()?, &digests, into)
 }
 
-/// The notes of this version, if nothing speaks against releasing it.
+/// Checks that this version can be released, and returns its notes.
 fn check(settings: &ReleaseSettings, source: &Source) -> Result<String> {
     let version = settings.version.trim_start_matches('v');
     ensure!(version == VERSION, "Cargo.toml says version {VERSION}, not {version}");
@@ -142,7 +143,7 @@ fn is_date(text: &str) -> bool {
     parts.iter().map(|part| part.len()).eq([4, 2, 2]) && parts.iter().all(digits)
 }
 
-/// The archive that krew and people fetch.
+/// Writes the archive of the command line.
 fn write_plugin(shipped: &Shipped, source: &Source, into: &Path) -> Result<()> {
     let licence = std::fs::read(source.root.join("LICENSE")).context("read LICENSE")?;
     let tar = oci::archive(
@@ -157,8 +158,13 @@ fn write_plugin(shipped: &Shipped, source: &Source, into: &Path) -> Result<()> {
     std::fs::write(&file, oci::gzip(&tar)?).with_context(|| format!("write {}", file.display()))
 }
 
-/// Writes what people apply, with the images of this version, each by its digest.
-fn write_manifests(naming: &Naming, source: &Source, digests: &[(&str, &str)], into: &Path) -> Result<()> {
+/// Writes the manifests, with the images of this version by digest.
+fn write_manifests(
+    naming: &RenderSettings,
+    source: &Source,
+    digests: &[(&str, &str)],
+    into: &Path,
+) -> Result<()> {
     let registry = naming.registry.trim_end_matches('/');
     let images: Vec<_> = digests
         .iter()
@@ -174,7 +180,12 @@ fn write_manifests(naming: &Naming, source: &Source, digests: &[(&str, &str)], i
 }
 
 /// Renders a part of deploy/ with these images.
-fn render(naming: &Naming, source: &Source, images: &[Value], part: Part) -> Result<Vec<u8>> {
+fn render(
+    naming: &RenderSettings,
+    source: &Source,
+    images: &[Value],
+    part: ManifestSource,
+) -> Result<Vec<u8>> {
     let overlay = source.root.join(".dev/release");
     std::fs::create_dir_all(&overlay)?;
     std::fs::write(overlay.join("kustomization.yaml"), kustomization(part, images).to_string())?;
@@ -184,11 +195,11 @@ fn render(naming: &Naming, source: &Source, images: &[Value], part: Part) -> Res
     Ok(output.stdout)
 }
 
-/// An overlay two directories below the root.
-fn kustomization(part: Part, images: &[Value]) -> Value {
+/// A kustomization in an overlay, two directories below the root.
+fn kustomization(part: ManifestSource, images: &[Value]) -> Value {
     let (list, directory) = match part {
-        Part::Directory(directory) => ("resources", directory),
-        Part::Component(directory) => ("components", directory),
+        ManifestSource::Directory(directory) => ("resources", directory),
+        ManifestSource::Component(directory) => ("components", directory),
     };
     json!({
         "apiVersion": "kustomize.config.k8s.io/v1beta1",
@@ -198,7 +209,7 @@ fn kustomization(part: Part, images: &[Value]) -> Value {
     })
 }
 
-/// Pushes the bytes as they are, since the manifests name their digest.
+/// Pushes the image unchanged, since the manifests name its digest.
 fn push(image: &WrittenImage, registry: &str) -> Result<()> {
     let to = format!("{}/{}:{VERSION}", registry.trim_end_matches('/'), image.name);
     say::step(&format!("{to} pushed"), || {
@@ -213,7 +224,7 @@ fn push(image: &WrittenImage, registry: &str) -> Result<()> {
     })
 }
 
-/// As `sha256sum --check` reads them.
+/// The checksums for `sha256sum --check`.
 fn sums(directory: &Path) -> Result<String> {
     let mut lines = BTreeMap::new();
     for entry in std::fs::read_dir(directory)? {
@@ -249,8 +260,8 @@ mod tests {
         for (file, part) in MANIFESTS {
             let made = kustomization(part, &[]);
             let (list, directory, kind) = match part {
-                Part::Directory(directory) => ("resources", directory, "Kustomization"),
-                Part::Component(directory) => ("components", directory, "Component"),
+                ManifestSource::Directory(directory) => ("resources", directory, "Kustomization"),
+                ManifestSource::Component(directory) => ("components", directory, "Component"),
             };
             assert_eq!(made[list], json!([format!("../../{directory}")]), "{file}");
             assert!(read(directory).contains(&format!("kind: {kind}\n")), "{file}");

@@ -1,4 +1,4 @@
-//! The bill of materials of one program, as `CycloneDX` has it.
+//! The bill of materials of a program, `CycloneDX`.
 
 use crate::packages::{Origin, PackageId, Packages};
 use crate::page::NpmPackage;
@@ -7,18 +7,18 @@ use crate::toolchain::Toolchain;
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
-/// Everything that is in a program.
+/// What a program contains.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Materials<'a> {
+pub(crate) struct SbomInput<'a> {
     pub(crate) packages: &'a Packages,
-    /// The packages of the page in it.
+    /// The npm packages of the console in it.
     pub(crate) page: &'a [NpmPackage],
     pub(crate) toolchain: &'a Toolchain,
 }
 
-/// The document, which says the same at every build of the same sources.
-pub(crate) fn document(materials: Materials<'_>, source: &Source) -> Result<Vec<u8>> {
-    let Materials { packages, page, toolchain } = materials;
+/// The document; the same bytes for the same sources.
+pub(crate) fn document(materials: SbomInput<'_>, source: &Source) -> Result<Vec<u8>> {
+    let SbomInput { packages, page, toolchain } = materials;
     let (program, linked) = packages.all.split_first().context("a program without a package")?;
     let component = described(
         "application",
@@ -90,8 +90,8 @@ fn set(component: &mut Value, name: &str, value: Value) {
 fn dependencies(packages: &Packages, beside: &[String]) -> Vec<Value> {
     let url = |place: &usize| packages.all.get(*place).map(|package| cargo_url(&package.id));
     let mut found = Vec::new();
-    for (place, (package, needs)) in packages.all.iter().zip(&packages.needs).enumerate() {
-        let mut urls: Vec<String> = needs.iter().filter_map(url).collect();
+    for (place, (package, dependencies)) in packages.all.iter().zip(&packages.dependencies).enumerate() {
+        let mut urls: Vec<String> = dependencies.iter().filter_map(url).collect();
         if place == 0 {
             urls.extend(beside.iter().cloned());
         }
@@ -111,7 +111,7 @@ fn npm_url(package: &NpmPackage) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::packages::Resolved;
+    use crate::packages::ResolvedPackages;
     use crate::platform::Platform;
     use crate::programs::CONTROLLER;
     use cyclonedx_bom::prelude::{Bom, SpecVersion, Validate as _};
@@ -119,7 +119,8 @@ mod tests {
 
     #[test]
     fn it_is_valid_and_names_what_the_program_links() {
-        let packages = Resolved::ask(Platform::Amd64, &[CONTROLLER]).unwrap().of(CONTROLLER).unwrap();
+        let packages =
+            ResolvedPackages::resolve(Platform::Amd64, &[CONTROLLER]).unwrap().of(CONTROLLER).unwrap();
         let page = [NpmPackage {
             name: "@solidjs/router".to_owned(),
             version: "1.0.0".to_owned(),
@@ -129,7 +130,7 @@ mod tests {
         let toolchain = Toolchain { rust: "1.95.0".to_owned(), glibc: "2.36-9+deb12u14".to_owned() };
         let source = Source { root: PathBuf::new(), revision: "0".to_owned(), date: 1_700_000_000 };
         let made =
-            document(Materials { packages: &packages, page: &page, toolchain: &toolchain }, &source).unwrap();
+            document(SbomInput { packages: &packages, page: &page, toolchain: &toolchain }, &source).unwrap();
         let bom = Bom::parse_from_json(made.as_slice()).unwrap();
         let verdict = bom.validate_version(SpecVersion::V1_5);
         assert!(verdict.passed(), "{verdict:?}");

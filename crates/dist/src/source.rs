@@ -16,23 +16,23 @@ pub(crate) const LICENCE: &str = "Apache-2.0";
 #[derive(Clone, Debug)]
 pub(crate) struct Source {
     pub(crate) root: PathBuf,
-    /// The commit, with `-dirty` behind it where files differ from it.
+    /// The commit, with `-dirty` if files differ from it.
     pub(crate) revision: String,
-    /// Seconds since 1970: no file that is made is younger.
+    /// Unix seconds: the timestamp of all files.
     pub(crate) date: u64,
 }
 
 impl Source {
-    /// As the caller says.
-    pub(crate) fn told() -> Result<Self> {
-        let told = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
-        let revision = told(REVISION).unwrap_or_else(|| UNKNOWN.to_owned());
-        let date = told(DATE).unwrap_or_else(|| "0".to_owned());
+    /// From environment variables that the caller sets.
+    pub(crate) fn from_environment() -> Result<Self> {
+        let variable = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
+        let revision = variable(REVISION).unwrap_or_else(|| UNKNOWN.to_owned());
+        let date = variable(DATE).unwrap_or_else(|| "0".to_owned());
         let date = date.parse().with_context(|| format!("{DATE}: `{date}` is no number of seconds"))?;
         Ok(Self { root: root(), revision, date })
     }
 
-    /// The date as RFC 3339 has it.
+    /// The date, RFC 3339.
     pub(crate) fn timestamp(&self) -> Result<String> {
         Ok(jiff::Timestamp::from_second(i64::try_from(self.date)?)?.to_string())
     }

@@ -1,4 +1,4 @@
-//! What every static program has in it besides packages: Rust's own library and the C library.
+//! What a static program contains besides packages: Rust's standard library and the C library.
 
 use crate::platform::Platform;
 use anyhow::{Context, Result};
@@ -12,7 +12,7 @@ pub(crate) struct Toolchain {
 }
 
 impl Toolchain {
-    /// Those for a platform on this machine.
+    /// The versions on this machine for a platform.
     pub(crate) fn of(platform: Platform) -> Result<Self> {
         let said = Command::new("rustc").arg("-vV").output().context("start rustc")?;
         let said = String::from_utf8_lossy(&said.stdout);

@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: the measurements, beside their rivals. Measurements of the whole server get an instance of
+//! `cargo xtask bench`: benchmarks, with other systems for comparison. Benchmarks of the whole server run on an instance of
 //! their own, built for release; those of the store need only a PostgreSQL.
 
 use crate::build::Programs;
@@ -10,7 +10,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use std::ffi::OsString;
 use terminal::line;
 
-/// What is to be measured: its name, what it is, and what the program for whole servers is called with.
+/// A benchmark: its name, what it measures, and the arguments of the program for whole servers.
 struct Measurement {
     name: &'static str,
     about: &'static str,
@@ -77,7 +77,7 @@ const MEASUREMENTS: [Measurement; 13] = [
     },
 ];
 
-/// The points of the store's measurement that quota is about.
+/// The points of the store's benchmark that concern quota.
 const QUOTA_POINTS: [&str; 2] = ["--only", "64 clients"];
 
 /// `bench` and its flags.
@@ -97,7 +97,7 @@ pub(crate) fn command() -> Command {
     ])
 }
 
-/// Measures and prints.
+/// Runs a benchmark.
 pub(crate) fn bench(matches: &ArgMatches) -> Result<()> {
     let what = matches.get_one::<String>("what").map(String::as_str).unwrap_or_default();
     let mut args: Vec<&str> =
@@ -122,7 +122,7 @@ pub(crate) fn bench(matches: &ArgMatches) -> Result<()> {
     }
 }
 
-/// Runs a program of the store's, which starts a PostgreSQL of its own.
+/// Runs an example of the store, which starts its own PostgreSQL.
 fn example(name: &str, args: &[&str]) -> Result<()> {
     let mut command = cargo::cargo();
     command.args(["run", "--quiet", "--release", "--package", "store", "--example", name, "--"]);
@@ -131,7 +131,7 @@ fn example(name: &str, args: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// A test of the command line's that measures.
+/// Runs the speed test of the command line.
 fn tree(args: &[&str]) -> Result<()> {
     let mut command = cargo::cargo();
     command.args(["test", "--quiet", "--release", "--package", "business-cli", "--test", "program", "--"]);

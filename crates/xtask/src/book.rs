@@ -1,8 +1,8 @@
-//! The book: docs/ as a site, by mdBook. Its pages are Markdown in docs/, and nothing else is written for it.
+//! The book: docs/ as a site, built by mdBook.
 
-/// What each page of the book has to have.
+/// Checks of the pages.
 mod pages;
-/// What the site is made of.
+/// Preparing and checking the site.
 mod site;
 
 use crate::build::Programs;
@@ -22,12 +22,12 @@ pub(crate) fn command() -> Command {
     Command::new("book").about("Build the documentation as a site.").args([open, source])
 }
 
-/// `reference`.
+/// The command `reference`.
 pub(crate) fn reference_command() -> Command {
     Command::new("reference").about("Write docs/reference out of the code.")
 }
 
-/// Builds the site, and says where it is.
+/// Builds the site and prints its path.
 pub(crate) fn book(matches: &ArgMatches) -> Result<()> {
     pages::check()?;
     let mdbook = mdbook()?.context("mdBook is not installed and cannot be")?;
@@ -42,7 +42,7 @@ pub(crate) fn reference() -> Result<()> {
     call_reference(&[])
 }
 
-/// A level of `test`.
+/// A step of `test`.
 pub(crate) fn level() -> Result<Count> {
     let mut count = Count::default();
     for (what, step) in [
@@ -72,7 +72,7 @@ fn call_reference(flags: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// The site, anew.
+/// Builds the site from scratch.
 fn make(mdbook: &Path, source: Option<&str>, open: bool) -> Result<PathBuf> {
     let place = workspace::target()?.join("book");
     let site = place.join("site");

@@ -1,12 +1,11 @@
-//! What has to be built before anything runs: programs by cargo, the control plane, the registry and the identity provider
-//! by Go, beside each other.
+//! Builds what an instance needs, concurrently: programs by cargo; control plane, registry and identity provider by Go.
 
 /// Programs of this workspace.
 mod rust;
 
 use crate::control_plane::ControlPlane;
-use crate::extra::{DELIVERY, EXTRAS, Extra, TUNNEL};
 use crate::go;
+use crate::go_programs::{DELIVERY_PROGRAMS, GoProgram, PLATFORM_PROGRAMS, TUNNEL_PROGRAMS};
 use crate::tool::Tool;
 use anyhow::{Error, Result};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -17,35 +16,35 @@ pub(crate) use rust::{Programs, link_plugin};
 
 const TICK: Duration = Duration::from_secs(1);
 
-/// One thing to be built.
+/// One build.
 enum Job<'a> {
     Programs(&'a [Programs], Tool),
     ControlPlane(&'a ControlPlane, Tool),
-    Extra(Extra, Tool),
+    GoProgram(GoProgram, Tool),
 }
 
 impl Job<'_> {
     fn tool(&self) -> &Tool {
         match self {
-            Self::Programs(_, tool) | Self::ControlPlane(_, tool) | Self::Extra(_, tool) => tool,
+            Self::Programs(_, tool) | Self::ControlPlane(_, tool) | Self::GoProgram(_, tool) => tool,
         }
     }
 
-    /// What people call it.
+    /// Its name for people.
     fn what(&self) -> &'static str {
         match self {
             Self::Programs(..) => "programs",
             Self::ControlPlane(..) => "control plane",
-            Self::Extra(extra, _) => extra.what,
+            Self::GoProgram(extra, _) => extra.what,
         }
     }
 
-    /// The step that people are told.
+    /// The text when it is done.
     fn step(&self) -> &'static str {
         match self {
             Self::Programs(..) => "programs built",
             Self::ControlPlane(..) => "control plane built",
-            Self::Extra(extra, _) => extra.step,
+            Self::GoProgram(extra, _) => extra.step,
         }
     }
 
@@ -53,24 +52,24 @@ impl Job<'_> {
         match self {
             Self::Programs(programs, tool) => programs.iter().try_for_each(|some| rust::build(some, tool)),
             Self::ControlPlane(plane, tool) => go::build(&plane.module()?, tool),
-            Self::Extra(extra, tool) => go::build(&extra.module()?, tool),
+            Self::GoProgram(extra, tool) => go::build(&extra.module()?, tool),
         }
     }
 
-    /// Whether everything goes on without it.
+    /// Whether a failure is only a warning.
     fn is_optional(&self) -> bool {
-        matches!(self, Self::Extra(..))
+        matches!(self, Self::GoProgram(..))
     }
 }
 
-/// How a job has ended.
-struct Ended {
+/// The result of a job.
+struct JobResult {
     job: usize,
     took: Duration,
     outcome: Result<()>,
 }
 
-/// Builds what is missing, and tells how far it has come.
+/// Builds what is missing, and prints progress.
 pub(crate) fn build(programs: &[Programs], control_plane: Option<&ControlPlane>) -> Result<()> {
     let mut jobs = Vec::new();
     if !rust::prebuilt() {
@@ -79,33 +78,33 @@ pub(crate) fn build(programs: &[Programs], control_plane: Option<&ControlPlane>)
     if let Some(plane) = control_plane.filter(|plane| plane.is_to_be_built()) {
         jobs.push(Job::ControlPlane(plane, Tool::new("control plane", "packages", "go")?));
     }
-    let missing = EXTRAS.into_iter().filter(|extra| extra.is_to_be_built());
+    let missing = PLATFORM_PROGRAMS.into_iter().filter(|extra| extra.is_to_be_built());
     for extra in missing.take_while(|_| control_plane.is_some()) {
-        jobs.push(Job::Extra(extra, Tool::new(extra.what, "packages", extra.name)?));
+        jobs.push(Job::GoProgram(extra, Tool::new(extra.what, "packages", extra.name)?));
     }
-    together(&jobs)
+    run_all(&jobs)
 }
 
-/// Builds what deploy/ is tried with, as far as it can be had.
+/// Builds the programs that test deploy/, if possible.
 pub(crate) fn delivery() -> Result<()> {
-    extras(&DELIVERY)
+    build_go_programs(&DELIVERY_PROGRAMS)
 }
 
-/// Builds the tunnel to member clusters, if it can be had.
+/// Builds the tunnel to member clusters, if possible.
 pub(crate) fn tunnel() -> Result<()> {
-    extras(&TUNNEL)
+    build_go_programs(&TUNNEL_PROGRAMS)
 }
 
-fn extras(wanted: &[Extra]) -> Result<()> {
+fn build_go_programs(wanted: &[GoProgram]) -> Result<()> {
     let mut jobs = Vec::new();
     for missing in wanted.iter().copied().filter(|extra| extra.is_to_be_built()) {
-        jobs.push(Job::Extra(missing, Tool::new(missing.what, "packages", missing.name)?));
+        jobs.push(Job::GoProgram(missing, Tool::new(missing.what, "packages", missing.name)?));
     }
-    together(&jobs)
+    run_all(&jobs)
 }
 
-/// Runs all jobs at once. When one fails, the others are stopped.
-fn together(jobs: &[Job<'_>]) -> Result<()> {
+/// Runs all jobs concurrently. If one fails, the others are stopped.
+fn run_all(jobs: &[Job<'_>]) -> Result<()> {
     let mut failed: Option<Error> = None;
     std::thread::scope(|scope| {
         let (ended, endings) = mpsc::channel();
@@ -115,7 +114,7 @@ fn together(jobs: &[Job<'_>]) -> Result<()> {
                 let start = Instant::now();
                 let outcome = job.run();
                 // This fails only when the program ends.
-                drop(ended.send(Ended { job: number, took: start.elapsed(), outcome }));
+                drop(ended.send(JobResult { job: number, took: start.elapsed(), outcome }));
             });
         }
         drop(ended);

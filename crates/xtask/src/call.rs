@@ -1,4 +1,4 @@
-//! Calls of the programs that do the work.
+//! Running the programs that do the work.
 
 use crate::workspace;
 use anyhow::{Context, Result};
@@ -19,7 +19,7 @@ const POLL: Duration = Duration::from_millis(50);
 
 static INTERRUPTED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 
-/// From now on SIGINT, SIGTERM and SIGHUP are passed on, and this program ends after what it has called.
+/// From now on SIGINT, SIGTERM and SIGHUP are forwarded, and this program ends after its child.
 pub(crate) fn listen_for_signals() -> Result<()> {
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, Arc::clone(&INTERRUPTED))?;
@@ -31,7 +31,7 @@ pub(crate) fn interrupted() -> bool {
     INTERRUPTED.load(Ordering::Relaxed)
 }
 
-/// Becomes one of our programs: signals are its own from here on.
+/// Replaces this process with one of our programs (exec).
 pub(crate) fn become_program(
     name: &str,
     release: bool,
@@ -42,40 +42,40 @@ pub(crate) fn become_program(
     Err(error).with_context(|| format!("start {}", program.display()))
 }
 
-/// Runs one of our programs as a level of `test`.
+/// Runs one of our programs as a step of `test`.
 pub(crate) fn level(name: &str, program: &str, words: &[&str]) -> Result<Count> {
     let outcome = std::env::temp_dir().join(format!("xtask-{name}-{}", std::process::id()));
     let mut command = Command::new(workspace::built(false)?.join(program));
     command.args(words).args(caller::level(name, &outcome, say::output()));
     let status = wait(command.spawn().with_context(|| format!("start {program}"))?)?;
-    let heard = caller::heard(&outcome);
+    let heard = caller::read_outcome(&outcome);
     let removed = std::fs::remove_file(&outcome);
     removed.with_context(|| format!("{program} ended with {status}"))?;
     heard
 }
 
-/// Waits for a program, which is told when this one is told to end.
+/// Waits for a program, and forwards SIGTERM to it.
 pub(crate) fn wait(child: Child) -> Result<ExitStatus> {
     let program = Pid::from_raw(i32::try_from(child.id())?);
-    wait_telling(child, program)
+    wait_forwarding_signals(child, program)
 }
 
-/// Runs a program that passes no signals on: it is ended together with everything that it has called.
+/// Runs a program in a process group of its own, which gets the signals, since the program does not forward them.
 pub(crate) fn run_as_group(command: &mut Command) -> Result<ExitStatus> {
     let name = command.get_program().to_owned();
     let child = command.process_group(0).spawn().with_context(|| format!("start {}", name.display()))?;
     let group = Pid::from_raw(-i32::try_from(child.id())?);
-    wait_telling(child, group)
+    wait_forwarding_signals(child, group)
 }
 
-fn wait_telling(mut child: Child, told: Pid) -> Result<ExitStatus> {
+fn wait_forwarding_signals(mut child: Child, target: Pid) -> Result<ExitStatus> {
     let mut is_told = false;
     loop {
         if let Some(status) = child.try_wait()? {
             return Ok(status);
         }
         if interrupted() && !std::mem::replace(&mut is_told, true) {
-            kill(told, Signal::SIGTERM)?;
+            kill(target, Signal::SIGTERM)?;
         }
         std::thread::sleep(POLL);
     }
@@ -97,7 +97,7 @@ mod tests {
         lines.read_exact(&mut [0; 6]).unwrap();
         INTERRUPTED.store(true, Ordering::Relaxed);
         let group = Pid::from_raw(-i32::try_from(child.id()).unwrap());
-        assert!(!wait_telling(child, group).unwrap().success());
+        assert!(!wait_forwarding_signals(child, group).unwrap().success());
         assert_eq!(lines.read_to_end(&mut Vec::new()).unwrap(), 0);
         INTERRUPTED.store(false, Ordering::Relaxed);
     }

@@ -1,4 +1,4 @@
-//! The cargo inside: it sees the environment of the person, not what the cargo outside has set for this program.
+//! Calling cargo with the user's environment, without the variables that the outer cargo has set for this program.
 
 use crate::workspace;
 use anyhow::Result;
@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use terminal::say;
 
-/// What cargo sets for the programs it runs. Build scripts that look at one of these would run again, and everything
-/// above them would be compiled again, whenever `cargo build` and `cargo xtask` take turns.
+/// Whether cargo sets this variable for programs that it runs. Build scripts that depend on one of them would run
+/// again, and their dependents would be recompiled, whenever `cargo build` and `cargo xtask` alternate.
 fn is_set_by_cargo(name: &str) -> bool {
     const EXACT: [&str; 6] = [
         "CARGO",
@@ -24,11 +24,11 @@ fn is_set_by_cargo(name: &str) -> bool {
 
 /// The cargo that runs us, in the workspace.
 pub(crate) fn cargo() -> Command {
-    as_by_person(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+    with_user_environment(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
 
 /// A program that calls cargo itself, in the workspace.
-pub(crate) fn as_by_person(program: impl AsRef<OsStr>) -> Command {
+pub(crate) fn with_user_environment(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(program);
     for (name, _) in std::env::vars_os() {
         if name.to_str().is_some_and(is_set_by_cargo) {
@@ -39,7 +39,8 @@ pub(crate) fn as_by_person(program: impl AsRef<OsStr>) -> Command {
     command
 }
 
-/// A program of the machine, or one that cargo installs once per user; `None` where it cannot. `package`: what cargo is told of it.
+/// A program of the machine, or one that cargo installs once per user; `None` if it cannot. `package`: the arguments of
+/// `cargo install`.
 pub(crate) fn tool(name: &str, package: &[&str]) -> Result<Option<PathBuf>> {
     if Command::new(name).arg("--version").stdout(Stdio::null()).status().is_ok() {
         return Ok(Some(PathBuf::from(name)));

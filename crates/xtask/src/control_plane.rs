@@ -1,5 +1,5 @@
-//! The programs of a local control plane: those of the machine where their versions fit, the others in one program
-//! that is built once per user (tests/controlplane).
+//! The programs of a local control plane: those of the machine if their versions fit, the others in one program that is
+//! built once per user (tests/controlplane).
 
 use crate::go::{Effort, Module};
 use crate::workspace;
@@ -8,83 +8,87 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use terminal::say;
 
-/// The Kubernetes that is built.
+/// The version of Kubernetes that is built.
 pub(crate) const VERSION: &str = "v1.36.3";
-/// Where the tools of Kubernetes' own tests are.
+/// The variable with the directory of envtest's programs.
 const ASSETS: &str = "KUBEBUILDER_ASSETS";
 
-/// A program that a machine may have.
+/// A program of the control plane.
 #[derive(Clone, Copy, Debug)]
-struct Part {
+struct Component {
     name: &'static str,
-    /// Leaves it out of the program that is built.
+    /// The build tag that leaves it out.
     tag: &'static str,
     version: &'static [&'static str],
-    /// The version texts that fit.
+    /// Output of `version` that is accepted.
     fits: &'static [&'static str],
 }
 
-const KUBECTL: Part = Part {
+const KUBECTL: Component = Component {
     name: "kubectl",
     tag: "without_kubectl",
     version: &["version", "--client"],
     fits: &["Client Version: v1.36."],
 };
-const PARTS: [Part; 4] = [
-    Part { name: "etcd", tag: "without_etcd", version: &["--version"], fits: &["etcd Version: 3.6."] },
-    Part {
+const COMPONENTS: [Component; 4] = [
+    Component { name: "etcd", tag: "without_etcd", version: &["--version"], fits: &["etcd Version: 3.6."] },
+    Component {
         name: "kube-apiserver",
         tag: "without_apiserver",
         version: &["--version"],
         fits: &["Kubernetes v1.36."],
     },
     // Always our own build: it has only the controllers that a cluster without nodes needs.
-    Part { name: "kube-controller-manager", tag: "without_controllers", version: &[], fits: &[] },
+    Component { name: "kube-controller-manager", tag: "without_controllers", version: &[], fits: &[] },
     KUBECTL,
 ];
 
 /// Which programs are taken from the machine and which are built.
 #[derive(Debug)]
 pub(crate) struct ControlPlane {
-    found: Vec<(Part, PathBuf)>,
-    built: Vec<Part>,
+    found: Vec<(Component, PathBuf)>,
+    built: Vec<Component>,
     effort: Effort,
 }
 
 impl ControlPlane {
     /// All of it.
     pub(crate) fn whole() -> Self {
-        Self::of(&PARTS, &places(), fits)
+        Self::of(&COMPONENTS, &places(), fits)
     }
 
-    /// All of it, as fast as it can be: to be measured.
+    /// All of it, optimized: for benchmarks.
     pub(crate) fn measured() -> Self {
         Self { effort: Effort::Full, ..Self::whole() }
     }
 
-    /// Only kubectl, for a cluster that the user has; any version will do.
+    /// Only kubectl, in any version, for a cluster of the user.
     pub(crate) fn kubectl() -> Self {
         Self::of(&[KUBECTL], &places(), |_, file| !is_ours(file))
     }
 
-    fn of(parts: &[Part], places: &[PathBuf], good: impl Fn(&Part, &Path) -> bool) -> Self {
+    fn of(
+        components: &[Component],
+        places: &[PathBuf],
+        is_usable: impl Fn(&Component, &Path) -> bool,
+    ) -> Self {
         let mut this = Self { found: Vec::new(), built: Vec::new(), effort: Effort::Quick };
-        for part in parts {
-            match workspace::find(part.name, places.iter().cloned(), |file| good(part, file)) {
-                Some(file) => this.found.push((*part, file)),
-                None => this.built.push(*part),
+        for component in components {
+            match workspace::find(component.name, places.iter().cloned(), |file| is_usable(component, file)) {
+                Some(file) => this.found.push((*component, file)),
+                None => this.built.push(*component),
             }
         }
         this
     }
 
-    /// The program to be built, which may be there already.
+    /// The path of the built program; it may exist already.
     pub(crate) fn program(&self) -> Result<PathBuf> {
         let effort = if self.effort == Effort::Full { "optimised," } else { "" };
         workspace::cached("controlplane", &source(), &format!("{effort}{}", self.tags()))
     }
 
-    /// How it is built, with the numbers of the versions in it.
+    /// The Go module, with linker values for the versions.
     pub(crate) fn module(&self) -> Result<Module> {
         let set = "-X k8s.io/component-base/version";
         let minor = VERSION.split('.').nth(1).unwrap_or_default();
@@ -98,22 +102,22 @@ impl ControlPlane {
         !self.built.is_empty() && !self.program().is_ok_and(|program| program.exists())
     }
 
-    /// The tags of what is left out.
+    /// The build tags of the programs that are left out.
     pub(crate) fn tags(&self) -> String {
-        let is_built = |part: &&Part| !self.built.iter().any(|built| built.name == part.name);
-        PARTS.iter().filter(is_built).map(|part| part.tag).collect::<Vec<_>>().join(",")
+        let is_built = |component: &&Component| !self.built.iter().any(|built| built.name == component.name);
+        COMPONENTS.iter().filter(is_built).map(|component| component.tag).collect::<Vec<_>>().join(",")
     }
 
     /// Links all programs into `.dev/bin`.
     pub(crate) fn link(&self) -> Result<()> {
         let bin = workspace::dev().join("bin");
         std::fs::create_dir_all(&bin)?;
-        for (part, file) in &self.found {
-            say::line(format_args!("      {} of this machine is used: {}", part.name, file.display()));
-            workspace::link(file, &bin.join(part.name))?;
+        for (component, file) in &self.found {
+            say::line(format_args!("      {} of this machine is used: {}", component.name, file.display()));
+            workspace::link(file, &bin.join(component.name))?;
         }
         let program = self.program()?;
-        self.built.iter().try_for_each(|part| workspace::link(&program, &bin.join(part.name)))
+        self.built.iter().try_for_each(|component| workspace::link(&program, &bin.join(component.name)))
     }
 }
 
@@ -125,20 +129,20 @@ fn places() -> Vec<PathBuf> {
     std::env::var_os(ASSETS).map(PathBuf::from).into_iter().chain(workspace::path()).collect()
 }
 
-/// Whether it is a link to what was built here: `.dev/bin` may be on PATH.
+/// Whether it is a link to a program that was built here, since `.dev/bin` may be on PATH.
 fn is_ours(file: &Path) -> bool {
     let target = file.canonicalize().unwrap_or_else(|_| file.to_owned());
     target.starts_with(workspace::cache()) || file.starts_with(workspace::dev())
 }
 
-fn fits(part: &Part, file: &Path) -> bool {
-    if part.fits.is_empty() || is_ours(file) {
+fn fits(component: &Component, file: &Path) -> bool {
+    if component.fits.is_empty() || is_ours(file) {
         return false;
     }
-    let said = Command::new(file).args(part.version).output();
+    let said = Command::new(file).args(component.version).output();
     said.is_ok_and(|said| {
         let text = String::from_utf8_lossy(&said.stdout);
-        part.fits.iter().any(|fits| text.contains(fits))
+        component.fits.iter().any(|fits| text.contains(fits))
     })
 }
 
@@ -160,8 +164,8 @@ mod tests {
         write("kube-apiserver", "Kubernetes v1.36.0");
         write("kube-controller-manager", "Kubernetes v1.36.0");
         write("kubectl", "Client Version: v1.32.4");
-        let plane = ControlPlane::of(&PARTS, std::slice::from_ref(&dir), fits);
-        let names: Vec<&str> = plane.found.iter().map(|(part, _)| part.name).collect();
+        let plane = ControlPlane::of(&COMPONENTS, std::slice::from_ref(&dir), fits);
+        let names: Vec<&str> = plane.found.iter().map(|(component, _)| component.name).collect();
         assert_eq!(names, ["etcd", "kube-apiserver"]);
         assert_eq!(plane.tags(), "without_etcd,without_apiserver");
         let only_kubectl = ControlPlane::of(&[KUBECTL], std::slice::from_ref(&dir), |_, file| !is_ours(file));

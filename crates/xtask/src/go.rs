@@ -4,40 +4,40 @@ use std::path::PathBuf;
 use std::process::Command;
 
 const GO: (u32, u32) = (1, 26);
-/// The compilers collect their garbage less often: each is short-lived, and takes half a gigabyte at most.
+/// GOGC of the compilers: each is short-lived and takes half a gigabyte at most.
 const COLLECT: &str = "400";
 
 /// A program that Go builds.
 #[derive(Debug)]
 pub(crate) struct Module {
-    /// What people call it.
+    /// Its name for people.
     pub(crate) what: &'static str,
-    /// Where its files are.
+    /// Its directory.
     pub(crate) source: PathBuf,
-    /// What is built there.
+    /// The package to build.
     pub(crate) package: &'static str,
     /// Build tags, separated by commas.
     pub(crate) tags: String,
-    /// Values for the linker to build in.
+    /// Values for the linker (`-X`).
     pub(crate) values: String,
-    /// Where the program goes.
+    /// The path of the program.
     pub(crate) program: PathBuf,
     pub(crate) effort: Effort,
 }
 
-/// What the compilers take time for.
+/// How much the compilers optimize.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effort {
-    /// To be there soon: nothing is inlined, which is a third of the compilers' work.
+    /// Fast to build: without inlining, which is a third of the compilers' work.
     Quick,
-    /// To run fast: what something else is measured beside.
+    /// Optimized, for benchmarks.
     Full,
-    /// As `go test` compiles: most of it is tested here, and so compiled already.
+    /// With the flags of `go test`, so that most packages are in the build cache already.
     AsTests,
 }
 
 impl Module {
-    /// Says what is missing to build it.
+    /// Fails if Go is missing or too old.
     fn check_version(&self) -> Result<()> {
         let wanted = format!("Go {}.{} or newer is needed to build the {}", GO.0, GO.1, self.what);
         let mut go = Command::new("go");
@@ -58,7 +58,7 @@ impl Module {
         command
     }
 
-    /// Counts the packages, for which their modules are downloaded.
+    /// Downloads the modules and counts the packages.
     fn packages(&self, tool: &Tool) -> Result<usize> {
         let output = self.go("list").args(["-deps", self.package]).output()?;
         let complaint = String::from_utf8_lossy(&output.stderr);
@@ -101,7 +101,7 @@ pub(super) fn build(module: &Module, tool: &Tool) -> Result<()> {
         tool.note(line);
         // Each package has a line with its name when its turn comes.
         done += usize::from(!line.contains(' '));
-        tool.told(Progress { done, total });
+        tool.set_progress(Progress { done, total });
     })?;
     std::fs::rename(&partial, program)?;
     Ok(())

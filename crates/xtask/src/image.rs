@@ -1,4 +1,4 @@
-//! `cargo xtask image` and `cargo xtask release`: what is shipped is made by the program `dist`, which is built first.
+//! `cargo xtask image` and `cargo xtask release`: build the program `dist` and call it.
 
 use crate::build::{self, Programs};
 use crate::control_plane::ControlPlane;
@@ -10,9 +10,9 @@ use std::process::Stdio;
 use terminal::line;
 use terminal::say::{self, Count, Output};
 
-/// Where images go, below the target directory.
+/// The directory of images, below the target directory.
 const IMAGES: &str = "images";
-/// Where a second build lies, with a target directory of its own: far from the first, so that its paths differ.
+/// The directory of the second build. Its path differs from the first one's in length, too.
 const SECOND: &str = "another/place";
 /// The commit, and <https://reproducible-builds.org/docs/source-date-epoch/>.
 const REVISION: &str = "SOURCE_REVISION";
@@ -64,7 +64,7 @@ pub(crate) fn release_command() -> Command {
         ])
 }
 
-/// Builds the images, and tries and compares them when asked to.
+/// Builds the images; tests and compares them if asked to.
 pub(crate) fn image(matches: &ArgMatches) -> Result<()> {
     call::listen_for_signals()?;
     prepare()?;
@@ -74,25 +74,25 @@ pub(crate) fn image(matches: &ArgMatches) -> Result<()> {
     words.extend(matches.get_flag("quick").then(|| "--quick".to_owned()));
     dist(&words)?;
     if matches.get_flag("try") {
-        tried(&into)?;
+        test_images(&into)?;
     }
     if matches.get_flag("check") {
-        check(matches, &into)?;
+        check_reproducible(matches, &into)?;
     }
     Ok(())
 }
 
-/// A level of `test`: what is packed around the programs, in minutes.
+/// A step of `test`: images with programs of the dev profile.
 pub(crate) fn level() -> Result<Count> {
     prepare()?;
     let into = workspace::target()?.join(IMAGES).join("quick");
     let mut words = words("image", &into);
     words.push("--quick".to_owned());
     dist(&words)?;
-    tried(&into)
+    test_images(&into)
 }
 
-/// Makes everything of one version.
+/// Makes a release.
 pub(crate) fn release(matches: &ArgMatches) -> Result<()> {
     prepare()?;
     let version = matches.get_one::<String>("version").map(String::as_str).unwrap_or_default();
@@ -113,7 +113,7 @@ pub(crate) fn release(matches: &ArgMatches) -> Result<()> {
     dist(&words)
 }
 
-/// The page, which business-api takes in, and the program that does the rest.
+/// Builds the console, which business-api includes, and `dist`.
 fn prepare() -> Result<()> {
     web::on_demand()?;
     build::build(&[Programs::DIST], None)
@@ -138,8 +138,8 @@ fn platforms(matches: &ArgMatches) -> impl Iterator<Item = String> {
 }
 
 fn dist(words: &[String]) -> Result<()> {
-    let mut command = cargo::as_by_person(workspace::built(false)?.join("dist"));
-    command.args(words).envs(told());
+    let mut command = cargo::with_user_environment(workspace::built(false)?.join("dist"));
+    command.args(words).envs(source_environment());
     if say::output() == Output::Json {
         command.args(["--output", "json"]);
     }
@@ -148,21 +148,21 @@ fn dist(words: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Starts what is in the images, beside a real PostgreSQL and a real kube-apiserver.
-fn tried(images: &Path) -> Result<Count> {
+/// Runs the images with a real PostgreSQL and a real kube-apiserver.
+fn test_images(images: &Path) -> Result<Count> {
     up::prepare(&[Programs::ACCEPT, Programs::DIST], &ControlPlane::whole())?;
     workspace::link(images, &workspace::dev().join(IMAGES))?;
     call::level("image", "accept", &["images"])
 }
 
-/// The same sources at another place make the same images.
-fn check(matches: &ArgMatches, first: &Path) -> Result<()> {
+/// Checks that the same sources in another directory give the same images.
+fn check_reproducible(matches: &ArgMatches, first: &Path) -> Result<()> {
     let place = workspace::target()?.join(SECOND);
     say::step("the sources copied to another place", || copy(&place))?;
     let into = place.join(IMAGES);
     let mut second = cargo::cargo();
     second.current_dir(&place).env("CARGO_TARGET_DIR", place.join("target"));
-    second.envs(told());
+    second.envs(source_environment());
     second.arg("xtask").args(words("image", &into)).args(platforms(matches));
     second.args(matches.get_flag("quick").then_some("--quick"));
     let status = call::wait(second.stdout(say::lines()).spawn().context("start cargo")?)?;
@@ -171,8 +171,8 @@ fn check(matches: &ArgMatches, first: &Path) -> Result<()> {
     std::fs::remove_dir_all(&place).with_context(|| format!("remove {}", place.display()))
 }
 
-/// The commit and the date of everything: from the environment, else from git, which the second build does not have.
-fn told() -> [(&'static str, String); 2] {
+/// Commit and date: from the environment, else from git, which the second build does not have.
+fn source_environment() -> [(&'static str, String); 2] {
     let given = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
     let revision = given(REVISION).or_else(|| revision().ok()).unwrap_or_else(|| "unknown".to_owned());
     let date =
@@ -186,7 +186,7 @@ fn revision() -> Result<String> {
     Ok(if changed { format!("{commit}-dirty") } else { commit })
 }
 
-/// The files that git knows or would take in, as they are now.
+/// Copies the files of the working tree that git tracks or would add.
 fn copy(place: &Path) -> Result<()> {
     if place.exists() {
         std::fs::remove_dir_all(place).with_context(|| format!("empty {}", place.display()))?;

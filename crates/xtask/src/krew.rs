@@ -1,4 +1,4 @@
-//! The manifest with which krew installs the command line, filled for the archives of a release.
+//! The krew manifest of the command line, filled in for the archives of a release.
 
 use crate::workspace;
 use anyhow::{Context, Result, bail, ensure};
@@ -8,20 +8,20 @@ use std::path::{Path, PathBuf};
 use std::process;
 
 const TEMPLATE: &str = "deploy/krew/business.yaml";
-/// Behind it stands what is written once for each archive.
+/// The line before the part that is repeated for each archive.
 const PLATFORMS: &str = "  platforms:\n";
-/// The files that the manifest takes out of an archive.
-const HELD: [&str; 2] = ["kubectl-business", "LICENSE"];
+/// The files in an archive that the manifest installs.
+const ARCHIVE_FILES: [&str; 2] = ["kubectl-business", "LICENSE"];
 const SYSTEMS: [&str; 3] = ["darwin", "linux", "windows"];
 const ARCHITECTURES: [&str; 6] = ["386", "amd64", "arm", "arm64", "ppc64le", "s390x"];
 const SHA256_LETTERS: usize = 64;
 
-/// What the manifest says of a release.
+/// The release in the manifest.
 struct Release {
     /// `v1.2.3`
     version: String,
     homepage: String,
-    /// The folder of its archives.
+    /// The URL of the directory of its archives.
     url: String,
 }
 
@@ -33,8 +33,8 @@ struct Archive {
     sha256: String,
 }
 
-/// An archive as it is named on the command line.
-struct Named {
+/// An archive on the command line: OS-ARCH=PATH.
+struct ArchiveArg {
     os: String,
     arch: String,
     path: PathBuf,
@@ -59,15 +59,15 @@ pub(crate) fn command() -> Command {
 pub(crate) fn krew(matches: &ArgMatches) -> Result<()> {
     let text = |name: &str| matches.get_one::<String>(name).cloned().unwrap_or_default();
     let release = Release { version: text("version"), homepage: text("homepage"), url: text("url") };
-    let named: Vec<Named> = matches
+    let named: Vec<ArchiveArg> = matches
         .get_many::<String>("archive")
         .into_iter()
         .flatten()
-        .map(|one| Named::of(one))
+        .map(|one| ArchiveArg::of(one))
         .collect::<Result<_>>()?;
     let archives: Vec<Archive> = named.iter().map(Archive::of).collect::<Result<_>>()?;
     let template = std::fs::read_to_string(workspace::root().join(TEMPLATE)).context(TEMPLATE)?;
-    let manifest = filled(&template, &release, &archives)?;
+    let manifest = fill_template(&template, &release, &archives)?;
     match matches.get_one::<PathBuf>("output") {
         Some(path) => std::fs::write(path, manifest).with_context(|| format!("write {}", path.display()))?,
         None => terminal::say::line(manifest.trim_end()),
@@ -75,7 +75,7 @@ pub(crate) fn krew(matches: &ArgMatches) -> Result<()> {
     Ok(())
 }
 
-impl Named {
+impl ArchiveArg {
     fn of(text: &str) -> Result<Self> {
         let wrong = || format!("{text:?} is not OS-ARCH=FILE");
         let (platform, path) = text.split_once('=').with_context(wrong)?;
@@ -87,40 +87,40 @@ impl Named {
 }
 
 impl Archive {
-    /// Looks into it, and sums it up.
-    fn of(named: &Named) -> Result<Self> {
-        let Named { os, arch, path } = named;
+    /// Checks its contents and computes its checksum.
+    fn of(named: &ArchiveArg) -> Result<Self> {
+        let ArchiveArg { os, arch, path } = named;
         let file = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         ensure!(file.ends_with(".tar.gz"), "{}: an archive is a .tar.gz", path.display());
-        let list = printed(process::Command::new("tar").arg("-tzf").arg(path))?;
+        let list = stdout_of(process::Command::new("tar").arg("-tzf").arg(path))?;
         let held: BTreeSet<&str> = list.lines().map(|line| line.trim_start_matches("./")).collect();
-        for name in HELD {
+        for name in ARCHIVE_FILES {
             ensure!(held.contains(name), "{}: there is no {name} in it", path.display());
         }
         Ok(Self { os: os.clone(), arch: arch.clone(), file: file.to_owned(), sha256: sha256(path)? })
     }
 }
 
-/// Uses the system's program, since this one depends on next to nothing.
+/// Calls `sha256sum` or `shasum`, since xtask has few dependencies.
 fn sha256(path: &Path) -> Result<String> {
-    let first = printed(process::Command::new("sha256sum").arg(path));
+    let first = stdout_of(process::Command::new("sha256sum").arg(path));
     let line =
-        first.or_else(|_absent| printed(process::Command::new("shasum").args(["-a", "256"]).arg(path)))?;
+        first.or_else(|_absent| stdout_of(process::Command::new("shasum").args(["-a", "256"]).arg(path)))?;
     // A file name that has to be escaped is told by a backslash in front.
     let sum = line.split_whitespace().next().unwrap_or_default().trim_start_matches('\\').to_owned();
     ensure!(is_sha256(&sum), "{}: {line:?} is no SHA-256", path.display());
     Ok(sum)
 }
 
-fn printed(command: &mut process::Command) -> Result<String> {
+fn stdout_of(command: &mut process::Command) -> Result<String> {
     let output = command.output().with_context(|| format!("start {}", command.get_program().display()))?;
     let complaint = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "{}: {}", command.get_program().display(), complaint.trim());
     Ok(String::from_utf8(output.stdout)?)
 }
 
-/// The manifest, if krew would take it.
-fn filled(template: &str, release: &Release, archives: &[Archive]) -> Result<String> {
+/// The manifest; fails if krew would refuse it.
+fn fill_template(template: &str, release: &Release, archives: &[Archive]) -> Result<String> {
     let Release { version, homepage, url } = release;
     ensure!(is_version(version), "{version:?} is no version such as v1.2.3");
     for address in [homepage, url] {
@@ -151,7 +151,7 @@ fn is_sha256(text: &str) -> bool {
     text.len() == SHA256_LETTERS && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// `v`, three numbers, and what Semantic Versioning lets stand behind them.
+/// Whether it is `v` and a semantic version.
 fn is_version(text: &str) -> bool {
     let Some(rest) = text.strip_prefix('v') else { return false };
     let numbers = rest.split(['-', '+']).next().unwrap_or_default();
@@ -189,7 +189,7 @@ mod tests {
     fn a_manifest_has_a_platform_an_archive() {
         let archives = [archive("linux", "amd64"), archive("darwin", "arm64")];
         let release = release("v1.2.3", "https://example.org/releases/v1.2.3/");
-        let manifest = filled(TEMPLATE, &release, &archives).unwrap();
+        let manifest = fill_template(TEMPLATE, &release, &archives).unwrap();
         assert!(manifest == FILLED, "krew/filled.yaml has changed; look at it, then replace it:\n{manifest}");
     }
 
@@ -197,7 +197,7 @@ mod tests {
     fn what_krew_would_refuse_is_not_written() {
         let good = || vec![archive("linux", "amd64")];
         let error = |version: &str, url: &str, archives: &[Archive]| {
-            filled(TEMPLATE, &release(version, url), archives).unwrap_err().to_string()
+            fill_template(TEMPLATE, &release(version, url), archives).unwrap_err().to_string()
         };
         let url = "https://example.org";
         for version in ["1.2.3", "v1.2", "v1.2.x", "v01.2.3", "v1.2.3-", "v1.2.3 "] {
@@ -222,18 +222,19 @@ mod tests {
                 std::fs::write(dir.join(file), "x").unwrap();
             }
             let path = dir.join(name);
-            printed(process::Command::new("tar").arg("-czf").arg(&path).arg("-C").arg(&dir).args(files))
+            stdout_of(process::Command::new("tar").arg("-czf").arg(&path).arg("-C").arg(&dir).args(files))
                 .unwrap();
             path
         };
-        let of = |path: &Path| Archive::of(&Named::of(&format!("linux-amd64={}", path.display())).unwrap());
-        let whole = of(&pack("whole.tar.gz", &HELD)).unwrap();
+        let of =
+            |path: &Path| Archive::of(&ArchiveArg::of(&format!("linux-amd64={}", path.display())).unwrap());
+        let whole = of(&pack("whole.tar.gz", &ARCHIVE_FILES)).unwrap();
         assert!(is_sha256(&whole.sha256) && whole.file == "whole.tar.gz", "{}", whole.sha256);
         let part = of(&pack("part.tar.gz", &["LICENSE"])).err().unwrap();
         assert!(part.to_string().contains("there is no kubectl-business in it"), "{part}");
         assert!(of(&dir.join("absent.tar.gz")).is_err() && of(&dir.join("a.zip")).is_err());
         for wrong in ["linux-amd64", "linux=f", "beos-amd64=f", "linux-68k=f"] {
-            assert!(Named::of(wrong).is_err(), "{wrong}");
+            assert!(ArchiveArg::of(wrong).is_err(), "{wrong}");
         }
         std::fs::remove_dir_all(dir).unwrap();
     }

@@ -1,11 +1,11 @@
-//! The dependencies between crates and modules: which may use which.
+//! Rules for dependencies between crates and modules.
 
 use crate::manifest::{self, Dependency};
-use crate::{circles, tree, workspace};
+use crate::{cycles, tree, workspace};
 use anyhow::{Context, Result, ensure};
 use std::collections::BTreeMap;
 
-/// One crate: the workspace crates it may use, and the outside crates it must not.
+/// A crate: the workspace crates that it may use, and the third-party crates that it must not.
 struct Crate {
     name: &'static str,
     may_use: &'static [&'static str],
@@ -28,7 +28,7 @@ const IO: &[&str] = &[
     "sqlx",
 ];
 
-/// What `cargo xtask` would have to wait for before its first line.
+/// Crates that would delay the start of `cargo xtask`.
 const HEAVY: &[&str] =
     &["serde", "serde_json", "tokio", "rcgen", "sha2", "sqlx", "axum", "kube", "k8s-openapi"];
 
@@ -78,62 +78,74 @@ const CRATES: &[Crate] = &[
     },
 ];
 
-/// A program that the tests of a crate run beside it.
-struct Beside {
+/// Additional workspace crates that the tests of a crate may use.
+struct TestDependencies {
     name: &'static str,
     tests_may_use: &'static [&'static str],
 }
 
-const BESIDE: &[Beside] = &[
-    Beside { name: "business-cli", tests_may_use: &["business-api", "store", "served"] },
-    Beside { name: "business-api", tests_may_use: &["served"] },
+const TEST_DEPENDENCIES: &[TestDependencies] = &[
+    TestDependencies { name: "business-cli", tests_may_use: &["business-api", "store", "served"] },
+    TestDependencies { name: "business-api", tests_may_use: &["served"] },
 ];
 
-/// Words that must not stand in some files, outside their tests.
-struct Word {
-    /// Files whose path contains this.
+/// A text that must not occur in some files, outside of tests.
+struct ForbiddenWord {
+    /// The files: those whose path contains this.
     path: &'static str,
     word: &'static str,
     reason: &'static str,
 }
 
-const WORDS: &[Word] = &[
-    Word { path: "crates/meta/src/", word: "tkestack", reason: "the library knows no kinds of ours" },
-    Word { path: "crates/store/src/", word: "tkestack", reason: "the library knows no kinds of ours" },
-    Word { path: "crates/apiserver/src/", word: "tkestack", reason: "the library knows no kinds of ours" },
-    Word {
+const FORBIDDEN_WORDS: &[ForbiddenWord] = &[
+    ForbiddenWord {
+        path: "crates/meta/src/",
+        word: "tkestack",
+        reason: "the library knows no kinds of ours",
+    },
+    ForbiddenWord {
+        path: "crates/store/src/",
+        word: "tkestack",
+        reason: "the library knows no kinds of ours",
+    },
+    ForbiddenWord {
+        path: "crates/apiserver/src/",
+        word: "tkestack",
+        reason: "the library knows no kinds of ours",
+    },
+    ForbiddenWord {
         path: "crates/business-controller/src/",
         word: "store::",
         reason: "the controller has no database",
     },
-    Word {
+    ForbiddenWord {
         path: "crates/store/src/",
         word: "rev WHERE id",
         reason: "the counter is found by its value: docs/decisions/old-versions.md",
     },
-    Word { path: "/validate.rs", word: "kube::Client", reason: "validation is pure" },
-    Word { path: "/build.rs", word: "kube::Client", reason: "building is pure" },
-    Word {
+    ForbiddenWord { path: "/validate.rs", word: "kube::Client", reason: "validation is pure" },
+    ForbiddenWord { path: "/build.rs", word: "kube::Client", reason: "building is pure" },
+    ForbiddenWord {
         path: "/src/",
         word: "tokio::spawn(",
         reason: "runtime::Tasks: every task has a name and an owner",
     },
-    Word { path: "/src/", word: "unbounded_channel", reason: "every queue has a bound" },
+    ForbiddenWord { path: "/src/", word: "unbounded_channel", reason: "every queue has a bound" },
 ];
 
 /// Folders that only tests are compiled from.
 const TEST_FOLDERS: [&str; 3] = ["/tests/", "/fixtures/", "/scenarios/"];
 
-/// Fails with every arrow that points the wrong way.
+/// Fails with all violations.
 pub(crate) fn check() -> Result<()> {
-    let mut wrong = arrows(&packages()?);
-    wrong.extend(words()?);
-    wrong.extend(circles()?);
+    let mut wrong = forbidden_dependencies(&packages()?);
+    wrong.extend(forbidden_words()?);
+    wrong.extend(cycles()?);
     ensure!(wrong.is_empty(), "{}", wrong.join("\n"));
     Ok(())
 }
 
-/// Our packages by name, which is their directory's.
+/// The dependencies of our packages, by package name.
 type Packages = BTreeMap<String, Vec<Dependency>>;
 
 fn packages() -> Result<Packages> {
@@ -151,7 +163,7 @@ fn packages() -> Result<Packages> {
     Ok(packages)
 }
 
-fn arrows(packages: &Packages) -> Vec<String> {
+fn forbidden_dependencies(packages: &Packages) -> Vec<String> {
     let mut wrong = Vec::new();
     for rule in CRATES {
         let Some(dependencies) = packages.get(rule.name) else {
@@ -160,10 +172,11 @@ fn arrows(packages: &Packages) -> Vec<String> {
         };
         for Dependency { name, is_for_tests } in dependencies {
             let ours = packages.contains_key(name) && name != rule.name;
-            // Tests may use what the crate itself must not, but never a crate of ours from above, unless it stands beside.
-            let beside = BESIDE.iter().find(|beside| *is_for_tests && beside.name == rule.name);
-            let beside = beside.is_some_and(|beside| beside.tests_may_use.contains(&name.as_str()));
-            let above = ours && !beside && !rule.may_use.contains(&name.as_str());
+            // Tests may use what the crate itself must not, but never a crate of ours from above, unless it stands
+            // beside.
+            let extra = TEST_DEPENDENCIES.iter().find(|extra| *is_for_tests && extra.name == rule.name);
+            let extra = extra.is_some_and(|extra| extra.tests_may_use.contains(&name.as_str()));
+            let above = ours && !extra && !rule.may_use.contains(&name.as_str());
             if above || (!is_for_tests && rule.must_not_use.contains(&name.as_str())) {
                 wrong.push(format!("crate {} must not use {name}", rule.name));
             }
@@ -172,19 +185,19 @@ fn arrows(packages: &Packages) -> Vec<String> {
     wrong
 }
 
-fn circles() -> Result<Vec<String>> {
+fn cycles() -> Result<Vec<String>> {
     let mut wrong = Vec::new();
     for rule in CRATES {
         let source = workspace::root().join("crates").join(rule.name).join("src");
         if source.is_dir() {
-            let circles = circles::of(&source)?.into_iter();
-            wrong.extend(circles.map(|arrow| format!("crate {}: in a circle: {arrow}", rule.name)));
+            let cycles = cycles::in_crate(&source)?.into_iter();
+            wrong.extend(cycles.map(|arrow| format!("crate {}: in a circle: {arrow}", rule.name)));
         }
     }
     Ok(wrong)
 }
 
-fn words() -> Result<Vec<String>> {
+fn forbidden_words() -> Result<Vec<String>> {
     let root = workspace::root();
     let mut wrong = Vec::new();
     for file in tree::files(&root.join("crates"), &["rs"])? {
@@ -197,7 +210,9 @@ fn words() -> Result<Vec<String>> {
         let text = std::fs::read_to_string(&file)?;
         for (number, line) in tree::without_tests(&text).lines().enumerate() {
             let code = line.split("//").next().unwrap_or_default();
-            for word in WORDS.iter().filter(|word| path.contains(word.path) && code.contains(word.word)) {
+            for word in
+                FORBIDDEN_WORDS.iter().filter(|word| path.contains(word.path) && code.contains(word.word))
+            {
                 wrong.push(format!("{path}:{}: `{}`: {}", number + 1, word.word, word.reason));
             }
         }
@@ -212,9 +227,9 @@ mod tests {
     #[test]
     fn a_library_that_uses_a_program_is_found() {
         let mut packages = packages().unwrap();
-        assert_eq!(arrows(&packages), Vec::<String>::new());
+        assert_eq!(forbidden_dependencies(&packages), Vec::<String>::new());
         let upwards = Dependency { name: "business-api".to_owned(), is_for_tests: true };
         packages.get_mut("store").unwrap().push(upwards);
-        assert_eq!(arrows(&packages), ["crate store must not use business-api"]);
+        assert_eq!(forbidden_dependencies(&packages), ["crate store must not use business-api"]);
     }
 }

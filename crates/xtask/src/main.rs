@@ -1,53 +1,53 @@
 //! Developer and CI commands: `cargo xtask help` lists them. This program builds what a command needs and calls it;
 //! it depends on next to nothing, so that a fresh checkout says within seconds what is going on.
 
-/// Where things lie.
+/// Directories of the workspace.
 mod workspace;
-/// The cargo inside.
+/// Calling cargo.
 mod cargo;
-/// What a control plane consists of.
+/// The programs of the control plane.
 mod control_plane;
-/// Programs beside it.
-mod extra;
+/// Other Go programs.
+mod go_programs;
 /// PostgreSQL's programs.
 mod postgres;
-/// PostgreSQL on several nodes.
+/// Patroni.
 mod patroni;
-/// The console's page.
+/// Building the console.
 mod web;
-/// The page in a browser.
+/// Browser tests of the console.
 mod web_test;
-/// What has to be built.
+/// Concurrent builds.
 mod build;
-/// A tool at work.
+/// A running build tool.
 mod tool;
-/// Programs of Go modules.
+/// Building Go modules.
 mod go;
 /// The releases before and after this one.
 mod releases;
-/// Programs that do the work.
+/// Running programs.
 mod call;
 /// `up` and `down`.
 mod up;
-/// Files of the working tree.
+/// The files of the working tree.
 mod tree;
-/// What the manifests of our crates say.
+/// Dependencies in Cargo.toml files.
 mod manifest;
-/// What krew installs.
+/// The krew manifest.
 mod krew;
-/// Which crate may use which.
+/// Rules for dependencies.
 mod layers;
-/// Modules that import each other.
-mod circles;
-/// Pages of Markdown.
+/// Import cycles.
+mod cycles;
+/// Parsing Markdown.
 mod markdown;
-/// What no compiler checks.
+/// Checks of files and documentation.
 mod tidy;
 /// The documentation as a site.
 mod book;
 /// Everything CI runs.
 mod test;
-/// The platform under faults.
+/// Tests under faults.
 mod stress;
 /// Measurements.
 mod bench;
@@ -110,7 +110,7 @@ fn main() -> ExitCode {
     say::exit_code(&outcome)
 }
 
-/// What was counted, where something is.
+/// Runs a command. Returns the count of tests, if it has one.
 fn run(name: &str, matches: &ArgMatches, begun: Instant) -> Result<Option<Count>> {
     match name {
         "up" => match up::up(&Up::of(matches), begun)? {},

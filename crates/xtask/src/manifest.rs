@@ -1,10 +1,10 @@
-//! What the manifests of our crates say of their dependencies, as far as this workspace writes them.
+//! Parses the dependencies in our Cargo.toml files, in the forms that this workspace uses.
 
 /// A dependency of a crate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Dependency {
     pub(crate) name: String,
-    /// Only tests, examples and benchmarks have it.
+    /// Whether it is a dev-dependency.
     pub(crate) is_for_tests: bool,
 }
 
@@ -29,10 +29,10 @@ pub(crate) fn dependencies(text: &str) -> Vec<Dependency> {
     found
 }
 
-/// The table of dependencies that a line is in.
+/// A table of dependencies.
 struct Table {
     is_for_tests: bool,
-    /// The dependency that the section is for alone, as in `[dependencies.serde]`.
+    /// The dependency of a section such as `[dependencies.serde]`.
     only: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Pages of Markdown: their titles, links, and what links lead to.
+//! Markdown pages: titles, links and anchors.
 
 use crate::tree;
 use anyhow::Result;
@@ -8,11 +8,11 @@ use std::path::{Component, Path, PathBuf};
 /// A link of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Link<'a> {
-    /// From 1.
+    /// Line number, from 1.
     pub(crate) line: usize,
     /// The path; empty for the page itself.
     pub(crate) path: &'a str,
-    /// What follows `#`; empty for the page's beginning.
+    /// The part after `#`; may be empty.
     pub(crate) anchor: &'a str,
 }
 
@@ -22,18 +22,18 @@ impl<'a> Link<'a> {
         Self { line, path, anchor }
     }
 
-    /// Whether it leads to a file of ours.
+    /// Whether it leads to a file of this repository.
     pub(crate) fn is_ours(self) -> bool {
         !is_elsewhere(self.path)
     }
 }
 
-/// Other sites are not asked.
+/// Whether it is a URL of another site; those are not checked.
 pub(crate) fn is_elsewhere(path: &str) -> bool {
     path.contains("://") || path.starts_with("mailto:")
 }
 
-/// The lines of a page that are no code, with their numbers.
+/// The lines outside of code blocks, with their numbers.
 fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut fenced = false;
     text.lines().enumerate().filter_map(move |(at, line)| {
@@ -51,12 +51,12 @@ pub(crate) fn links(text: &str) -> impl Iterator<Item = Link<'_>> {
     })
 }
 
-/// How many titles there are.
+/// The number of titles.
 pub(crate) fn titles(text: &str) -> usize {
     prose(text).filter(|(_, line)| line.starts_with("# ")).count()
 }
 
-/// The anchors that a link to the page may name behind `#`: the same in a book and where the files are looked at.
+/// The anchors of a page, the same in mdBook and in a viewer of the repository.
 pub(crate) fn anchors(text: &str) -> BTreeSet<String> {
     let mut seen = BTreeMap::new();
     let headings = prose(text).filter_map(|(_, line)| {
@@ -87,7 +87,7 @@ fn anchor(heading: &str) -> String {
 }
 
 /// `a/c` of `a/b/../c`.
-pub(crate) fn plain(path: &Path) -> PathBuf {
+pub(crate) fn normalize(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for part in path.components() {
         match part {
@@ -101,22 +101,25 @@ pub(crate) fn plain(path: &Path) -> PathBuf {
     plain
 }
 
-/// Each page has one title, and our links lead to a file, and to a heading if they name one.
-pub(crate) fn wrong(root: &Path) -> Result<Vec<String>> {
+/// Pages without exactly one title, and links that lead to no file or heading.
+pub(crate) fn problems(root: &Path) -> Result<Vec<String>> {
     let mut texts = BTreeMap::new();
     for file in tree::files(root, &["md"])? {
         let text = std::fs::read_to_string(&file)?;
         texts.insert(file, text);
     }
-    Ok(texts.iter().flat_map(|(file, text)| wrong_in(root, file, text, &texts)).collect())
+    Ok(texts.iter().flat_map(|(file, text)| problems_in(root, file, text, &texts)).collect())
 }
 
-fn wrong_in(root: &Path, file: &Path, text: &str, texts: &BTreeMap<PathBuf, String>) -> Vec<String> {
+fn problems_in(root: &Path, file: &Path, text: &str, texts: &BTreeMap<PathBuf, String>) -> Vec<String> {
     let mut wrong = Vec::new();
     let shown = file.strip_prefix(root).unwrap_or(file).display();
     for Link { line, path, anchor } in links(text).filter(|link| link.is_ours()) {
-        let target =
-            if path.is_empty() { file.to_owned() } else { plain(&file.parent().unwrap_or(root).join(path)) };
+        let target = if path.is_empty() {
+            file.to_owned()
+        } else {
+            normalize(&file.parent().unwrap_or(root).join(path))
+        };
         let other = if path.is_empty() { Some(text) } else { texts.get(&target).map(String::as_str) };
         if !target.exists() {
             wrong.push(format!("{shown}:{line}: {path} does not exist"));
@@ -143,7 +146,7 @@ mod tests {
         let file = root.join("README.md");
         let text = "# One\n[a](Cargo.toml) [b](nowhere.md) [c](https://example.com/x) [d](#one) [e](#two-b)\n\
                     ```\n# not a title\n```\n# Two\n";
-        let wrong = wrong_in(&root, &file, text, &BTreeMap::new());
+        let wrong = problems_in(&root, &file, text, &BTreeMap::new());
         let told = [
             "README.md:2: nowhere.md does not exist",
             "README.md:2:  has no heading #two-b",
@@ -160,6 +163,6 @@ mod tests {
         assert_eq!(anchors(text).len(), 4);
         // `[` and `]` are dropped as any other sign.
         assert_eq!(anchors(text), told);
-        assert_eq!(plain(Path::new("a/b/../../c/./d")), Path::new("c/d"));
+        assert_eq!(normalize(Path::new("a/b/../../c/./d")), Path::new("c/d"));
     }
 }

@@ -1,5 +1,5 @@
-//! What PostgreSQL on several nodes takes: Patroni in a Python environment that is made once per user, a whole
-//! PostgreSQL, and HAProxy.
+//! The programs for PostgreSQL with Patroni: a Python environment that is made once per user, a complete PostgreSQL,
+//! and HAProxy.
 
 use crate::workspace;
 use anyhow::{Context, Result, bail};
@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use terminal::say;
 
-/// What Patroni calls, and what packages without the clients' programs lack.
+/// Programs that Patroni calls; packages of the server alone lack some.
 const PROGRAMS: [&str; 7] =
     ["postgres", "initdb", "pg_ctl", "pg_controldata", "pg_basebackup", "pg_rewind", "psql"];
-/// Where Debian puts programs of the administrator.
+/// Directories of system programs, which may not be on PATH.
 const SBIN: [&str; 2] = ["/usr/sbin", "/usr/local/sbin"];
 
-/// Makes what can be made, and links all of it to where an instance looks for it. The error says what to install.
+/// Installs Patroni and links all programs for an instance. The error says what to install.
 pub(crate) fn link() -> Result<()> {
     let dev = workspace::dev();
     std::fs::create_dir_all(dev.join("bin"))?;
@@ -40,21 +40,21 @@ fn postgresql() -> Result<PathBuf> {
     })
 }
 
-/// The Python environment with Patroni in it. Other requirements make another one.
+/// The virtual environment with Patroni; its name depends on the requirements.
 fn environment() -> Result<PathBuf> {
     let requirements = workspace::root().join("tests/patroni/requirements.txt");
     let text = std::fs::read(&requirements).with_context(|| format!("read {}", requirements.display()))?;
     // PostgreSQL refuses to be root, and another user cannot enter root's home.
     let is_root = std::fs::metadata("/proc/self").is_ok_and(|me| me.uid() == 0);
     let base = if is_root { PathBuf::from("/var/tmp/tke-business") } else { workspace::cache() };
-    let environment = base.join(format!("patroni-{}", workspace::key(text)));
+    let environment = base.join(format!("patroni-{}", workspace::content_hash(text)));
     if !environment.exists() {
         say::step("Patroni installed, once", || install(&environment, &requirements))?;
     }
     Ok(environment)
 }
 
-/// Makes it under another name first, so that nobody uses a half-made one.
+/// Creates it under a temporary name, so that nobody uses an incomplete one.
 fn install(environment: &Path, requirements: &Path) -> Result<()> {
     let base = environment.parent().context("the environment has no parent")?;
     std::fs::create_dir_all(base)?;
@@ -73,7 +73,7 @@ fn install(environment: &Path, requirements: &Path) -> Result<()> {
     made
 }
 
-/// A Python that every user of this machine can run.
+/// A Python that all users of this machine can run.
 fn python() -> Result<PathBuf> {
     let open = |file: &Path| {
         let file = file.canonicalize().unwrap_or_else(|_| file.to_owned());

@@ -1,4 +1,4 @@
-//! PostgreSQL's programs: those of the machine, else fetched ones.
+//! PostgreSQL's programs: those of the machine, else downloaded ones.
 
 use crate::build::{self, Programs};
 use crate::workspace;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use terminal::say;
 
-/// Set to anything, the programs of the machine are passed over.
+/// If set, the programs of the machine are not used.
 const FORCE_FETCH: &str = "XTASK_FETCH_POSTGRESQL";
 
 /// The directory with initdb and postgres: on PATH, where packages put them, else fetched.
@@ -29,7 +29,7 @@ pub(crate) fn programs() -> Result<PathBuf> {
     Ok(dir.join("bin"))
 }
 
-/// Links them to where an instance looks for them.
+/// Links them for an instance.
 pub(crate) fn link() -> Result<()> {
     workspace::link(&programs()?, &workspace::dev().join("postgresql"))
 }
@@ -38,7 +38,7 @@ fn installed() -> Option<PathBuf> {
     places().into_iter().find(|dir| is_complete(dir))
 }
 
-/// Where PostgreSQL's programs may be: on PATH, and where packages put them, the newest first.
+/// Directories that may have PostgreSQL's programs: PATH, and those of packages, the newest first.
 pub(crate) fn places() -> Vec<PathBuf> {
     let mut packaged: Vec<(u32, PathBuf)> = std::fs::read_dir("/usr/lib/postgresql")
         .into_iter()

@@ -1,5 +1,6 @@
-//! The releases before and after this one, for the test of an upgrade and its rollback. The one before is the last that has a tag,
-//! or whatever commit is named; the one after is these sources with one more migration, and functions of its own in the database.
+//! The releases before and after this one, for testing upgrade and rollback. The previous release is the last tag, or
+//! the commit that is named. The next one is these sources with one more migration and other function names in the
+//! database.
 
 use crate::workspace;
 use crate::{cargo, tree};
@@ -9,31 +10,31 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use terminal::say;
 
-/// What a release may do to the schema of the one before: add.
+/// The next release's migration. A release may only add to the schema.
 const MIGRATION: (&str, &str) = (
     "migrations/99990101000000_release_after_this_one.sql",
     "ALTER TABLE objects ADD COLUMN release_after_this_one text;\n",
 );
 /// Tags of releases.
 const TAGS: &str = "v*";
-/// Names the commit that is tried as the release before this one.
-const FORMER: &str = "XTASK_FORMER";
+/// The variable that names the commit to use as the previous release.
+const PREVIOUS_REVISION: &str = "XTASK_FORMER";
 const SHALLOW: &str = "this clone is shallow, so no release's tag can be seen: nothing is tried that came before. \
     `git fetch --unshallow --tags` brings the tags, and XTASK_FORMER=REV names any other commit";
 /// The programs of a release.
 const PROGRAMS: [&str; 2] = ["business-api", "business-controller"];
-/// Another text gives all functions of the store other names.
+/// A change of this file gives all SQL functions of the store other names.
 const FUNCTION: (&str, &str) = ("crates/store/sql/apply_batch.sql", "-- release after this one\n");
 const COPIED: [&str; 6] = ["Cargo.toml", "Cargo.lock", "crates", "deploy", "migrations", "tests"];
 
-/// Files of a tree by their paths in it.
+/// Contents by path.
 type Sources = BTreeMap<PathBuf, Vec<u8>>;
 
-/// Builds the programs of both; acceptance finds them in `.dev/newer` and `.dev/former`.
+/// Builds the programs of both, for the acceptance tests, in `.dev/newer` and `.dev/former`.
 pub(crate) fn build() -> Result<()> {
     say::step("the release after this one built", || release("newer", "99.0.0", next()?))?;
     let root = workspace::root();
-    if let Some(revision) = former(&root, &std::env::var(FORMER).unwrap_or_default())? {
+    if let Some(revision) = previous_release(&root, &std::env::var(PREVIOUS_REVISION).unwrap_or_default())? {
         return say::step(&format!("{revision} built, as the release before this one"), || {
             release("former", "0.0.1", committed(&root, &revision)?)
         });
@@ -53,7 +54,7 @@ pub(crate) fn build() -> Result<()> {
     })
 }
 
-/// Builds a release. Cargo takes packages of the same version for the same, wherever they lie: it gets one of its own.
+/// Builds a release with a version of its own, since cargo confuses packages of the same name and version.
 fn release(name: &str, version: &str, mut sources: Sources) -> Result<()> {
     let manifest = sources.get_mut(Path::new("Cargo.toml")).context("Cargo.toml is missing")?;
     *manifest = renumbered(&String::from_utf8_lossy(manifest), version)?.into_bytes();
@@ -84,11 +85,11 @@ fn renumbered(manifest: &str, version: &str) -> Result<String> {
     Ok(manifest.replacen(line, &format!("version = {version:?}"), 1))
 }
 
-/// The commit that is named, or the newest release that this one comes after; `None` where there is none, or no history.
-fn former(root: &Path, named: &str) -> Result<Option<String>> {
+/// The commit that is named, else the newest release tag in the history; `None` without one.
+fn previous_release(root: &Path, named: &str) -> Result<Option<String>> {
     if !named.is_empty() {
         git(root, &["rev-parse", "--verify", &format!("{named}^{{commit}}")])
-            .with_context(|| format!("{FORMER}={named} names no commit"))?;
+            .with_context(|| format!("{PREVIOUS_REVISION}={named} names no commit"))?;
         return Ok(Some(named.to_owned()));
     }
     // A tag of these sources is no release before them.
@@ -97,7 +98,7 @@ fn former(root: &Path, named: &str) -> Result<Option<String>> {
     Ok(String::from_utf8(tags)?.lines().next().map(str::to_owned))
 }
 
-/// Why there is no earlier release; the error says why that cannot be known.
+/// Why there is no previous release; the error says why that cannot be known.
 fn why_none(root: &Path) -> Result<&'static str, &'static str> {
     match git(root, &["rev-parse", "--is-shallow-repository"]).as_deref() {
         Ok(b"true\n") => Err(SHALLOW),
@@ -143,7 +144,7 @@ fn next() -> Result<Sources> {
     Ok(sources)
 }
 
-/// Writes what differs, so that cargo builds again only what has changed.
+/// Writes only files that differ, so that cargo rebuilds only what has changed.
 fn write(dir: &Path, sources: &Sources) -> Result<()> {
     std::fs::create_dir_all(dir)?;
     for file in tree::all(dir)? {
@@ -185,16 +186,16 @@ mod tests {
                 run(&whole, &["tag", tag]);
             }
         }
-        assert_eq!(former(&whole, "").unwrap().as_deref(), Some("v0.10.0"));
-        let named = former(&whole, "HEAD~2").unwrap().unwrap();
+        assert_eq!(previous_release(&whole, "").unwrap().as_deref(), Some("v0.10.0"));
+        let named = previous_release(&whole, "HEAD~2").unwrap().unwrap();
         let sources = committed(&whole, &named).unwrap();
         assert_eq!(sources, Sources::from([(PathBuf::from("crates/text"), b"one".to_vec())]));
-        let unknown = format!("{:#}", former(&whole, "v7").unwrap_err());
+        let unknown = format!("{:#}", previous_release(&whole, "v7").unwrap_err());
         assert!(unknown.starts_with("XTASK_FORMER=v7 names no commit"), "{unknown}");
 
         let from = format!("file://{}", whole.display());
         run(&root, &["clone", "--quiet", "--depth=1", "--no-tags", &from, "shallow"]);
-        assert_eq!(former(&shallow, "").unwrap(), None);
+        assert_eq!(previous_release(&shallow, "").unwrap(), None);
         let unseen = why_none(&shallow).unwrap_err();
         assert!(unseen.contains("shallow"), "{unseen}");
         let none = why_none(&whole).unwrap();

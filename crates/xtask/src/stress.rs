@@ -1,4 +1,4 @@
-//! What the program `stress` does to a platform: the long form is a command, the short one a step of `cargo xtask test`.
+//! Tests of the program `stress`: the long form is a command, the short form a step of `cargo xtask test`.
 
 use crate::build::Programs;
 use crate::control_plane::ControlPlane;
@@ -12,7 +12,7 @@ pub(crate) struct Stress {
     pub(crate) name: &'static str,
     about: &'static str,
     programs: Programs,
-    /// Links what it needs beside our programs, or says what is missing.
+    /// Links the other programs that it needs, or fails with what is missing.
     needs: fn() -> Result<()>,
     /// The arguments of a run of a few minutes.
     short: &'static [&'static str],
@@ -54,7 +54,7 @@ pub(crate) const FLEET: Stress = Stress {
 pub(crate) const ALL: [Stress; 3] = [FAILOVER, DRILL, FLEET];
 
 impl Stress {
-    /// Its command and what it passes on.
+    /// Its command; arguments are passed on.
     pub(crate) fn command(&self) -> Command {
         let release = Arg::new("release").long("release").action(ArgAction::SetTrue);
         let args = Arg::new("args").value_name("ARG").action(ArgAction::Append).last(true);
@@ -64,7 +64,7 @@ impl Stress {
             .arg(args.help("Passed on to the program; -- --help lists them."))
     }
 
-    /// Everything it can do, or what is chosen.
+    /// The long form.
     pub(crate) fn long(&self, matches: &ArgMatches) -> Result<()> {
         (self.needs)()?;
         let release = matches.get_flag("release");
@@ -76,7 +76,7 @@ impl Stress {
         self.run(release, &args)
     }
 
-    /// The short form, where what it needs can be had.
+    /// The short form; skipped if a program that it needs is missing.
     pub(crate) fn short(&self) -> Result<Count> {
         if let Err(missing) = (self.needs)() {
             say::skipped(&format!("{missing:#}"));

@@ -1,4 +1,4 @@
-//! `cargo xtask test`: every level, the real parts included. CI runs exactly this.
+//! `cargo xtask test`: all tests and checks. CI runs exactly this.
 
 use crate::build::Programs;
 use crate::control_plane::ControlPlane;
@@ -16,7 +16,7 @@ use terminal::say::{self, Count};
 
 type TestStep = fn() -> Result<Count>;
 
-/// In this order: what is quick and what builds for the rest comes first.
+/// In this order: quick steps, and steps that build for others, come first.
 const STEPS: [(&str, TestStep); 19] = [
     ("fmt", || cargo(&["fmt", "--all", "--check"], &[])),
     ("layers", || layers::check().map(|()| Count::ONE)),
@@ -53,14 +53,14 @@ pub(crate) fn command() -> clap::Command {
     clap::Command::new("test").about("Run every check and test, as CI does.").args([steps, line::output()])
 }
 
-/// Runs the chosen steps, all steps when none is chosen.
+/// Runs the chosen steps; by default all.
 pub(crate) fn test(matches: &ArgMatches) -> Result<Count> {
     let chosen: Vec<&str> =
         matches.get_many::<String>("step").into_iter().flatten().map(String::as_str).collect();
     only(&chosen)
 }
 
-/// Runs steps, all of them even when one fails; the last line is the sum.
+/// Runs all steps, even if one fails; the last line is the sum.
 pub(crate) fn only(only: &[&str]) -> Result<Count> {
     call::listen_for_signals()?;
     let start = Instant::now();
@@ -96,7 +96,7 @@ fn cargo(args: &[&str], env: &[(&str, &str)]) -> Result<Count> {
     Ok(Count::ONE)
 }
 
-/// Unit and integration tests, with the programs of a PostgreSQL on PATH.
+/// Unit and integration tests, with PostgreSQL's programs on PATH.
 fn unit() -> Result<Count> {
     let path = std::env::join_paths(std::iter::once(postgres::programs()?).chain(workspace::path()))?;
     let mut child = command_of(&["test", "--workspace", "--no-fail-fast"])
@@ -129,7 +129,7 @@ fn result(line: &str) -> Option<Count> {
     Some(Count { passed: number(" passed")?, failed: number(" failed")? })
 }
 
-/// One of our programs on an instance of its own.
+/// Runs one of our programs on an instance of its own.
 fn on_real_parts(level: &str, program: &str, words: &[&str]) -> Result<Count> {
     up::prepare(&[Programs::ACCEPT], &ControlPlane::whole())?;
     call::level(level, program, words)
@@ -142,7 +142,7 @@ fn chart() -> Result<Count> {
     on_real_parts("chart", "accept", &["chart"])
 }
 
-/// The main job; and a person who calls cargo himself finds everything compiled.
+/// `up --check`, and that a plain `cargo build` has nothing left to compile.
 fn check() -> Result<Count> {
     let count = on_real_parts("check", "instance", &["up", "--check"])?;
     say::step("`cargo build` compiles nothing again", || {

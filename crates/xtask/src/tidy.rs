@@ -1,4 +1,4 @@
-//! What no compiler checks: unreachable files, long files, dead links, invariants without a test.
+//! Checks of the repository: unreachable files, long files, dead links, invariants without a test.
 
 use crate::{markdown, tree, workspace};
 use anyhow::{Result, ensure};
@@ -6,10 +6,10 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 const LINES_MAX: usize = 800;
-/// Written apart, so that this file does not find itself.
+/// Concatenated, so that this file does not match.
 const UNFINISHED: [&str; 3] = [concat!("FIX", "ME"), concat!("todo", "!("), concat!("unimplemented", "!(")];
 
-/// Fails with everything untidy.
+/// Fails with all problems.
 pub(crate) fn check() -> Result<()> {
     let root = workspace::root();
     let mut wrong = Vec::new();
@@ -27,7 +27,7 @@ pub(crate) fn check() -> Result<()> {
         }
     }
     wrong.extend(unreachable(&root, &sources)?);
-    wrong.extend(markdown::wrong(&root)?);
+    wrong.extend(markdown::problems(&root)?);
     wrong.extend(invariants(&root, &sources)?);
     ensure!(wrong.is_empty(), "{}", wrong.join("\n"));
     Ok(())
@@ -58,7 +58,7 @@ fn unreachable(root: &Path, sources: &[PathBuf]) -> Result<Vec<String>> {
     Ok(lost.map(|file| format!("{}: no `mod` leads here", shown(root, file))).collect())
 }
 
-/// Whether cargo itself starts at this file.
+/// Whether it is the root file of a cargo target.
 fn is_root(file: &Path) -> bool {
     let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let dir = file.parent().and_then(Path::file_name).and_then(|dir| dir.to_str()).unwrap_or_default();

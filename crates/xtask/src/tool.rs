@@ -9,19 +9,19 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Lines of a log that are shown when its tool has failed.
+/// Lines of the log that are shown if the tool fails.
 const SHOWN_MAX: usize = 60;
 
-/// Where the tools' own lines go.
+/// The directory of the tools' logs.
 pub(crate) fn logs() -> PathBuf {
     workspace::dev().join("logs/build")
 }
 
-/// How far a tool has come.
+/// The progress of a tool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Progress {
     pub(crate) done: usize,
-    /// Zero as long as it is not known.
+    /// Zero if it is not known yet.
     pub(crate) total: usize,
 }
 
@@ -33,7 +33,7 @@ struct ToolState {
     log: File,
 }
 
-/// A tool at work: its lines go to a log, and what they say about its progress is kept.
+/// A running tool. Its output goes to a log, and its progress is parsed.
 #[derive(Debug)]
 pub(crate) struct Tool {
     what: &'static str,
@@ -53,7 +53,7 @@ impl Display for Tool {
 }
 
 impl Tool {
-    /// A tool with a new log of this name, and what its progress is counted in.
+    /// `name` is that of the log; `unit` is what the progress counts.
     pub(crate) fn new(what: &'static str, unit: &'static str, name: &str) -> Result<Self> {
         std::fs::create_dir_all(logs())?;
         let path = logs().join(format!("{name}.log"));
@@ -66,7 +66,7 @@ impl Tool {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn told(&self, progress: Progress) {
+    pub(crate) fn set_progress(&self, progress: Progress) {
         self.state().progress = progress;
     }
 
@@ -75,8 +75,8 @@ impl Tool {
         drop(writeln!(self.state().log, "{line}"));
     }
 
-    /// Runs a command to its end. `look` sees each line of its standard error.
-    pub(crate) fn run(&self, command: &mut Command, mut look: impl FnMut(&str)) -> Result<()> {
+    /// Runs a command. `on_line` gets each line of its standard error.
+    pub(crate) fn run(&self, command: &mut Command, mut on_line: impl FnMut(&str)) -> Result<()> {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let name = command.get_program().to_string_lossy().into_owned();
         let mut child = {
@@ -89,7 +89,7 @@ impl Tool {
             child
         };
         if let Some(errors) = child.stderr.take() {
-            each_line(errors, |line| look(line))?;
+            each_line(errors, |line| on_line(line))?;
         }
         let status = child.wait()?;
         self.state().running = None;
@@ -99,7 +99,7 @@ impl Tool {
         bail!("{name} failed ({status}); the end of {}:\n{}", self.log.display(), self.end_of_log())
     }
 
-    /// Asks what runs to end, and runs nothing any more.
+    /// Terminates the running command and starts no other.
     pub(crate) fn stop(&self) {
         let mut state = self.state();
         state.stopped = true;
@@ -109,7 +109,7 @@ impl Tool {
         }
     }
 
-    /// From the first error on, if one is near.
+    /// The end of the log, from the first error if that is close.
     fn end_of_log(&self) -> String {
         let text = std::fs::read(&self.log).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
@@ -120,7 +120,7 @@ impl Tool {
     }
 }
 
-/// Lines end with a line feed, or with a carriage return where one is written over.
+/// Calls `each` for every line. Lines end with LF, or with CR for progress bars.
 fn each_line(mut input: impl Read, mut each: impl FnMut(&str)) -> Result<()> {
     let mut chunk = vec![0; 1 << 14];
     let mut line = Vec::new();

@@ -1,4 +1,4 @@
-//! Files of the working tree, without what is built or downloaded.
+//! The files of the working tree, without build output and downloads.
 
 use anyhow::{Context, Result};
 use std::os::unix::fs::symlink;
@@ -35,7 +35,7 @@ pub(crate) fn all(dir: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Copies a file, making the directories above it. A link stays one.
+/// Copies a file and creates its parent directories. A symbolic link stays one.
 pub(crate) fn copy(file: &Path, to: &Path) -> Result<()> {
     std::fs::create_dir_all(to.parent().context("no directory")?)?;
     let copied = if file.is_symlink() {

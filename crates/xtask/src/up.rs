@@ -1,4 +1,4 @@
-//! `cargo xtask up`, `down` and `login`: everything is built, and the program `instance` does the rest.
+//! `cargo xtask up`, `down` and `login`: build everything and exec the program `instance`.
 
 use crate::build::{self, Programs};
 use crate::call;
@@ -19,11 +19,11 @@ pub(crate) fn prepare(programs: &[Programs], control_plane: &ControlPlane) -> Re
     build::build(programs, Some(control_plane))?;
     control_plane.link()?;
     build::link_plugin()?;
-    extra::link()?;
+    go_programs::link()?;
     postgres::link()
 }
 
-/// Becomes the instance.
+/// Builds and execs `instance up`.
 pub(crate) fn up(up: &Up, begun: Instant) -> Result<Infallible> {
     let local = up.kubeconfig.is_none() || up.members > 0;
     let control_plane = if local { ControlPlane::whole() } else { ControlPlane::kubectl() };
@@ -31,7 +31,7 @@ pub(crate) fn up(up: &Up, begun: Instant) -> Result<Infallible> {
     build::build(&[Programs::PLATFORM], Some(&control_plane))?;
     control_plane.link()?;
     build::link_plugin()?;
-    extra::link()?;
+    go_programs::link()?;
     let given = std::env::var_os("DATABASE_URL").is_some_and(|url| !url.is_empty());
     match &up.postgres {
         Some(Postgres::Ha) => patroni::link()?,
@@ -42,7 +42,7 @@ pub(crate) fn up(up: &Up, begun: Instant) -> Result<Infallible> {
     call::become_program("instance", false, std::env::args_os().skip(1).chain(caller::spent(begun)))
 }
 
-/// Stops an instance, or logs somebody in. One that runs was built before, so a tree that does not build is no hindrance.
+/// Execs `instance` to stop an instance or to log in, without building: a running instance was built before.
 pub(crate) fn instance() -> Result<Infallible> {
     if !workspace::built(false)?.join("instance").exists() {
         build::build(&[Programs::PLATFORM], None)?;

@@ -1,5 +1,5 @@
-//! The console's page. Node builds it, where it is there, and the next build of business-api takes it in; without it
-//! business-api says at its place what is missing.
+//! Builds the console with Node, if it is installed. The next build of business-api includes it; without it
+//! business-api serves a note on what is missing.
 
 use crate::tool::Tool;
 use crate::{tree, workspace};
@@ -9,11 +9,11 @@ use std::process::Command;
 use terminal::say;
 
 const NODE: u32 = 20;
-/// Directories below `web/` that are made, and are no sources.
-const MADE: [&str; 3] = ["dist", "test-results", "playwright-report"];
-/// Its standard output goes to standard error, since the compiler's complaints are there.
+/// Generated directories below `web/`.
+const GENERATED: [&str; 3] = ["dist", "test-results", "playwright-report"];
+/// Standard output goes to standard error, since the compiler's errors are there.
 const BUILD: &str = "exec 1>&2; npm ci --no-audit --no-fund && npm run build";
-/// The file that says of which sources the page was built.
+/// The file with the hash of the sources that the console was built from.
 const STAMP: &str = ".source";
 
 /// `cargo xtask web`.
@@ -24,14 +24,14 @@ pub(crate) fn web() -> Result<()> {
     build(&source)
 }
 
-/// Builds the page if that is needed and possible: everything else works without it. Returns whether it is there.
+/// Builds the console if that is needed and possible. Returns whether it exists.
 pub(crate) fn on_demand() -> Result<bool> {
     let source = source();
     if !source.join("package.json").exists() {
         return Ok(false);
     }
-    let stamp = std::fs::read_to_string(taken().join(STAMP)).unwrap_or_default();
-    if stamp == key(&source)? {
+    let stamp = std::fs::read_to_string(page_directory().join(STAMP)).unwrap_or_default();
+    if stamp == source_hash(&source)? {
         return Ok(true);
     }
     // The platform is whole without it.
@@ -46,8 +46,8 @@ fn source() -> PathBuf {
     workspace::root().join("web")
 }
 
-/// Where business-api takes it from.
-fn taken() -> PathBuf {
+/// The directory that business-api includes.
+fn page_directory() -> PathBuf {
     workspace::root().join("crates/console-page/built")
 }
 
@@ -61,7 +61,7 @@ pub(crate) fn check_node() -> Result<()> {
     Ok(())
 }
 
-/// Runs a line of the shell there.
+/// Runs a shell command in a directory.
 pub(crate) fn run(tool: &Tool, place: &Path, line: &str) -> Result<()> {
     tool.run(Command::new("sh").args(["-c", line]).current_dir(place), |said| tool.note(said))
 }
@@ -69,32 +69,32 @@ pub(crate) fn run(tool: &Tool, place: &Path, line: &str) -> Result<()> {
 fn build(source: &Path) -> Result<()> {
     let tool = Tool::new("console", "steps", "web")?;
     run(&tool, source, BUILD)?;
-    let (dist, taken) = (source.join("dist"), taken());
+    let (dist, page) = (source.join("dist"), page_directory());
     ensure!(dist.join("index.html").exists(), "{} has no index.html", dist.display());
-    for old in tree::all(&taken)? {
+    for old in tree::all(&page)? {
         if old.file_name().is_none_or(|name| name != ".gitignore") {
             std::fs::remove_file(&old).with_context(|| format!("remove {}", old.display()))?;
         }
     }
     for file in tree::all(&dist)? {
-        tree::copy(&file, &taken.join(file.strip_prefix(&dist)?))?;
+        tree::copy(&file, &page.join(file.strip_prefix(&dist)?))?;
     }
-    std::fs::write(taken.join(STAMP), key(source)?)?;
+    std::fs::write(page.join(STAMP), source_hash(source)?)?;
     Ok(())
 }
 
-/// Stands for the sources: names and contents.
-fn key(source: &Path) -> Result<String> {
+/// A hash of names and contents of the sources.
+fn source_hash(source: &Path) -> Result<String> {
     let mut bytes = Vec::new();
     for file in tree::all(source)? {
         let name = file.strip_prefix(source)?;
-        if MADE.iter().any(|made| name.starts_with(made)) {
+        if GENERATED.iter().any(|made| name.starts_with(made)) {
             continue;
         }
         bytes.extend(name.to_string_lossy().as_bytes());
         bytes.extend(std::fs::read(&file).with_context(|| format!("read {}", file.display()))?);
     }
-    Ok(workspace::key(bytes))
+    Ok(workspace::content_hash(bytes))
 }
 
 #[cfg(test)]
@@ -110,12 +110,12 @@ mod tests {
             std::fs::write(file, text).unwrap();
         };
         write("src/main.ts", "1");
-        let before = key(&dir).unwrap();
+        let before = source_hash(&dir).unwrap();
         write("dist/index.html", "x");
         write("node_modules/a/index.js", "x");
-        assert_eq!(key(&dir).unwrap(), before);
+        assert_eq!(source_hash(&dir).unwrap(), before);
         write("src/main.ts", "2");
-        assert_ne!(key(&dir).unwrap(), before);
+        assert_ne!(source_hash(&dir).unwrap(), before);
         std::fs::remove_dir_all(dir).unwrap();
     }
 }

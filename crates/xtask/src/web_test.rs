@@ -1,4 +1,4 @@
-//! The console in a browser: what it takes is made here, and the program `accept` does the rest.
+//! Browser tests of the console: installs what they need, and calls the program `accept`.
 
 use crate::build::Programs;
 use crate::control_plane::ControlPlane;
@@ -9,14 +9,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use terminal::say::{self, Count};
 
-/// The lock file that the packages were installed by.
+/// A copy of the lock file that the packages were installed from.
 const INSTALLED: &str = "node_modules/.installed";
 const LOCK: &str = "package-lock.json";
-/// What they say goes to the log.
+/// The output goes to the log.
 const INSTALL: &str = "exec 1>&2; npm ci --no-audit --no-fund";
 const CHECK: &str = "exec 1>&2; npm run check";
 
-/// A level of `test`, where Node, what it installs and Chromium are.
+/// A step of `test`; skipped without Node or Chromium.
 pub(crate) fn level() -> Result<Count> {
     if let Err(missing) = web::check_node().and_then(|()| check_chromium()) {
         say::skipped(&format!("{missing:#}"));
@@ -46,7 +46,7 @@ pub(crate) fn level() -> Result<Count> {
     call::level("web", "accept", &["web"])
 }
 
-/// What CHROMIUM names, or where Debian has it.
+/// Checks the browser that CHROMIUM names, else Debian's.
 fn check_chromium() -> Result<()> {
     let program =
         std::env::var_os("CHROMIUM").map_or_else(|| PathBuf::from("/usr/bin/chromium"), PathBuf::from);
@@ -56,7 +56,7 @@ fn check_chromium() -> Result<()> {
     Ok(())
 }
 
-/// Without one every Chinese character is an empty box, in the pictures that somebody looks at, too.
+/// Without a Chinese font, all such characters are empty boxes, also in screenshots.
 fn has_chinese_font() -> bool {
     let listed = Command::new("fc-list").args([":lang=zh", "family"]).output();
     listed.is_ok_and(|listed| listed.status.success() && !listed.stdout.trim_ascii().is_empty())

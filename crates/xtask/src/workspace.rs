@@ -1,4 +1,4 @@
-//! Where things lie.
+//! Directories of the workspace.
 
 use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
@@ -9,30 +9,30 @@ pub(crate) fn root() -> PathBuf {
     here.ancestors().nth(2).unwrap_or(here).to_owned()
 }
 
-/// The directory of everything that is made here and is no source.
+/// The directory of generated files, `.dev`.
 pub(crate) fn dev() -> PathBuf {
     root().join(".dev")
 }
 
-/// The directory of what is expensive to make and the same for every checkout of a user.
+/// The user's cache, shared by all checkouts, for files that are expensive to make.
 pub(crate) fn cache() -> PathBuf {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let base = set("XDG_CACHE_HOME").or_else(|| set("HOME").map(|home| home.join(".cache")));
     base.unwrap_or_else(|| dev().join("cache")).join("tke-business")
 }
 
-/// Where cargo puts everything; this program is of the dev profile.
+/// cargo's target directory, from the path of this program.
 pub(crate) fn target() -> Result<PathBuf> {
     let me = std::env::current_exe().context("find the own program")?;
     Ok(me.ancestors().nth(2).context("the own program lies in no target directory")?.to_owned())
 }
 
-/// Where cargo puts the programs of a profile.
+/// cargo's directory of a profile's programs.
 pub(crate) fn built(release: bool) -> Result<PathBuf> {
     Ok(target()?.join(if release { "release" } else { "debug" }))
 }
 
-/// The program that is made from the files of a directory in this way: other files give another program.
+/// The cache path of a program; it depends on the source files and on how it is built.
 pub(crate) fn cached(name: &str, source: &Path, way: &str) -> Result<PathBuf> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(source).with_context(|| format!("read {}", source.display()))? {
@@ -46,24 +46,24 @@ pub(crate) fn cached(name: &str, source: &Path, way: &str) -> Result<PathBuf> {
     for file in files {
         bytes.extend(std::fs::read(&file).with_context(|| format!("read {}", file.display()))?);
     }
-    Ok(cache().join(format!("{name}-{}", key(bytes))))
+    Ok(cache().join(format!("{name}-{}", content_hash(bytes))))
 }
 
-/// Sixteen hexadecimal digits that stand for these bytes in the name of a file: FNV-1a.
-pub(crate) fn key(bytes: impl IntoIterator<Item = u8>) -> String {
+/// A hash for file names: FNV-1a, sixteen hexadecimal digits.
+pub(crate) fn content_hash(bytes: impl IntoIterator<Item = u8>) -> String {
     let hash = bytes.into_iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     });
     format!("{hash:016x}")
 }
 
-/// The first file of this name in these directories that is good enough.
+/// The first usable file of this name in these directories.
 pub(crate) fn find(
     name: &str,
     dirs: impl IntoIterator<Item = PathBuf>,
-    good: impl Fn(&Path) -> bool,
+    is_usable: impl Fn(&Path) -> bool,
 ) -> Option<PathBuf> {
-    dirs.into_iter().map(|dir| dir.join(name)).find(|file| file.is_file() && good(file))
+    dirs.into_iter().map(|dir| dir.join(name)).find(|file| file.is_file() && is_usable(file))
 }
 
 /// The directories of PATH.

@@ -20,7 +20,7 @@ mod figures;
 mod release;
 
 use anyhow::Result;
-use figures::Questions;
+use figures::PromQueries;
 use helm::Helm;
 use instance::layout::Layout;
 use instance::{Instance, Options, up};
@@ -61,7 +61,7 @@ fn tried(instance: &Instance) -> Result<()> {
     say::step("a release of a chart with fewer values is upgraded", || {
         older::check(kubectl, &helm, &instance.layout.path("older"))
     })?;
-    let questions = Questions::of(kubectl)?;
+    let questions = PromQueries::of(kubectl)?;
     say::step("alerts fire when they should, and the dashboard is sound", || {
         questions.check(&instance.layout.path("rules")).and_then(|()| questions.loads())
     })?;

@@ -14,7 +14,7 @@ use instance::layout::{self, Layout};
 use instance::manifests::{self, Address, NAMESPACE};
 use instance::pki::{CertificateSubject, Pki};
 use instance::platform;
-use instance::wait::{self, Look};
+use instance::wait::{self, Progress};
 use instance::{Instance, Options, programs, up};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -158,11 +158,11 @@ impl<'a> Trial<'a> {
         for probe in &container.pod.probes {
             self.instance.supervisor.wait(&container.name, READY, || {
                 Ok(match programs::get(probe.port, &probe.path) {
-                    Ok((200, _)) => Look::Yes(()),
+                    Ok((200, _)) => Progress::Done(()),
                     Ok((code, text)) => {
-                        Look::NotYet(format!("{} answers {code}: {}", probe.path, text.trim()))
+                        Progress::Pending(format!("{} answers {code}: {}", probe.path, text.trim()))
                     }
-                    Err(error) => Look::NotYet(error.to_string()),
+                    Err(error) => Progress::Pending(error.to_string()),
                 })
             })?;
         }
@@ -176,7 +176,7 @@ impl<'a> Trial<'a> {
         let pid = wait::until(&container.name, READY, || {
             Ok(supervisor
                 .pid(&container.name)
-                .map_or_else(|| Look::NotYet("no process".to_owned()), Look::Yes))
+                .map_or_else(|| Progress::Pending("no process".to_owned()), Progress::Done))
         })?;
         let proc = PathBuf::from(format!("/proc/{pid}"));
         let status = std::fs::read_to_string(proc.join("status"))?;
@@ -207,8 +207,8 @@ impl<'a> Trial<'a> {
 fn authority(kubectl: &Kubectl) -> Result<String> {
     let config = wait::until("kube-root-ca.crt", READY, || {
         Ok(match kubectl.json(&["get", "configmap", "kube-root-ca.crt", "--namespace", NAMESPACE]) {
-            Ok(config) => Look::Yes(config),
-            Err(error) => Look::NotYet(error.to_string()),
+            Ok(config) => Progress::Done(config),
+            Err(error) => Progress::Pending(error.to_string()),
         })
     })?;
     let text = config.pointer("/data/ca.crt").and_then(Value::as_str);

@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result, ensure};
 use instance::kubectl::Kubectl;
 use instance::layout::Layout;
 use instance::manifests::{MEMBERS_NAMESPACE, NAMESPACE};
-use instance::wait::{self, Look};
+use instance::wait::{self, Progress};
 use instance::{Instance, Options};
 use instance::{job, manifests, up};
 use serde_json::{Value, json};
@@ -112,8 +112,8 @@ fn apply_all(kubectl: &Kubectl) -> Result<()> {
     Ok(())
 }
 
-/// One question to kube-apiserver: group, resource (with subresource), name, namespace.
-type Asked = (&'static str, &'static str, &'static str, &'static str);
+/// The attributes of a SubjectAccessReview: group, resource (with subresource), name, namespace.
+type AccessRequest = (&'static str, &'static str, &'static str, &'static str);
 
 const API: &str = "business-api";
 const CONTROLLER: &str = "business-controller";
@@ -138,7 +138,7 @@ const CONTROLLERS_OWN: [&str; 11] = [
     "chartgroups/finalize",
 ];
 
-const MAY: &[(&str, &str, Asked)] = &[
+const MAY: &[(&str, &str, AccessRequest)] = &[
     (API, "create", ("authorization.k8s.io", "subjectaccessreviews", "", "")),
     (API, "create", ("authentication.k8s.io", "tokenreviews", "", "")),
     (API, "get", ("", "configmaps", "extension-apiserver-authentication", "kube-system")),
@@ -175,7 +175,7 @@ const MAY: &[(&str, &str, Asked)] = &[
     (SIGNER, "approve", (CERTIFICATES, "signers", "kubernetes.io/kube-apiserver-client", "")),
 ];
 
-const MAY_NOT: &[(&str, &str, Asked)] = &[
+const MAY_NOT: &[(&str, &str, AccessRequest)] = &[
     (API, "get", ("", "secrets", "x", NAMESPACE)),
     (API, "get", ("", "configmaps", "another", NAMESPACE)),
     (API, "list", (OURS, "namespaces", "", "project")),
@@ -212,7 +212,7 @@ const MAY_NOT: &[(&str, &str, Asked)] = &[
 ];
 
 /// What operators do by verbs and subresources of their own.
-const OPERATORS_OWN: &[(&str, Asked)] = &[
+const OPERATORS_OWN: &[(&str, AccessRequest)] = &[
     ("operate", (OURS, "projects", "", "")),
     ("grant", (OURS, "projects", "", "")),
     ("create", (OURS, "projects/lock", "x", "")),
@@ -223,7 +223,7 @@ const OPERATORS_OWN: &[(&str, Asked)] = &[
 ];
 
 /// Of a namespace in a member cluster, with the roles that may do it there; nobody else may.
-const IN_MEMBERS: &[(&str, Asked, &[&str])] = &[
+const IN_MEMBERS: &[(&str, AccessRequest, &[&str])] = &[
     ("get", ("", "pods", "x", "anywhere"), &["business:view", "business:edit", "business:admin"]),
     ("create", ("apps", "deployments", "", "anywhere"), &["business:edit", "business:admin"]),
     ("get", ("", "secrets", "x", "anywhere"), &["business:edit", "business:admin"]),
@@ -296,7 +296,7 @@ fn offered_roles(kubectl: &Kubectl) -> Result<()> {
     for role in ["business:offered:view", "business:offered:deployer"] {
         wait::until(&format!("{role} is offered"), AGGREGATED, || {
             let holds = allowed(kubectl, &member, "bind", &(RBAC, "clusterroles", role, ""))?;
-            Ok(if holds { Look::Yes(()) } else { Look::NotYet("not yet".to_owned()) })
+            Ok(if holds { Progress::Done(()) } else { Progress::Pending("not yet".to_owned()) })
         })?;
     }
     let another = allowed(kubectl, &member, "bind", &(RBAC, "clusterroles", "business:offered:another", ""))?;
@@ -305,7 +305,7 @@ fn offered_roles(kubectl: &Kubectl) -> Result<()> {
 }
 
 /// A subject that holds a role, as soon as the role is filled: a controller aggregates them.
-fn somebody_with(kubectl: &Kubectl, role: &str, filled: &(&str, Asked)) -> Result<Value> {
+fn somebody_with(kubectl: &Kubectl, role: &str, filled: &(&str, AccessRequest)) -> Result<Value> {
     let binding = json!({
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "ClusterRoleBinding",
@@ -318,13 +318,13 @@ fn somebody_with(kubectl: &Kubectl, role: &str, filled: &(&str, Asked)) -> Resul
     let (verb, asked) = filled;
     wait::until(&format!("{role} may {verb} {asked:?}"), AGGREGATED, || {
         let holds = allowed(kubectl, &somebody, verb, asked)?;
-        Ok(if holds { Look::Yes(()) } else { Look::NotYet("not yet".to_owned()) })
+        Ok(if holds { Progress::Done(()) } else { Progress::Pending("not yet".to_owned()) })
     })?;
     Ok(somebody)
 }
 
 /// Asks with a `SubjectAccessReview`.
-fn allowed(kubectl: &Kubectl, subject: &Value, verb: &str, asked: &Asked) -> Result<bool> {
+fn allowed(kubectl: &Kubectl, subject: &Value, verb: &str, asked: &AccessRequest) -> Result<bool> {
     let (group, resource, name, namespace) = asked;
     let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
     let attributes = json!({

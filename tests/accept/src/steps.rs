@@ -192,7 +192,7 @@ fn killed_up(layout: &Layout, options: &Options) -> Result<()> {
     let log = layout.path("logs/up.log");
     std::fs::create_dir_all(layout.path("logs"))?;
     let out = std::fs::File::create(&log)?;
-    let mut child = Command::new(layout::beside("instance")?)
+    let mut child = Command::new(layout::program_path("instance")?)
         .args(["up", "--instance", "accept", "--members", &options.members.to_string()])
         .args(["--replicas", &options.replicas.to_string(), "--audit-period", AUDIT_PERIOD])
         .args(["--quota-recount", QUOTA_RECOUNT])
@@ -227,7 +227,7 @@ fn audit(instance: &Instance) -> Result<Output> {
 }
 
 fn audit_with(instance: &Instance, args: &[&str]) -> Result<Output> {
-    let mut command = Command::new(layout::beside("business-api")?);
+    let mut command = Command::new(layout::program_path("business-api")?);
     command.args(["audit", "-o", "text"]).args(args).env("DATABASE_URL", &instance.database_url);
     Ok(command.output()?)
 }
@@ -237,11 +237,11 @@ pub(crate) fn books(instance: &Instance) -> Result<()> {
     wait::until("the audit finds nothing", Duration::from_mins(1), || {
         let output = audit(instance)?;
         Ok(if output.status.success() {
-            wait::Look::Yes(())
+            wait::Progress::Done(())
         } else {
             let (out, err) =
                 (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-            wait::Look::NotYet(format!("{out}{err}"))
+            wait::Progress::Pending(format!("{out}{err}"))
         })
     })
 }

@@ -61,9 +61,9 @@ fn objects(instance: &Instance) -> Result<()> {
     for object in manifests::read(&tests().join("objects.yaml"))? {
         wait::until("the object is taken", TAKEN, || {
             Ok(match apply(kubectl, &object) {
-                Ok(_) => wait::Look::Yes(()),
+                Ok(_) => wait::Progress::Done(()),
                 // Projects and namespaces that it needs are not ready yet.
-                Err(error) => wait::Look::NotYet(error.to_string()),
+                Err(error) => wait::Progress::Pending(error.to_string()),
             })
         })?;
     }

@@ -1,7 +1,7 @@
 //! Creates and reads over HTTPS: directly, through kube-apiserver, and the rivals, in turn.
 
 use crate::load::{AsyncStep, Sample, closed_loop, median};
-use crate::objects::Maker;
+use crate::objects::ObjectFactory;
 use crate::table::{Table, progress};
 use crate::{Servers, objects, rival};
 use anyhow::{Result, ensure};
@@ -24,9 +24,9 @@ const THROUGH: &str = "through kube-apiserver";
 const CUSTOM: &str = "custom resource";
 const EMPTY: &str = "empty backend through the aggregator";
 
-/// What is measured of a contender.
+/// An operation that is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Act {
+enum Operation {
     /// Each request creates an object.
     Create,
     /// All read one object.
@@ -37,8 +37,8 @@ enum Act {
     ApplySame,
 }
 
-const CREATES: &[Act] = &[Act::Create];
-const ALL: &[Act] = &[Act::Create, Act::Get, Act::ApplyNew, Act::ApplySame];
+const CREATES: &[Operation] = &[Operation::Create];
+const ALL: &[Operation] = &[Operation::Create, Operation::Get, Operation::ApplyNew, Operation::ApplySame];
 
 /// A client with the request that it repeats.
 struct Client {
@@ -47,26 +47,26 @@ struct Client {
     fixed: (String, Bytes),
 }
 
-/// One act of a client.
+/// One operation of a client.
 #[derive(Clone)]
-struct ClientAct {
-    act: Act,
-    maker: Maker,
+struct ClientOperation {
+    act: Operation,
+    maker: ObjectFactory,
 }
 
-impl AsyncStep<Client> for ClientAct {
+impl AsyncStep<Client> for ClientOperation {
     async fn step(&self, client: &mut Client, _index: usize, _number: usize) -> Result<()> {
         let (method, content, (path, body)) = match self.act {
-            Act::Create => {
+            Operation::Create => {
                 let (path, object) = self.maker.next();
                 (Method::POST, JSON, (path, Bytes::from(object.to_string())))
             }
-            Act::Get => (Method::GET, JSON, client.fixed.clone()),
-            Act::ApplyNew => {
+            Operation::Get => (Method::GET, JSON, client.fixed.clone()),
+            Operation::ApplyNew => {
                 let (path, object) = self.maker.next_named();
                 (Method::PATCH, APPLY, applied(&path, &object))
             }
-            Act::ApplySame => (Method::PATCH, APPLY, client.fixed.clone()),
+            Operation::ApplySame => (Method::PATCH, APPLY, client.fixed.clone()),
         };
         let answer = client.connection.open_as(method, &path, content, body).await?;
         let status = answer.status();
@@ -81,21 +81,26 @@ fn applied(path: &str, object: &Value) -> (String, Bytes) {
 }
 
 /// One of the servers under test.
-struct Contender {
+struct ServerUnderTest {
     name: &'static str,
     endpoint: Endpoint,
-    maker: Maker,
-    acts: &'static [Act],
-    samples: BTreeMap<Act, Vec<Sample>>,
+    maker: ObjectFactory,
+    acts: &'static [Operation],
+    samples: BTreeMap<Operation, Vec<Sample>>,
 }
 
-impl Contender {
-    fn new(name: &'static str, endpoint: &Endpoint, maker: Maker, acts: &'static [Act]) -> Self {
+impl ServerUnderTest {
+    fn new(
+        name: &'static str,
+        endpoint: &Endpoint,
+        maker: ObjectFactory,
+        acts: &'static [Operation],
+    ) -> Self {
         Self { name, endpoint: endpoint.clone(), maker, acts, samples: BTreeMap::new() }
     }
 
-    async fn measure(&mut self, act: Act, connections: usize, duration: Duration) -> Result<Sample> {
-        let shared = (act == Act::Get).then(|| self.maker.next_named());
+    async fn measure(&mut self, act: Operation, connections: usize, duration: Duration) -> Result<Sample> {
+        let shared = (act == Operation::Get).then(|| self.maker.next_named());
         if let Some((path, object)) = &shared {
             let collection = path.rsplit_once('/').map_or("", |(collection, _)| collection);
             self.endpoint.connect().await?.json(Method::POST, collection, object).await?;
@@ -105,14 +110,14 @@ impl Contender {
             async move {
                 let fixed = match (act, shared) {
                     (_, Some((path, _))) => (path, Bytes::new()),
-                    (Act::ApplySame, None) => {
+                    (Operation::ApplySame, None) => {
                         let (path, object) = maker.next_named();
                         applied(&path, &object)
                     }
                     (_, None) => Default::default(),
                 };
                 let mut connection = endpoint.connect().await?;
-                if act == Act::ApplySame {
+                if act == Operation::ApplySame {
                     let (path, body) = fixed.clone();
                     connection
                         .open_as(Method::PATCH, &path, APPLY, body)
@@ -125,12 +130,13 @@ impl Contender {
             }
         };
         let sample =
-            closed_loop(connections, duration, start, ClientAct { act, maker: self.maker.clone() }).await?;
+            closed_loop(connections, duration, start, ClientOperation { act, maker: self.maker.clone() })
+                .await?;
         self.samples.entry(act).or_default().push(sample.clone());
         Ok(sample)
     }
 
-    fn median(&self, act: Act) -> Option<Sample> {
+    fn median(&self, act: Operation) -> Option<Sample> {
         self.samples.get(&act).cloned().map(median)
     }
 }
@@ -143,7 +149,7 @@ pub(crate) async fn run(target: &Servers, connections: usize, only: &str) -> Res
     rival::install_crd(&kube).await?;
     rival::install_empty_backend(&kube).await?;
     let cluster = crate::job::first_member(&target.members)?;
-    let _paused = crate::process::Paused::controllers()?;
+    let _paused = crate::process::PausedProcesses::controllers()?;
     let run = objects::fresh("bench");
     for number in 0..PROJECTS {
         let body = objects::project(&format!("{run}-{number}"), std::slice::from_ref(&cluster));
@@ -151,7 +157,7 @@ pub(crate) async fn run(target: &Servers, connections: usize, only: &str) -> Res
     }
     let ours = {
         let run = run.clone();
-        Maker::new(move |number| {
+        ObjectFactory::new(move |number| {
             let project = format!("{run}-{}", number / objects::PER_PROJECT);
             let name = format!("{run}-{number}");
             let object =
@@ -161,7 +167,7 @@ pub(crate) async fn run(target: &Servers, connections: usize, only: &str) -> Res
     };
     let made = |path: String, api_version: String, kind: &'static str| {
         let run = run.clone();
-        Maker::new(move |number| {
+        ObjectFactory::new(move |number| {
             let name = format!("{run}-{number}");
             (path.clone(), objects::namespace(&api_version, kind, "rival", "c", &name))
         })
@@ -169,10 +175,10 @@ pub(crate) async fn run(target: &Servers, connections: usize, only: &str) -> Res
     let crd = made(rival::crd_path(), format!("{}/v1", rival::CRD), "Rival");
     let empty = made(rival::empty_path(), format!("{}/v1", rival::EMPTY), "Thing");
     let mut contenders = [
-        Contender::new(DIRECT, &tenant, ours.clone(), ALL),
-        Contender::new(THROUGH, &kube, ours, CREATES),
-        Contender::new(CUSTOM, &kube, crd, ALL),
-        Contender::new(EMPTY, &kube, empty, CREATES),
+        ServerUnderTest::new(DIRECT, &tenant, ours.clone(), ALL),
+        ServerUnderTest::new(THROUGH, &kube, ours, CREATES),
+        ServerUnderTest::new(CUSTOM, &kube, crd, ALL),
+        ServerUnderTest::new(EMPTY, &kube, empty, CREATES),
     ];
     let duration = Duration::from_secs(target.seconds);
     for round in 1..=target.rounds {
@@ -188,16 +194,23 @@ pub(crate) async fn run(target: &Servers, connections: usize, only: &str) -> Res
     Ok(())
 }
 
-fn print(contenders: &[Contender], connections: usize) {
-    let rows: [(&str, Act, &str, &str, &str); 6] = [
-        ("create, direct / custom resource", Act::Create, DIRECT, CUSTOM, "≥ 8 ×, p99 ≤ 25 ms"),
-        ("create, through / aggregator's ceiling", Act::Create, THROUGH, EMPTY, "≥ 0.85 ×"),
-        ("create, through / custom resource", Act::Create, THROUGH, CUSTOM, "≥ 2.2 ×"),
-        ("GET by name, direct / custom resource", Act::Get, DIRECT, CUSTOM, "≥ 4 ×"),
-        ("apply that creates, direct / custom resource", Act::ApplyNew, DIRECT, CUSTOM, "≥ 8 ×"),
-        ("apply that changes nothing, direct / custom resource", Act::ApplySame, DIRECT, CUSTOM, "≥ 8 ×"),
+fn print(contenders: &[ServerUnderTest], connections: usize) {
+    let rows: [(&str, Operation, &str, &str, &str); 6] = [
+        ("create, direct / custom resource", Operation::Create, DIRECT, CUSTOM, "≥ 8 ×, p99 ≤ 25 ms"),
+        ("create, through / aggregator's ceiling", Operation::Create, THROUGH, EMPTY, "≥ 0.85 ×"),
+        ("create, through / custom resource", Operation::Create, THROUGH, CUSTOM, "≥ 2.2 ×"),
+        ("GET by name, direct / custom resource", Operation::Get, DIRECT, CUSTOM, "≥ 4 ×"),
+        ("apply that creates, direct / custom resource", Operation::ApplyNew, DIRECT, CUSTOM, "≥ 8 ×"),
+        (
+            "apply that changes nothing, direct / custom resource",
+            Operation::ApplySame,
+            DIRECT,
+            CUSTOM,
+            "≥ 8 ×",
+        ),
     ];
-    let of = |name: &str, act: Act| contenders.iter().find(|c| c.name == name).and_then(|c| c.median(act));
+    let of =
+        |name: &str, act: Operation| contenders.iter().find(|c| c.name == name).and_then(|c| c.median(act));
     let mut table = Table::default();
     for (what, act, ours, rival, goal) in rows {
         let (ours, rival) = (of(ours, act), of(rival, act));

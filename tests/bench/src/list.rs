@@ -1,7 +1,7 @@
 //! Whole lists, a selector that matches few, and one tenant of many.
 
 use crate::load::Sample;
-use crate::objects::Maker;
+use crate::objects::ObjectFactory;
 use crate::table::{Table, progress};
 use crate::{Servers, objects, process, rival};
 use anyhow::{Result, ensure};
@@ -25,20 +25,21 @@ pub(crate) async fn run(target: &Servers, total: usize) -> Result<()> {
     let tenant = Endpoint::from_kubeconfig(&target.tenant_kubeconfig)?;
     rival::install_crd(&kube).await?;
     let cluster = crate::job::first_member(&target.members)?;
-    let _paused = process::Paused::controllers()?;
+    let _paused = process::PausedProcesses::controllers()?;
     let project_of = |number: usize| format!("bench-list-{}", number / objects::PER_PROJECT);
     for number in (0..total).step_by(objects::PER_PROJECT) {
         let body = objects::project(&project_of(number), std::slice::from_ref(&cluster));
         tenant.connect().await?.ensure(&format!("{}/projects", objects::OURS), &body).await?;
     }
-    let ours = Maker::new(move |number| {
+    let ours = ObjectFactory::new(move |number| {
         let project = project_of(number);
         let api_version = "business.tkestack.io/v1";
         (objects::namespaces_path(&project), listed(api_version, "Namespace", &project, &cluster, number))
     });
     let api_version = format!("{}/v1", rival::CRD);
-    let theirs =
-        Maker::new(move |number| (rival::crd_path(), listed(&api_version, "Rival", "rival", "c", number)));
+    let theirs = ObjectFactory::new(move |number| {
+        (rival::crd_path(), listed(&api_version, "Rival", "rival", "c", number))
+    });
     let (our_path, their_path) = (format!("{}/namespaces", objects::OURS), rival::crd_path());
     progress(&format!("filling {our_path}"));
     fill(&tenant, &ours, total).await?;
@@ -84,7 +85,7 @@ fn listed(api_version: &str, kind: &str, project: &str, cluster: &str, number: u
 }
 
 /// Makes what is not there yet.
-async fn fill(endpoint: &Endpoint, maker: &Maker, total: usize) -> Result<()> {
+async fn fill(endpoint: &Endpoint, maker: &ObjectFactory, total: usize) -> Result<()> {
     let mut clients = JoinSet::new();
     for _ in 0..CLIENTS {
         let mut connection = endpoint.connect().await?;

@@ -46,11 +46,11 @@ struct Args {
     #[command(flatten)]
     target: Servers,
     #[command(subcommand)]
-    what: What,
+    what: Measurement,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum Measurement {
     /// Starts everything, takes measurements, stops everything.
     Platform(platform::Platform),
     /// Creates and reads over HTTPS, directly and through kube-apiserver.
@@ -102,14 +102,14 @@ enum What {
 async fn main() -> anyhow::Result<()> {
     let args = Args::parse();
     match args.what {
-        What::Platform(platform) => tokio::task::block_in_place(|| platform.run()),
-        What::Http { connections, only } => http::run(&args.target, connections, &only).await,
-        What::Watch(watches) => watch::run(&args.target, watches).await,
-        What::List { objects } => list::run(&args.target, objects).await,
-        What::Memory { namespaces } => job::fill(&args.target, namespaces).await,
-        What::Access { namespaces } => access::run(&args.target, namespaces).await,
-        What::Template { namespaces } => template::run(&args.target, namespaces).await,
-        What::Soak(soak) => soak.run(&args.target).await,
-        What::Job { namespaces } => job::run(&args.target, &namespaces).await,
+        Measurement::Platform(platform) => tokio::task::block_in_place(|| platform.run()),
+        Measurement::Http { connections, only } => http::run(&args.target, connections, &only).await,
+        Measurement::Watch(watches) => watch::run(&args.target, watches).await,
+        Measurement::List { objects } => list::run(&args.target, objects).await,
+        Measurement::Memory { namespaces } => job::fill(&args.target, namespaces).await,
+        Measurement::Access { namespaces } => access::run(&args.target, namespaces).await,
+        Measurement::Template { namespaces } => template::run(&args.target, namespaces).await,
+        Measurement::Soak(soak) => soak.run(&args.target).await,
+        Measurement::Job { namespaces } => job::run(&args.target, &namespaces).await,
     }
 }

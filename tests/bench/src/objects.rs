@@ -55,15 +55,15 @@ pub(crate) fn fresh(prefix: &str) -> String {
     format!("{prefix}-{:x}", now.as_millis())
 }
 
-/// Makes objects of a collection, one after the other, for all who ask.
+/// Generates the objects of a collection, numbered, for all clients.
 #[derive(Clone)]
-pub(crate) struct Maker {
+pub(crate) struct ObjectFactory {
     /// The collection and the object of a number.
     make: Arc<dyn Fn(usize) -> (String, Value) + Send + Sync>,
     made: Arc<AtomicUsize>,
 }
 
-impl Maker {
+impl ObjectFactory {
     pub(crate) fn new(make: impl Fn(usize) -> (String, Value) + Send + Sync + 'static) -> Self {
         Self { make: Arc::new(make), made: Arc::default() }
     }

@@ -35,11 +35,11 @@ pub(crate) fn resident(program: &str) -> Result<Vec<f64>> {
     find(&[program])?.iter().map(size).collect()
 }
 
-/// Programs that stand still while others are measured.
-pub(crate) struct Paused(Vec<String>);
+/// Processes that are stopped (SIGSTOP) while others are measured.
+pub(crate) struct PausedProcesses(Vec<String>);
 
-impl Paused {
-    /// Whatever changes objects by itself.
+impl PausedProcesses {
+    /// Pauses the controllers, which change objects on their own.
     pub(crate) fn controllers() -> Result<Self> {
         let found = find(&["business-controller", "kube-controller-manager"])?;
         let pids: Vec<String> = found.into_iter().map(|process| process.pid).collect();
@@ -48,7 +48,7 @@ impl Paused {
     }
 }
 
-impl Drop for Paused {
+impl Drop for PausedProcesses {
     fn drop(&mut self) {
         signal("-CONT", &self.0);
     }

@@ -23,7 +23,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
-use traffic::{Party, Share, Traffic};
+use traffic::{LoadTarget, TargetEndpoints, Traffic};
 
 /// Between two looks at what programs take.
 const LOOK: Duration = Duration::from_secs(5);
@@ -95,16 +95,16 @@ async fn soak(target: &Servers, settings: Settings) -> Result<Report> {
     progress("installing the rival");
     rival::install_crd(&operator).await?;
     let run = objects::fresh("soak");
-    let ours = Party::ours(&run, &member, &settings);
-    let rival = Party::rival(&run, &operator, &settings).await?;
+    let ours = LoadTarget::ours(&run, &member, &settings);
+    let rival = LoadTarget::rival(&run, &operator, &settings).await?;
     for number in 0..settings.projects {
         let body = objects::project(&format!("{run}-{number}"), std::slice::from_ref(&member));
         tenant.connect().await?.json(Method::POST, &format!("{}/projects", objects::OURS), &body).await?;
     }
     progress(&format!("making {} namespaces", settings.namespaces));
     let parties = [
-        Share { party: Arc::new(ours), endpoints: vec![tenant.clone(), operator.clone()] },
-        Share { party: Arc::new(rival), endpoints: vec![operator.clone()] },
+        TargetEndpoints { party: Arc::new(ours), endpoints: vec![tenant.clone(), operator.clone()] },
+        TargetEndpoints { party: Arc::new(rival), endpoints: vec![operator.clone()] },
     ];
     for share in &parties {
         share.fill(settings.namespaces).await?;
@@ -113,7 +113,7 @@ async fn soak(target: &Servers, settings: Settings) -> Result<Report> {
     let end = Instant::now() + Duration::from_mins(settings.minutes);
     let mut running = JoinSet::new();
     running.spawn(flap(target.members.join(format!("{member}.kubeconfig")), end));
-    let watching = watchers::Watching::default();
+    let watching = watchers::WatchCounters::default();
     for number in 0..settings.watches {
         let path = objects::namespaces_path(&format!("{run}-{}", number % settings.projects.max(1)));
         running.spawn(watchers::watch(tenant.clone(), path, number, end, watching.clone()));
@@ -124,7 +124,7 @@ async fn soak(target: &Servers, settings: Settings) -> Result<Report> {
         let share = if client.is_multiple_of(RIVAL_SHARE) { rival } else { ours };
         running.spawn(traffic::send(share.clone(), traffic.clone(), settings.clone(), client, end));
     }
-    let mut upkeep = upkeep::Upkeep::default();
+    let mut upkeep = upkeep::ResourceUsage::default();
     let begin = Instant::now();
     let mut told = begin;
     while Instant::now() < end {

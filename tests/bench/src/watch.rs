@@ -25,10 +25,10 @@ pub(crate) struct Stream {
     body: Incoming,
     buffer: BytesMut,
     // The body ends with its connection.
-    _held: HeldStream,
+    _held: ConnectionGuard,
 }
 
-enum HeldStream {
+enum ConnectionGuard {
     Alone { _connection: Connection },
     Together { _connection: SharedConnection },
 }
@@ -38,17 +38,17 @@ impl Stream {
     pub(crate) async fn open(endpoint: &Endpoint, path: &str) -> Result<Self> {
         let mut connection = endpoint.connect().await?;
         let response = connection.open(Method::GET, path, Bytes::new()).await?;
-        Self::of(response, path, HeldStream::Alone { _connection: connection })
+        Self::of(response, path, ConnectionGuard::Alone { _connection: connection })
     }
 
     /// Opens a watch over a connection that has others.
     async fn open_over(connection: &SharedConnection, path: &str) -> Result<Self> {
         let mut connection = connection.clone();
         let response = connection.open(path).await?;
-        Self::of(response, path, HeldStream::Together { _connection: connection })
+        Self::of(response, path, ConnectionGuard::Together { _connection: connection })
     }
 
-    fn of(response: http::Response<Incoming>, path: &str, held: HeldStream) -> Result<Self> {
+    fn of(response: http::Response<Incoming>, path: &str, held: ConnectionGuard) -> Result<Self> {
         ensure!(response.status().is_success(), "watch {path}: {}", response.status());
         Ok(Self { body: response.into_body(), buffer: BytesMut::new(), _held: held })
     }
@@ -82,15 +82,15 @@ fn member<'a>(event: &'a [u8], start: &str) -> Result<&'a str> {
     Ok(std::str::from_utf8(rest.get(..end).unwrap_or_default())?)
 }
 
-/// When each object was sent, by its number.
+/// The time at which each object was sent, by its number.
 #[derive(Clone)]
-struct Sent {
+struct SendTimes {
     begin: Instant,
     /// Microseconds since the beginning.
     at: Arc<[AtomicU64]>,
 }
 
-impl Sent {
+impl SendTimes {
     fn new(count: usize) -> Self {
         Self { begin: Instant::now(), at: (0..count).map(|_| AtomicU64::new(u64::MAX)).collect() }
     }
@@ -134,15 +134,15 @@ pub(crate) struct Watches {
     busy: usize,
 }
 
-/// A collection that is written to and watched.
-struct Watched {
+/// A collection that is written and watched.
+struct WatchedCollection {
     endpoint: Endpoint,
     project: String,
     cluster: String,
     path: String,
 }
 
-impl Watched {
+impl WatchedCollection {
     async fn new(target: &Servers) -> Result<Self> {
         let endpoint = Endpoint::from_kubeconfig(&target.tenant_kubeconfig)?;
         let cluster = crate::job::first_member(&target.members)?;
@@ -175,7 +175,7 @@ async fn shared(endpoint: &Endpoint, count: usize) -> Result<Vec<SharedConnectio
 
 /// Measures and prints.
 pub(crate) async fn run(target: &Servers, watches: Watches) -> Result<()> {
-    let _paused = process::Paused::controllers()?;
+    let _paused = process::PausedProcesses::controllers()?;
     let mut table = Table::default();
     // First: what a server has freed it would use again unseen.
     memory(target, watches, &mut table).await?;
@@ -188,12 +188,12 @@ pub(crate) async fn run(target: &Servers, watches: Watches) -> Result<()> {
 /// From a POST to the event at each watcher; one more watcher never reads.
 async fn latency(target: &Servers, watches: Watches, together: bool, table: &mut Table) -> Result<()> {
     let Watches { watchers, rate, connections, .. } = watches;
-    let watched = Watched::new(target).await?;
+    let watched = WatchedCollection::new(target).await?;
     let path = watched.watch_path().await?;
     let connections =
         if together { shared(&watched.endpoint, connections.min(watchers)).await? } else { Vec::new() };
     let count = usize::try_from(rate * target.seconds)?;
-    let sent = Sent::new(count);
+    let sent = SendTimes::new(count);
     let mut readers = JoinSet::new();
     let stuck = Stream::open(&watched.endpoint, &path).await?;
     let mut shared = connections.iter().cycle();
@@ -226,17 +226,17 @@ async fn latency(target: &Servers, watches: Watches, together: bool, table: &mut
 async fn memory(target: &Servers, watches: Watches, table: &mut Table) -> Result<()> {
     let kube = Endpoint::from_kubeconfig(&target.kubeconfig)?;
     rival::install_crd(&kube).await?;
-    let watched = Watched::new(target).await?;
+    let watched = WatchedCollection::new(target).await?;
     let busy = watched.watch_path().await?;
     let idle = format!("{}?watch=1", objects::namespaces_path("nobody-writes-here"));
-    let ours = Watching { endpoint: watched.endpoint.clone(), idle, busy, program: "business-api" };
-    let theirs = Watching {
+    let ours = WatchMemoryTest { endpoint: watched.endpoint.clone(), idle, busy, program: "business-api" };
+    let theirs = WatchMemoryTest {
         endpoint: kube,
         idle: format!("{}?watch=1", rival::crd_path_in("nobody-writes-here")),
         busy: format!("{}?watch=1", rival::crd_path()),
         program: "kube-apiserver",
     };
-    let mine = ours.grown_by(watches, async || write(&watched, &Sent::new(200), 200, 50).await).await?;
+    let mine = ours.grown_by(watches, async || write(&watched, &SendTimes::new(200), 200, 50).await).await?;
     let crd = theirs.grown_by(watches, async || Ok(())).await?;
     table.row(
         &format!("memory for each of {} idle and {} busy watches", watches.idle, watches.busy),
@@ -248,15 +248,15 @@ async fn memory(target: &Servers, watches: Watches, table: &mut Table) -> Result
     Ok(())
 }
 
-/// Watches at one server.
-struct Watching {
+/// Measures the memory of watches at one server.
+struct WatchMemoryTest {
     endpoint: Endpoint,
     idle: String,
     busy: String,
     program: &'static str,
 }
 
-impl Watching {
+impl WatchMemoryTest {
     /// Bytes that the program's memory grows by for each watch while all are open and `work` is done. The first third
     /// is not counted: it takes what the program had free.
     #[expect(clippy::cast_precision_loss, reason = "a count of watches")]
@@ -291,7 +291,7 @@ fn resident(program: &str) -> Result<f64> {
     sizes.into_iter().max_by(f64::total_cmp).with_context(|| format!("{program} does not run"))
 }
 
-async fn read(mut stream: Stream, sent: Sent, count: usize) -> Result<Vec<u64>> {
+async fn read(mut stream: Stream, sent: SendTimes, count: usize) -> Result<Vec<u64>> {
     let mut latencies = Vec::with_capacity(count);
     let mut last = 0;
     while latencies.len() < count {
@@ -310,7 +310,7 @@ async fn read(mut stream: Stream, sent: Sent, count: usize) -> Result<Vec<u64>> 
     Ok(latencies)
 }
 
-async fn write(watched: &Watched, sent: &Sent, count: usize, rate: u64) -> Result<()> {
+async fn write(watched: &WatchedCollection, sent: &SendTimes, count: usize, rate: u64) -> Result<()> {
     const WRITERS: usize = 16;
     let mut writers = JoinSet::new();
     for writer in 0..WRITERS {

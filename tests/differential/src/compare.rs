@@ -44,7 +44,7 @@ pub(crate) async fn run(args: &Args) -> Result<usize> {
             let _place = places.acquire_owned().await?;
             let mut random = StdRng::seed_from_u64(seed);
             let steps = history(&schema, steps, &mut random);
-            let mut rival = Rival { connection: endpoint.connect().await?, plural, seed, lives: 0 };
+            let mut rival = ReferenceServer { connection: endpoint.connect().await?, plural, seed, lives: 0 };
             let Some(difference) = differ(&schema, &steps, &mut rival).await? else {
                 return anyhow::Ok(None);
             };
@@ -92,7 +92,11 @@ async fn install(endpoint: &Endpoint, schema: &Schema, plural: &str) -> Result<(
 const NULLED: StepResult = StepResult::Refused(422, Vec::new());
 
 /// Where and how both sides differ, if they do.
-async fn differ(schema: &Schema, steps: &[HistoryStep], rival: &mut Rival) -> Result<Option<String>> {
+async fn differ(
+    schema: &Schema,
+    steps: &[HistoryStep],
+    rival: &mut ReferenceServer,
+) -> Result<Option<String>> {
     rival.lives += 1;
     let name = format!("h{}-{}", rival.seed, rival.lives);
     let mut ours = Ours::new(schema, &custom::kind(&rival.plural), &name);
@@ -120,7 +124,7 @@ async fn shrink(
     schema: &Schema,
     mut steps: Vec<HistoryStep>,
     mut difference: String,
-    rival: &mut Rival,
+    rival: &mut ReferenceServer,
 ) -> Result<(Vec<HistoryStep>, String)> {
     let mut index = 0;
     while index < steps.len() {
@@ -162,14 +166,14 @@ fn normal(answer: StepResult) -> StepResult {
 }
 
 /// The custom resource on the real server.
-struct Rival {
+struct ReferenceServer {
     connection: Connection,
     plural: String,
     seed: u64,
     lives: u64,
 }
 
-impl Rival {
+impl ReferenceServer {
     fn path(&self, name: &str) -> String {
         format!("/apis/{GROUP}/v1/namespaces/default/{}/{name}", self.plural)
     }

@@ -6,7 +6,7 @@ use crate::layout::{self, Layout};
 use crate::manifests::NAMESPACE;
 use crate::pki::{CertificateSubject, Pki, Use};
 use crate::supervisor::{Spec, Supervisor};
-use crate::wait::Look;
+use crate::wait::Progress;
 use anyhow::{Context, Result};
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -152,8 +152,8 @@ impl ControlPlane {
         let kubectl = kubectl.with_kubeconfig(&self.admin());
         supervisor.wait(&self.process(), READY, || {
             Ok(match kubectl.run(&["get", "--raw", "/readyz", "--request-timeout=5s"]) {
-                Ok(_) => Look::Yes(()),
-                Err(error) => Look::NotYet(error.to_string()),
+                Ok(_) => Progress::Done(()),
+                Err(error) => Progress::Pending(error.to_string()),
             })
         })?;
         kubectl.apply(&operators()).map(drop)

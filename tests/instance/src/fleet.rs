@@ -6,7 +6,7 @@ use crate::kubeconfig::{Kubeconfig, token};
 use crate::layout::{self, Layout};
 use crate::programs;
 use crate::supervisor::{Spec, Supervisor};
-use crate::wait::Look;
+use crate::wait::Progress;
 use anyhow::{Context, Result};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -72,7 +72,7 @@ impl Fleet {
     /// The process of all simulated clusters.
     pub(crate) fn simulated(&self) -> Result<Spec> {
         let audit = self.layout.path("audit");
-        Ok(Spec::new(SIMULATED, &layout::beside(SIMULATED)?).args([
+        Ok(Spec::new(SIMULATED, &layout::program_path(SIMULATED)?).args([
             format!("--port={}", self.port),
             format!("--clusters={}", self.clusters.join(",")),
             format!("--audit={}", audit.display()),
@@ -82,9 +82,9 @@ impl Fleet {
     pub(crate) fn wait(&self, supervisor: &Supervisor) -> Result<()> {
         supervisor.wait(SIMULATED, READY, || {
             Ok(match programs::get(self.port, "/healthz") {
-                Ok((200, _)) => Look::Yes(()),
-                Ok((code, text)) => Look::NotYet(format!("{code} {text}")),
-                Err(error) => Look::NotYet(error.to_string()),
+                Ok((200, _)) => Progress::Done(()),
+                Ok((code, text)) => Progress::Pending(format!("{code} {text}")),
+                Err(error) => Progress::Pending(error.to_string()),
             })
         })
     }
@@ -160,7 +160,7 @@ pub fn cable_of(controller: &str) -> String {
 pub(crate) fn cable(controller: &str, port: u16, server: &str) -> Result<Spec> {
     let to = server.rsplit_once(':').map(|(_, port)| port.trim_end_matches('/'));
     let way = format!("{port}:{}", to.with_context(|| format!("{server} names no port"))?);
-    Ok(Spec::new(&cable_of(controller), &layout::beside("instance")?).args(["cable".to_owned(), way]))
+    Ok(Spec::new(&cable_of(controller), &layout::program_path("instance")?).args(["cable".to_owned(), way]))
 }
 
 /// The same kubeconfig by way of a cable.

@@ -6,7 +6,7 @@ use crate::layout::{self, Layout};
 use crate::pki::{CertificateSubject, Pki, password, secret};
 use crate::supervisor::{Spec, Supervisor};
 use crate::token::{AUDIENCE, TENANT_CLAIM, TokenIssuer};
-use crate::wait::Look;
+use crate::wait::Progress;
 use anyhow::{Context, Result, bail, ensure};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -49,7 +49,7 @@ pub const PEOPLE: [Person; 5] = [
 
 /// A server that people come to.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Door {
+pub struct LoginServer {
     pub context: String,
     pub server: String,
     /// The authority of its certificate.
@@ -140,15 +140,15 @@ impl Provider {
     pub fn wait(&self, supervisor: &Supervisor) -> Result<()> {
         supervisor.wait(NAME, READY, || {
             Ok(match token(&self.layout, PEOPLE[0].name) {
-                Ok(_) => Look::Yes(()),
-                Err(error) => Look::NotYet(error.to_string()),
+                Ok(_) => Progress::Done(()),
+                Err(error) => Progress::Pending(error.to_string()),
             })
         })
     }
 
     /// Remembers where people come to.
-    pub fn open_doors(&self, doors: &[Door]) -> Result<()> {
-        std::fs::write(self.file("doors.json"), serde_json::to_vec_pretty(doors)?)?;
+    pub fn write_login_servers(&self, login_servers: &[LoginServer]) -> Result<()> {
+        std::fs::write(self.file("doors.json"), serde_json::to_vec_pretty(login_servers)?)?;
         Ok(())
     }
 
@@ -209,10 +209,10 @@ fn token_args(layout: &Layout, person: &str) -> [String; 3] {
 }
 
 /// Where people come to.
-pub fn doors(layout: &Layout) -> Result<Vec<Door>> {
-    let doors = std::fs::read(layout.path(NAME).join("doors.json"))
+pub fn login_servers(layout: &Layout) -> Result<Vec<LoginServer>> {
+    let login_servers = std::fs::read(layout.path(NAME).join("doors.json"))
         .context("nobody can log in: `cargo xtask up` runs here first, with its provider")?;
-    Ok(serde_json::from_slice(&doors)?)
+    Ok(serde_json::from_slice(&login_servers)?)
 }
 
 /// Logs somebody in at an address that a program has printed, as he would in a browser, which then goes back to the program.
@@ -226,21 +226,22 @@ pub fn enter(layout: &Layout, person: &str, address: &str) -> Result<()> {
 
 /// Logs somebody in and writes a kubeconfig that does it again whenever a token has run out: a context for each door.
 pub fn login(layout: &Layout, person: &str) -> Result<PathBuf> {
-    let doors = doors(layout)?;
+    let login_servers = login_servers(layout)?;
     if !PEOPLE.iter().any(|known| known.name == person) {
         bail!("nobody is called {person}; there are {}", PEOPLE.map(|known| known.name).join(", "));
     }
     token(layout, person)?;
     let user = credential_plugin(&program(), &token_args(layout, person));
     let file = layout.path(&format!("{person}.kubeconfig"));
-    write(&doors, &user, &file)?;
+    write(&login_servers, &user, &file)?;
     Ok(file)
 }
 
-fn write(doors: &[Door], user: &Value, file: &Path) -> Result<()> {
-    let with =
-        |config: Kubeconfig, door: &Door| config.context(&door.context, &door.server, &door.authority, user);
-    doors.iter().try_fold(Kubeconfig::default(), with)?.write(file)
+fn write(login_servers: &[LoginServer], user: &Value, file: &Path) -> Result<()> {
+    let with = |config: Kubeconfig, door: &LoginServer| {
+        config.context(&door.context, &door.server, &door.authority, user)
+    };
+    login_servers.iter().try_fold(Kubeconfig::default(), with)?.write(file)
 }
 
 #[cfg(test)]
@@ -253,7 +254,7 @@ mod tests {
         std::fs::create_dir_all(&dir).unwrap();
         let authority = dir.join("ca.crt");
         std::fs::write(&authority, "PEM").unwrap();
-        let door = |context: &str| Door {
+        let door = |context: &str| LoginServer {
             context: context.to_owned(),
             server: format!("https://{context}"),
             authority: authority.clone(),

@@ -3,7 +3,7 @@
 use crate::kubectl::Kubectl;
 pub use crate::objects::{Hard, namespace, namespace_of, project, project_of};
 use crate::platform::{HOST_CLUSTER, Instance};
-use crate::wait::{self, Look};
+use crate::wait::{self, Progress};
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -21,13 +21,13 @@ pub fn until_field(kubectl: &Kubectl, get: &[&str], pointer: &str, wanted: &Valu
     wait::until(&format!("{} {pointer} = {wanted}", get.join(" ")), SOON, || {
         let args: Vec<&str> = ["get"].into_iter().chain(get.iter().copied()).collect();
         Ok(match kubectl.json(&args) {
-            Ok(object) if object.pointer(pointer) == Some(wanted) => Look::Yes(object),
-            Ok(object) => Look::NotYet(format!(
+            Ok(object) if object.pointer(pointer) == Some(wanted) => Progress::Done(object),
+            Ok(object) => Progress::Pending(format!(
                 "{} (status {})",
                 object.pointer(pointer).unwrap_or(&Value::Null),
                 object.get("status").unwrap_or(&Value::Null)
             )),
-            Err(error) => Look::NotYet(error.to_string()),
+            Err(error) => Progress::Pending(error.to_string()),
         })
     })
 }
@@ -37,9 +37,9 @@ pub fn until_gone(kubectl: &Kubectl, get: &[&str]) -> Result<()> {
     wait::until(&format!("{} gone", get.join(" ")), SOON * 2, || {
         let args: Vec<&str> = ["get", "--ignore-not-found"].into_iter().chain(get.iter().copied()).collect();
         Ok(match kubectl.json_or_nothing(&args) {
-            Ok(None) => Look::Yes(()),
-            Ok(Some(object)) => Look::NotYet(object.get("status").unwrap_or(&Value::Null).to_string()),
-            Err(error) => Look::NotYet(error.to_string()),
+            Ok(None) => Progress::Done(()),
+            Ok(Some(object)) => Progress::Pending(object.get("status").unwrap_or(&Value::Null).to_string()),
+            Err(error) => Progress::Pending(error.to_string()),
         })
     })
 }
@@ -116,9 +116,9 @@ pub fn until(kubectl: &Kubectl, get: &[&str], holds: impl Fn(&Value) -> bool) ->
     wait::until(&get.join(" "), SOON, || {
         let args: Vec<&str> = ["get"].into_iter().chain(get.iter().copied()).collect();
         Ok(match kubectl.json(&args) {
-            Ok(object) if holds(&object) => Look::Yes(()),
-            Ok(object) => Look::NotYet(object.get("status").unwrap_or(&Value::Null).to_string()),
-            Err(error) => Look::NotYet(error.to_string()),
+            Ok(object) if holds(&object) => Progress::Done(()),
+            Ok(object) => Progress::Pending(object.get("status").unwrap_or(&Value::Null).to_string()),
+            Err(error) => Progress::Pending(error.to_string()),
         })
     })
 }

@@ -138,7 +138,7 @@ pub fn patroni() -> Result<PathBuf> {
 }
 
 /// A program of ours: cargo puts all of a profile into one directory.
-pub fn beside(program: &str) -> Result<PathBuf> {
+pub fn program_path(program: &str) -> Result<PathBuf> {
     let me = std::env::current_exe().context("find the own program")?;
     Ok(me.with_file_name(program))
 }

@@ -2,7 +2,7 @@
 
 use clap::{Arg, ArgAction, Command};
 use instance::cable::{self, Forward};
-use instance::up::{self, Asked};
+use instance::up::{self, UpArgs};
 use std::process::ExitCode;
 use terminal::caller::Caller;
 use terminal::line::{self, Up};
@@ -22,7 +22,7 @@ fn main() -> ExitCode {
     match command().get_matches().subcommand() {
         Some(("up", matches)) => {
             let text = |name: &str| matches.get_one::<String>(name).cloned();
-            let asked = Asked {
+            let asked = UpArgs {
                 up: Up::of(matches),
                 instance: text("instance"),
                 audit_period: text("audit-period"),

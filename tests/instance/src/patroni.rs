@@ -7,7 +7,7 @@ use crate::pki::{Pki, password, secret};
 use crate::postgres::{self, DATABASE, MAX_CONNECTIONS};
 use crate::programs;
 use crate::supervisor::{Spec, Supervisor};
-use crate::wait::{self, Look};
+use crate::wait::{self, Progress};
 use anyhow::{Context, Result, bail, ensure};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -41,15 +41,15 @@ pub struct HaOptions {
 
 /// A port that a node has, and the one at which others find it.
 #[derive(Clone, Copy, Debug)]
-struct Reach {
+struct PortPair {
     own: u16,
     seen: u16,
 }
 
 #[derive(Clone, Debug)]
 struct NodePorts {
-    postgres: Reach,
-    rest: Reach,
+    postgres: PortPair,
+    rest: PortPair,
     /// At which the node finds the etcd.
     dcs: u16,
 }
@@ -71,10 +71,10 @@ impl HaPorts {
         let mut nodes = Vec::new();
         for number in 1..=NODES {
             let (node, cable) = (format!("patroni-{number}"), format!("cable-{number}"));
-            let mut reach = |what: &str| -> Result<Reach> {
+            let mut reach = |what: &str| -> Result<PortPair> {
                 let own = port(&format!("{node}-{what}"), &node)?;
                 let seen = if options.cables { port(&format!("{cable}-{what}"), &cable)? } else { own };
-                Ok(Reach { own, seen })
+                Ok(PortPair { own, seen })
             };
             let (postgres, rest) = (reach("postgres")?, reach("rest")?);
             let dcs = if options.cables { port(&format!("{cable}-dcs"), &cable)? } else { dcs };
@@ -309,7 +309,7 @@ impl PatroniCluster {
                 let way = |from: u16, to: u16| format!("{from}:{to}");
                 let ways =
                     [way(postgres.seen, postgres.own), way(rest.seen, rest.own), way(*dcs, self.ports.dcs)];
-                specs.push(Spec::new(cable, &layout::beside("instance")?).args(["cable"]).args(ways));
+                specs.push(Spec::new(cable, &layout::program_path("instance")?).args(["cable"]).args(ways));
             }
         }
         for node in &self.nodes {
@@ -353,8 +353,8 @@ impl PatroniCluster {
         supervisor.wait(&first.name, READY, || {
             let led = postgres::probe(self.ports.proxy).unwrap_or(false);
             Ok(match (self.members(), led) {
-                (Ok(members), true) if members.whole() => Look::Yes(()),
-                (members, _) => Look::NotYet(format!("{members:?}")),
+                (Ok(members), true) if members.whole() => Progress::Done(()),
+                (members, _) => Progress::Pending(format!("{members:?}")),
             })
         })
     }
@@ -363,8 +363,8 @@ impl PatroniCluster {
     pub fn until_whole(&self, deadline: Duration) -> Result<()> {
         wait::until("all nodes of PostgreSQL", deadline, || {
             Ok(match self.members() {
-                Ok(members) if members.whole() && members.0.len() == usize::from(NODES) => Look::Yes(()),
-                members => Look::NotYet(format!("{members:?}")),
+                Ok(members) if members.whole() && members.0.len() == usize::from(NODES) => Progress::Done(()),
+                members => Progress::Pending(format!("{members:?}")),
             })
         })
     }
@@ -415,7 +415,11 @@ impl PatroniCluster {
             let text = programs::get(rest, "/patroni").map(|(_, text)| text).unwrap_or_default();
             let told: Value = serde_json::from_str(&text).unwrap_or_default();
             let read = told.get("dcs_last_seen").and_then(Value::as_u64);
-            Ok(if read.is_some_and(|read| read > since) { Look::Yes(()) } else { Look::NotYet(text) })
+            Ok(if read.is_some_and(|read| read > since) {
+                Progress::Done(())
+            } else {
+                Progress::Pending(text)
+            })
         })
     }
 

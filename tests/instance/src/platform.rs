@@ -2,7 +2,7 @@
 
 use crate::controlplane::{self, ControlPlane};
 use crate::fleet::{self, Fleet, FleetOptions};
-use crate::identity::{self, Door, Provider};
+use crate::identity::{self, LoginServer, Provider};
 use crate::kubeconfig::{self, Kubeconfig};
 use crate::kubectl::Kubectl;
 use crate::layout::{self, Layout};
@@ -15,7 +15,7 @@ use crate::programs::{self, Api, ApiSettings, Certificates, Controller};
 use crate::registry::{self, Registry, TokenServer};
 use crate::supervisor::Supervisor;
 use crate::token::TokenIssuer;
-use crate::wait::{self, Look};
+use crate::wait::{self, Progress};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 use std::net::{ToSocketAddrs as _, UdpSocket};
@@ -200,7 +200,7 @@ impl<'a> Starter<'a> {
         if !self.options.bare {
             self.business(&host, &members, &mut instance)?;
         }
-        self.supervisor.stop_strangers()?;
+        self.supervisor.stop_leftover_children()?;
         self.supervisor.state(|state| state.ready = true)?;
         Ok(instance)
     }
@@ -352,7 +352,7 @@ impl<'a> Starter<'a> {
             instance.apis.iter().try_for_each(|api| api.wait(self.supervisor))?;
             apiservice_available(&admin)
         })?;
-        self.open_doors(host, instance, &first)?;
+        self.write_login_servers(host, instance, &first)?;
         self.start_registry(instance, &first)?;
         for name in numbered("business-controller", self.options.controllers) {
             let admin_port = self.port(&name, &name)?;
@@ -446,17 +446,17 @@ impl<'a> Starter<'a> {
     }
 
     /// Where people come to: through kube-apiserver where it is ours, and directly.
-    fn open_doors(&self, host: &Host, instance: &Instance, api: &Api) -> Result<()> {
+    fn write_login_servers(&self, host: &Host, instance: &Instance, api: &Api) -> Result<()> {
         let Some(provider) = &instance.provider else { return Ok(()) };
-        let mut doors = Vec::new();
+        let mut login_servers = Vec::new();
         if let Host::Local(plane) = host {
             let (server, authority) = (plane.server(), plane.client_ca());
-            doors.push(Door { context: "kubernetes".to_owned(), server, authority });
+            login_servers.push(LoginServer { context: "kubernetes".to_owned(), server, authority });
         }
         let server = format!("https://{}:{}", api.host, api.port);
         let authority = self.pki.cert(identity::AUTHORITY);
-        doors.push(Door { context: "direct".to_owned(), server, authority });
-        provider.open_doors(&doors)
+        login_servers.push(LoginServer { context: "direct".to_owned(), server, authority });
+        provider.write_login_servers(&login_servers)
     }
 
     fn registry(&mut self) -> Result<Option<Registry>> {
@@ -581,9 +581,9 @@ fn clusters_known(kubectl: &Kubectl, clusters: &[String]) -> Result<()> {
         let unknown =
             ["clusters have not been read yet", "Not found"].iter().any(|told| complaint.contains(told));
         Ok(if output.status.success() || !unknown {
-            Look::Yes(())
+            Progress::Done(())
         } else {
-            Look::NotYet(complaint.trim().to_owned())
+            Progress::Pending(complaint.trim().to_owned())
         })
     })
 }
@@ -595,8 +595,8 @@ pub fn apiservice_available(kubectl: &Kubectl) -> Result<()> {
         let conditions = object.pointer("/status/conditions").and_then(Value::as_array);
         let available = conditions.into_iter().flatten().find(|c| c.get("type") == Some(&"Available".into()));
         Ok(match available.and_then(|condition| condition.get("status")?.as_str()) {
-            Some("True") => Look::Yes(()),
-            _ => Look::NotYet(available.map(Value::to_string).unwrap_or_default()),
+            Some("True") => Progress::Done(()),
+            _ => Progress::Pending(available.map(Value::to_string).unwrap_or_default()),
         })
     })
 }

@@ -3,7 +3,7 @@
 use crate::layout::{self, Layout};
 use crate::pki::{CertificateSubject, Pki, password, random, secret};
 use crate::supervisor::{Spec, Supervisor};
-use crate::wait::Look;
+use crate::wait::Progress;
 use anyhow::{Context, Result, ensure};
 use nix::sys::signal::Signal;
 use std::io::{Read as _, Write as _};
@@ -152,9 +152,9 @@ impl Postgres {
     pub fn wait(&self, supervisor: &Supervisor) -> Result<()> {
         supervisor.wait("postgres", READY, || {
             Ok(match probe(self.port) {
-                Ok(true) => Look::Yes(()),
-                Ok(false) => Look::NotYet("it is starting".to_owned()),
-                Err(error) => Look::NotYet(error.to_string()),
+                Ok(true) => Progress::Done(()),
+                Ok(false) => Progress::Pending("it is starting".to_owned()),
+                Err(error) => Progress::Pending(error.to_string()),
             })
         })
     }

@@ -10,7 +10,7 @@ use crate::pki::{CertificateSubject, Pki};
 use crate::registry::Registry;
 use crate::supervisor::{Spec, Supervisor};
 use crate::token::{AUDIENCE, TokenIssuer};
-use crate::wait::{self, Look};
+use crate::wait::{self, Progress};
 use anyhow::{Result, ensure};
 use serde_json::Value;
 use std::io::{Read as _, Write as _};
@@ -159,8 +159,9 @@ impl Api {
             args.push(("registry-events-credentials", text(&registry.events)));
         }
         let args = args.into_iter().map(|(key, value)| format!("--{key}={value}"));
-        let mut spec =
-            Spec::new(&self.name, &layout::beside("business-api")?).args(["serve", "--migrate"]).args(args);
+        let mut spec = Spec::new(&self.name, &layout::program_path("business-api")?)
+            .args(["serve", "--migrate"])
+            .args(args);
         spec.env = vec![
             // In the environment, where other users of the machine cannot read the password.
             ("DATABASE_URL".to_owned(), settings.database_url.to_owned()),
@@ -233,14 +234,14 @@ impl Controller<'_> {
             args.push(("registry-grace", REGISTRY_GRACE.to_owned()));
         }
         let args = args.into_iter().map(|(key, value)| format!("--{key}={value}"));
-        let program = layout::beside("business-controller")?;
+        let program = layout::program_path("business-controller")?;
         Ok(Spec::new(self.name, &program).args(["run"]).args(args))
     }
 }
 
 /// Has business-api try a server; the error is its verdict.
 pub fn check_database(url: &str) -> Result<()> {
-    let mut command = Command::new(layout::beside("business-api")?);
+    let mut command = Command::new(layout::program_path("business-api")?);
     let told = command.args(["check-database", "--log-format=text"]).env("DATABASE_URL", url).output()?;
     let (verdict, trouble) = (String::from_utf8_lossy(&told.stdout), String::from_utf8_lossy(&told.stderr));
     let wrong = verdict.lines().filter(|line| !line.starts_with("holds")).collect::<Vec<_>>().join("\n");
@@ -252,9 +253,9 @@ pub fn check_database(url: &str) -> Result<()> {
 pub fn ready(supervisor: &Supervisor, name: &str, admin_port: u16) -> Result<()> {
     supervisor.wait(name, READY, || {
         Ok(match get(admin_port, "/readyz?verbose") {
-            Ok((200, _)) => Look::Yes(()),
-            Ok((code, text)) => Look::NotYet(format!("/readyz answers {code}: {}", text.trim())),
-            Err(error) => Look::NotYet(error.to_string()),
+            Ok((200, _)) => Progress::Done(()),
+            Ok((code, text)) => Progress::Pending(format!("/readyz answers {code}: {}", text.trim())),
+            Err(error) => Progress::Pending(error.to_string()),
         })
     })
 }
@@ -268,8 +269,8 @@ pub fn get(port: u16, path: &str) -> std::io::Result<(u16, String)> {
 pub fn answer(port: u16, path: &str) -> Result<(u16, String)> {
     wait::until(&format!("an answer to {path}"), READY, || {
         Ok(match get(port, path) {
-            Ok(answer) => Look::Yes(answer),
-            Err(error) => Look::NotYet(error.to_string()),
+            Ok(answer) => Progress::Done(answer),
+            Err(error) => Progress::Pending(error.to_string()),
         })
     })
 }

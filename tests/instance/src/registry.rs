@@ -4,7 +4,7 @@ use crate::layout::{self, Layout};
 use crate::pki::{Pki, password, secret};
 use crate::programs;
 use crate::supervisor::{Spec, Supervisor};
-use crate::wait::Look;
+use crate::wait::Progress;
 use anyhow::{Context, Result, ensure};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -75,8 +75,10 @@ impl Registry {
     /// Writes its configuration.
     pub fn spec(&self, tokens: TokenServer<'_>) -> Result<Spec> {
         let keys = self.dir.join("jwks.json");
-        let printed =
-            Command::new(layout::beside("business-api")?).arg("registry-keys").arg(&self.key).output()?;
+        let printed = Command::new(layout::program_path("business-api")?)
+            .arg("registry-keys")
+            .arg(&self.key)
+            .output()?;
         let complaint = String::from_utf8_lossy(&printed.stderr);
         ensure!(printed.status.success(), "business-api registry-keys: {}", complaint.trim());
         std::fs::write(&keys, printed.stdout)?;
@@ -138,9 +140,9 @@ impl Registry {
     pub fn wait(&self, supervisor: &Supervisor) -> Result<()> {
         supervisor.wait(NAME, READY, || {
             Ok(match programs::get(self.port, "/v2/") {
-                Ok((401, _)) => Look::Yes(()),
-                Ok((code, text)) => Look::NotYet(format!("/v2/ answers {code}: {}", text.trim())),
-                Err(error) => Look::NotYet(error.to_string()),
+                Ok((401, _)) => Progress::Done(()),
+                Ok((code, text)) => Progress::Pending(format!("/v2/ answers {code}: {}", text.trim())),
+                Err(error) => Progress::Pending(error.to_string()),
             })
         })
     }

@@ -5,7 +5,7 @@ use crate::layout;
 use crate::ports::Ports;
 use crate::process::ProcessIdentity;
 use crate::state::{self, InstanceState};
-use crate::wait::{self, Look};
+use crate::wait::{self, Progress};
 use anyhow::{Context, Result, bail};
 use nix::sys::signal::Signal;
 use std::fs::{File, OpenOptions};
@@ -153,7 +153,7 @@ impl Supervisor {
     }
 
     /// Stops what a former `up` left and this one has no use for.
-    pub fn stop_strangers(&self) -> Result<()> {
+    pub fn stop_leftover_children(&self) -> Result<()> {
         let mut inner = self.lock();
         let known: Vec<String> = inner.running.iter().map(|running| running.spec.name.clone()).collect();
         let (keep, strangers) =
@@ -182,7 +182,7 @@ impl Supervisor {
         &self,
         name: &str,
         deadline: Duration,
-        mut look: impl FnMut() -> Result<Look<()>>,
+        mut look: impl FnMut() -> Result<Progress<()>>,
     ) -> Result<()> {
         wait::until(&format!("{name} ready"), deadline, || {
             self.check(name)?;
@@ -207,7 +207,7 @@ impl Supervisor {
     }
 
     /// kill -9, and it is left down until [`Supervisor::resume`].
-    pub fn fell(&self, name: &str) -> Result<()> {
+    pub fn kill_and_pause(&self, name: &str) -> Result<()> {
         let mut inner = self.lock();
         let running = inner.find(name)?;
         running.paused = true;
@@ -461,8 +461,8 @@ mod tests {
         supervisor.kill("sleeper").unwrap();
         let second = wait::until("a new process", Duration::from_secs(10), || {
             Ok(match supervisor.pid("sleeper").filter(|pid| *pid != first) {
-                Some(pid) => Look::Yes(pid),
-                None => Look::NotYet("the old one".to_owned()),
+                Some(pid) => Progress::Done(pid),
+                None => Progress::Pending("the old one".to_owned()),
             })
         })
         .unwrap();

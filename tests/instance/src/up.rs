@@ -10,7 +10,7 @@ use crate::platform::{Instance, Options};
 use crate::process::ProcessIdentity;
 use crate::state::InstanceState;
 use crate::supervisor::stop_left_behind;
-use crate::wait::{self, Look};
+use crate::wait::{self, Progress};
 use anyhow::{Context, Result, bail, ensure};
 use nix::sys::signal::Signal;
 use std::fs::File;
@@ -27,7 +27,7 @@ const STOPPED: Duration = Duration::from_mins(3);
 
 /// What `up` was asked for, and what only tests ask for.
 #[derive(Clone, Debug)]
-pub struct Asked {
+pub struct UpArgs {
     /// What a person can ask for.
     pub up: Up,
     /// The directory of a test's instance.
@@ -38,7 +38,7 @@ pub struct Asked {
     pub quota_recount: Option<String>,
 }
 
-impl Asked {
+impl UpArgs {
     fn options(&self) -> Options {
         // A check never touches what a running instance uses, and DATABASE_URL may be just that.
         let variable = std::env::var("DATABASE_URL").ok().filter(|url| !url.is_empty() && !self.up.check);
@@ -75,7 +75,7 @@ impl Asked {
 }
 
 /// Runs `up` in one of its three ways.
-pub fn up(asked: &Asked, caller: &Caller) -> Result<()> {
+pub fn up(asked: &UpArgs, caller: &Caller) -> Result<()> {
     if asked.up.check {
         return check(&asked.options(), caller);
     }
@@ -150,8 +150,8 @@ fn detach(layout: &Layout) -> Result<()> {
         let guided =
             std::fs::read_to_string(layout.path("ready")).is_ok_and(|pid| pid == child.id().to_string());
         Ok(match (state.ready && guided && state.supervisor == mine).then_some(()) {
-            Some(()) => Look::Yes(()),
-            None => Look::NotYet("starting".to_owned()),
+            Some(()) => Progress::Done(()),
+            None => Progress::Pending("starting".to_owned()),
         })
     })?;
     show()?;
@@ -250,7 +250,11 @@ fn stop(layout: &Layout) -> Result<()> {
     if let Some(supervisor) = state.supervisor.filter(ProcessIdentity::alive) {
         supervisor.signal(Signal::SIGTERM)?;
         wait::until("up ended", STOPPED, || {
-            Ok(if supervisor.alive() { Look::NotYet("it is stopping".to_owned()) } else { Look::Yes(()) })
+            Ok(if supervisor.alive() {
+                Progress::Pending("it is stopping".to_owned())
+            } else {
+                Progress::Done(())
+            })
         })?;
     }
     let mut state = InstanceState::load(&file)?;

@@ -25,20 +25,20 @@ pub fn interrupted() -> bool {
 
 /// What one look at a condition found.
 #[derive(Debug)]
-pub enum Look<T> {
+pub enum Progress<T> {
     /// It holds.
-    Yes(T),
+    Done(T),
     /// Not yet, and this is how things stand.
-    NotYet(String),
+    Pending(String),
 }
 
 /// Looks until the condition holds. `look`'s own error ends the wait at once.
-pub fn until<T>(what: &str, deadline: Duration, mut look: impl FnMut() -> Result<Look<T>>) -> Result<T> {
+pub fn until<T>(what: &str, deadline: Duration, mut check: impl FnMut() -> Result<Progress<T>>) -> Result<T> {
     let end = Instant::now() + deadline;
     loop {
-        let last = match look()? {
-            Look::Yes(found) => return Ok(found),
-            Look::NotYet(last) => last,
+        let last = match check()? {
+            Progress::Done(found) => return Ok(found),
+            Progress::Pending(last) => last,
         };
         if interrupted() {
             bail!("interrupted while waiting for {what}");

@@ -42,7 +42,7 @@ pub(crate) fn page() -> Result<String> {
             reason.when.to_owned(),
             list(&mut reason.fields.split(", ")),
             reason.keys.join(", "),
-            told_to_all(reason.next),
+            without_placeholders(reason.next),
         ]);
     }
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -51,13 +51,13 @@ pub(crate) fn page() -> Result<String> {
     Ok(format!(
         "{INTRODUCTION}\n{}\n## As people read them\n\nWhat `kubectl business` says: recorded by its tests from the real server. \
          Behind `#` stands the exit code.\n\n```text\n{}\n```\n",
-        table.shown(),
+        table.as_str(),
         recorded.trim_end()
     ))
 }
 
 /// `{project}` is PROJECT for whoever reads it in a book.
-fn told_to_all(next: &str) -> String {
+fn without_placeholders(next: &str) -> String {
     let mut text = String::new();
     for (at, part) in next.split(['{', '}']).enumerate() {
         if at % 2 == 0 { text.push_str(part) } else { text.push_str(&part.to_uppercase()) }

@@ -105,7 +105,7 @@ fn table(columns: &[&str], rows: Vec<Row>) -> String {
         let writer = columns.contains(&"written by").then_some(writer);
         table.row([code(&path), ty].into_iter().chain(writer).chain([meaning]));
     }
-    table.shown().to_owned()
+    table.as_str().to_owned()
 }
 
 fn fields_of<'a>(

@@ -43,23 +43,23 @@ fn described(command: &Command, but: &[&Id]) -> String {
     let mut text = about.map(|about| format!("{}\n", about.to_string().trim())).unwrap_or_default();
     let mut table = Table::new(&["flag", "default", "meaning"]);
     let mut rows = 0;
-    for arg in command.get_arguments().filter(|arg| is_told(arg, but)) {
-        table.row([code(&spelled(arg)), default(arg), meaning(arg)]);
+    for arg in command.get_arguments().filter(|arg| is_documented(arg, but)) {
+        table.row([code(&flag_names(arg)), default(arg), meaning(arg)]);
         rows += 1;
     }
     if rows > 0 {
-        text.extend([format!("\n{}", table.shown())]);
+        text.extend([format!("\n{}", table.as_str())]);
     }
     text
 }
 
-fn is_told(arg: &Arg, but: &[&Id]) -> bool {
+fn is_documented(arg: &Arg, but: &[&Id]) -> bool {
     let is_common = matches!(arg.get_id().as_str(), "help" | "version");
     !arg.is_hide_set() && !is_common && !but.contains(&arg.get_id())
 }
 
 /// `-o, --output <OUTPUT>`, with the names that it has besides.
-fn spelled(arg: &Arg) -> String {
+fn flag_names(arg: &Arg) -> String {
     let names = arg.get_value_names().unwrap_or_default();
     let values = names.iter().map(|name| format!("<{name}>")).collect::<Vec<_>>().join(" ");
     let takes = arg.get_action().takes_values() && !values.is_empty();

@@ -33,7 +33,7 @@ pub(crate) async fn page() -> Result<String> {
         for MetricDescription { name, kind, help } in all(&metrics) {
             table.row([code(&name), kind, help]);
         }
-        text.extend([format!("\n## {name}\n\n{}", table.shown())]);
+        text.extend([format!("\n## {name}\n\n{}", table.as_str())]);
     }
     Ok(text)
 }

@@ -15,7 +15,7 @@ impl Table {
         self.0.extend([format!("| {} |\n", cells.join(" | "))]);
     }
 
-    pub(crate) fn shown(&self) -> &str {
+    pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
 }
@@ -43,7 +43,7 @@ mod tests {
     fn a_cell_is_one_line_that_ends_no_cell() {
         let mut table = Table::new(&["a", "b"]);
         table.row(["x | y\n z".to_owned(), "<W> `<V>`".to_owned()]);
-        assert_eq!(table.shown(), "| a | b |\n| --- | --- |\n| x \\| y z | &lt;W> `<V>` |\n");
+        assert_eq!(table.as_str(), "| a | b |\n| --- | --- |\n| x \\| y z | &lt;W> `<V>` |\n");
         assert_eq!((code("").as_str(), code("a").as_str()), ("", "`a`"));
     }
 }

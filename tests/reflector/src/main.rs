@@ -2,7 +2,7 @@
 //! that is away for longer than the server remembers.
 
 mod project;
-mod wire;
+mod proxy;
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Parser as _;
@@ -13,6 +13,7 @@ use kube::runtime::reflector::{self, Store};
 use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Api, Client, Config, ResourceExt as _};
 use project::{Project, project};
+use proxy::TestProxy;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -21,7 +22,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
-use wire::Wire;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(50);
@@ -64,17 +64,17 @@ fn options(mark: &str, streaming: bool) -> watcher::Config {
 }
 
 /// A store kept by a reflector, and how often it was filled anew.
-struct Reflected {
+struct ReflectedStore {
     store: Store<Project>,
-    fillings: Arc<AtomicUsize>,
+    list_count: Arc<AtomicUsize>,
     task: JoinHandle<()>,
 }
 
-impl Reflected {
+impl ReflectedStore {
     async fn start(api: Api<Project>, options: watcher::Config) -> Result<Self> {
         let (store, writer) = reflector::store();
-        let fillings = Arc::new(AtomicUsize::new(0));
-        let counted = Arc::clone(&fillings);
+        let list_count = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&list_count);
         let stream = watcher(api, options)
             .default_backoff()
             .inspect(move |event| {
@@ -87,7 +87,7 @@ impl Reflected {
         tokio::time::timeout(PATIENCE, store.wait_until_ready())
             .await
             .context("the store is not ready")??;
-        Ok(Self { store, fillings, task })
+        Ok(Self { store, list_count, task })
     }
 
     fn held(&self) -> BTreeMap<String, String> {
@@ -109,7 +109,7 @@ impl Reflected {
     }
 }
 
-impl Drop for Reflected {
+impl Drop for ReflectedStore {
     fn drop(&mut self) {
         self.task.abort();
     }
@@ -154,7 +154,7 @@ async fn follows(api: &Api<Project>, streaming: bool) -> Result<()> {
     for number in 0..OBJECTS {
         create(api, &format!("{mark}-{number}"), &mark).await?;
     }
-    let reflected = Reflected::start(api.clone(), options(&mark, streaming)).await?;
+    let reflected = ReflectedStore::start(api.clone(), options(&mark, streaming)).await?;
     reflected.agrees(api, &mark).await?;
     ensure!(reflected.store.len() == OBJECTS, "the store holds {} objects", reflected.store.len());
     create(api, &format!("{mark}-new"), &mark).await?;
@@ -174,22 +174,23 @@ async fn follows(api: &Api<Project>, streaming: bool) -> Result<()> {
 /// The network is away while the server forgets what happened: the watcher lists again and the store agrees.
 async fn relists(api: &Api<Project>, config: &Config, database: &str, streaming: bool) -> Result<()> {
     let mark = fresh("relist");
-    let wire = Wire::new(authority(config)?).await?;
+    let proxy = TestProxy::new(authority(config)?).await?;
     let mut through = config.clone();
-    through.cluster_url = format!("https://127.0.0.1:{}", wire.port).parse()?;
+    through.cluster_url = format!("https://127.0.0.1:{}", proxy.port).parse()?;
     let gone = create(api, &format!("{mark}-gone"), &mark).await?;
     create(api, &format!("{mark}-stays"), &mark).await?;
-    let reflected = Reflected::start(Api::all(Client::try_from(through)?), options(&mark, streaming)).await?;
+    let reflected =
+        ReflectedStore::start(Api::all(Client::try_from(through)?), options(&mark, streaming)).await?;
     reflected.agrees(api, &mark).await?;
-    wire.cut();
+    proxy.cut();
     api.delete(&gone.name_any(), &DeleteParams::default()).await?;
     absent(api, &gone.name_any()).await?;
     let new = create(api, &format!("{mark}-new"), &mark).await?;
     forget(api, database, &version(&gone), &version(&new)).await?;
-    wire.mend();
+    proxy.mend();
     reflected.agrees(api, &mark).await?;
-    let fillings = reflected.fillings.load(Ordering::Relaxed);
-    ensure!(fillings >= 2, "the store was filled {fillings} times: nothing was forgotten");
+    let list_count = reflected.list_count.load(Ordering::Relaxed);
+    ensure!(list_count >= 2, "the store was filled {list_count} times: nothing was forgotten");
     drop(reflected);
     clear(api, &mark).await
 }

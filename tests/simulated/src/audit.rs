@@ -117,7 +117,7 @@ impl Tail {
 
     /// What is new. A line that is not complete is left for the next time; a log that has begun anew is an error, since
     /// what stood in it before may not have been read.
-    pub fn news(&mut self) -> Result<Vec<Event>> {
+    pub fn new_events(&mut self) -> Result<Vec<Event>> {
         let mut file = match File::open(&self.path) {
             Ok(file) => file,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -152,7 +152,7 @@ mod tests {
         };
         (0..3).for_each(write);
         let ids = |tail: &mut Tail| -> Vec<String> {
-            tail.news().unwrap().into_iter().map(|event| event.audit_id).collect()
+            tail.new_events().unwrap().into_iter().map(|event| event.audit_id).collect()
         };
         assert_eq!(ids(&mut tail), ["0", "1", "2"]);
         write(3);

@@ -1,7 +1,7 @@
 use crate::audit::{AuditLog, Event, MADE_AT, ObjectReference, ResponseStatus, User};
-use crate::cluster::{Act, Cluster};
-use crate::faults::Fate;
-use crate::follow::{Follower, Form};
+use crate::cluster::{Cluster, Operation};
+use crate::faults::WriteFault;
+use crate::follow::{Form, WatchStream};
 use crate::request::{Query, Target, verb};
 use bytes::Bytes;
 use http::request::Parts;
@@ -35,7 +35,7 @@ pub struct ServedCluster {
 #[derive(Clone, Debug)]
 pub struct Write {
     target: Target,
-    act: Act,
+    operation: Operation,
     query: Query,
     body: Bytes,
     event: Event,
@@ -60,7 +60,7 @@ impl ServedCluster {
     pub fn read(&self, path: &str, parts: &Parts, body: Bytes) -> Call {
         match self.call(path, parts, body) {
             Ok(call) => call,
-            Err(status) => Call::Answered(refusal(&status)),
+            Err(status) => Call::Answered(error_response(&status)),
         }
     }
 
@@ -71,29 +71,29 @@ impl ServedCluster {
         if path == "/version" {
             let version =
                 json!({"major": "1", "minor": "36", "gitVersion": VERSION, "platform": "simulated"});
-            return Ok(Call::Answered(answered(200, &version)));
+            return Ok(Call::Answered(json_response(200, &version)));
         }
         let target = Target::of(path).ok_or_else(Status::no_such_path)?;
         let query = Query::of(&parts.uri)?;
         let verb = verb(&parts.method, &target, &query).ok_or_else(Status::method_not_allowed)?;
         let form = Form::of(header(ACCEPT));
-        let act = match (verb, header(CONTENT_TYPE)) {
+        let operation = match (verb, header(CONTENT_TYPE)) {
             ("get", _) => {
                 let object = self.cluster.get(&target)?;
-                return Ok(Call::Answered(answered(200, &form.object(&object))));
+                return Ok(Call::Answered(json_response(200, &form.object(&object))));
             }
             ("list", _) => {
                 let (revision, objects) = self.cluster.list(&target, &query);
-                return Ok(Call::Answered(answered(200, &form.list(&target, revision, &objects))));
+                return Ok(Call::Answered(json_response(200, &form.list(&target, revision, &objects))));
             }
             ("watch", _) => {
-                let body = Follower::new(&self.cluster, target, query, form)?.body();
+                let body = WatchStream::new(&self.cluster, target, query, form)?.body();
                 return Ok(Call::Answered(response(200, body)));
             }
-            ("create", _) => Act::Create,
-            ("delete", _) => Act::Delete,
-            ("patch", "application/merge-patch+json") => Act::Merge,
-            ("patch", "application/apply-patch+yaml") => Act::Apply,
+            ("create", _) => Operation::Create,
+            ("delete", _) => Operation::Delete,
+            ("patch", "application/merge-patch+json") => Operation::Merge,
+            ("patch", "application/apply-patch+yaml") => Operation::Apply,
             _ => {
                 return Err(Status::unsupported_media_type(&[
                     "application/merge-patch+json",
@@ -112,34 +112,34 @@ impl ServedCluster {
             request_received_timestamp: self.now(),
             ..frame()
         };
-        Ok(Call::Write(Box::new(Write { target, act, query, body, event, begun: Instant::now() })))
+        Ok(Call::Write(Box::new(Write { target, operation, query, body, event, begun: Instant::now() })))
     }
 
     /// Makes a write, as its fate has it, and notes it. `None` when nobody is to hear of it.
-    pub async fn make(&self, write: Write, fate: Fate) -> Option<Response<Body>> {
-        let Write { target, act, query, body, mut event, begun } = write;
+    pub async fn make(&self, write: Write, fault: WriteFault) -> Option<Response<Body>> {
+        let Write { target, operation, query, body, mut event, begun } = write;
         let deadline = begun + query.timeout;
-        tokio::time::sleep_until((begun + fate.before).min(deadline)).await;
+        tokio::time::sleep_until((begun + fault.before).min(deadline)).await;
         let mut outcome = None;
-        if fate.before < query.timeout {
-            outcome = Some(self.cluster.write(&target, &act, &query, &body));
+        if fault.before < query.timeout {
+            outcome = Some(self.cluster.write(&target, &operation, &query, &body));
             if matches!(outcome, Some(Ok(_))) {
                 event.annotations.insert(MADE_AT.to_owned(), self.now());
             }
-            tokio::time::sleep_until((Instant::now() + fate.after).min(deadline)).await;
+            tokio::time::sleep_until((Instant::now() + fault.after).min(deadline)).await;
         }
         let in_time = Instant::now() < deadline;
         let answer = match outcome.filter(|_| in_time) {
-            Some(Ok((code, body))) => answered(code, &body),
-            Some(Err(status)) => refusal(&status),
-            None => refusal(&Status::timeout("request did not complete within its timeout", 1)),
+            Some(Ok((code, body))) => json_response(code, &body),
+            Some(Err(status)) => error_response(&status),
+            None => error_response(&Status::timeout("request did not complete within its timeout", 1)),
         };
         event.stage_timestamp = self.now();
         event.response_status = Some(ResponseStatus { code: answer.status().as_u16() });
         if let Err(error) = self.audit.write(&event) {
             tracing::error!(%error, "the audit log cannot be written");
         }
-        (!fate.unanswered).then_some(answer)
+        (!fault.unanswered).then_some(answer)
     }
 
     fn now(&self) -> String {
@@ -176,13 +176,13 @@ fn reference(target: &Target, body: &Bytes) -> ObjectReference {
 }
 
 /// A JSON answer.
-pub fn answered(code: u16, body: &Value) -> Response<Body> {
+pub fn json_response(code: u16, body: &Value) -> Response<Body> {
     response(code, Full::new(Bytes::from(body.to_string())).boxed_unsync())
 }
 
 /// A failure.
-pub fn refusal(status: &Status) -> Response<Body> {
-    answered(status.code, &json!(status))
+pub fn error_response(status: &Status) -> Response<Body> {
+    json_response(status.code, &json!(status))
 }
 
 fn response(code: u16, body: Body) -> Response<Body> {

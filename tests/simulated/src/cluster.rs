@@ -24,7 +24,7 @@ pub struct Cluster {
 
 /// What is to be done to an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Act {
+pub enum Operation {
     Create,
     Merge,
     Apply,
@@ -49,7 +49,7 @@ impl Cluster {
                 Target { kind: Kind::Namespace, namespace: String::new(), name: namespace.to_owned() };
             drop(cluster.create(&mut cluster.state(), &target, body, ""));
         }
-        cluster.tend();
+        cluster.run_controllers();
         cluster
     }
 
@@ -58,7 +58,7 @@ impl Cluster {
     }
 
     /// Whoever waits for changes is woken.
-    fn tell(&self, revision: u64) {
+    fn notify(&self, revision: u64) {
         self.newest.send_if_modified(|newest| std::mem::replace(newest, revision) != revision);
     }
 
@@ -90,20 +90,20 @@ impl Cluster {
     }
 
     /// Changes what a request asks for.
-    pub fn write(&self, target: &Target, act: &Act, query: &Query, body: &Bytes) -> Answer {
+    pub fn write(&self, target: &Target, operation: &Operation, query: &Query, body: &Bytes) -> Answer {
         let mut state = self.state();
-        let answer = match act {
-            Act::Create => json_of(body).and_then(|body| {
+        let answer = match operation {
+            Operation::Create => json_of(body).and_then(|body| {
                 let object = self.create(&mut state, target, body, &query.manager)?;
                 Ok((201, Object::clone(&object).into_value()))
             }),
-            Act::Merge => self.merge(&mut state, target, query, body),
-            Act::Apply => json_of(body).and_then(|body| self.apply(&mut state, target, query, &body)),
-            Act::Delete => self.delete(&mut state, target, body),
+            Operation::Merge => self.merge(&mut state, target, query, body),
+            Operation::Apply => json_of(body).and_then(|body| self.apply(&mut state, target, query, &body)),
+            Operation::Delete => self.delete(&mut state, target, body),
         };
         let revision = state.revision();
         drop(state);
-        self.tell(revision);
+        self.notify(revision);
         answer
     }
 
@@ -125,13 +125,13 @@ impl Cluster {
             return Err(Status::already_exists(&target.kind.resource(), &target.name));
         }
         object.remove(&["status"]);
-        self.born(&target, &mut object);
+        self.set_system_fields(&target, &mut object);
         let object = tracker(&target, |tracker| tracker.update(None, object, self.writing(manager).write()));
         Ok(state.put(target.key(), object))
     }
 
     /// What the server sets of something new.
-    fn born(&self, target: &Target, object: &mut Object) {
+    fn set_system_fields(&self, target: &Target, object: &mut Object) {
         object.set(&["apiVersion"], target.kind.gvk().api_version().into());
         object.set(&["kind"], target.kind.name().into());
         object.set(&["metadata", "uid"], Uuid::new_v4().to_string().into());
@@ -178,7 +178,7 @@ impl Cluster {
         let mut new = applied.map_err(|error| error.status())?;
         let Some(live) = live else {
             may_hold(state, target)?;
-            self.born(target, &mut new);
+            self.set_system_fields(target, &mut new);
             let made = state.put(target.key(), new);
             return Ok((201, Object::clone(&made).into_value()));
         };
@@ -217,9 +217,9 @@ impl Cluster {
 
     /// What the controllers of a cluster do: quotas come into force, namespaces that are to go go with what is in them, and
     /// those that are there get their service account.
-    pub fn tend(&self) {
+    pub fn run_controllers(&self) {
         let mut state = self.state();
-        for key in state.take_todo() {
+        for key in state.take_dirty() {
             let Some(object) = state.get(&key).cloned() else { continue };
             match key.kind {
                 Kind::ResourceQuota => put_quota_in_force(&mut state, key, &object),
@@ -229,16 +229,16 @@ impl Cluster {
                     }
                     state.remove(&key);
                 }
-                Kind::Namespace => self.give_account(&mut state, &key.name),
+                Kind::Namespace => self.create_service_account(&mut state, &key.name),
                 _ => {}
             }
         }
         let revision = state.revision();
         drop(state);
-        self.tell(revision);
+        self.notify(revision);
     }
 
-    fn give_account(&self, state: &mut State, namespace: &str) {
+    fn create_service_account(&self, state: &mut State, namespace: &str) {
         let target = Target {
             kind: Kind::ServiceAccount,
             namespace: namespace.to_owned(),
@@ -254,18 +254,18 @@ impl Cluster {
         meta::time::rfc3339(self.clock.unix_seconds())
     }
 
-    fn writing<'a>(&self, manager: &'a str) -> WritingNow<'a> {
-        WritingNow { manager, now: self.now() }
+    fn writing<'a>(&self, manager: &'a str) -> WriteContext<'a> {
+        WriteContext { manager, now: self.now() }
     }
 }
 
 /// Who writes, and when.
-struct WritingNow<'a> {
+struct WriteContext<'a> {
     manager: &'a str,
     now: String,
 }
 
-impl WritingNow<'_> {
+impl WriteContext<'_> {
     fn write(&self) -> Writing<'_> {
         Writing { manager: self.manager, subresource: "", now: &self.now }
     }
@@ -343,21 +343,21 @@ mod tests {
         Cluster::new("one")
     }
 
-    fn call(cluster: &Cluster, act: &Act, path: &str, query: &str, body: &Value) -> Answer {
+    fn call(cluster: &Cluster, operation: &Operation, path: &str, query: &str, body: &Value) -> Answer {
         let query = Query::of(&format!("/x?{query}").parse().unwrap()).unwrap();
-        cluster.write(&Target::of(path).unwrap(), act, &query, &Bytes::from(body.to_string()))
+        cluster.write(&Target::of(path).unwrap(), operation, &query, &Bytes::from(body.to_string()))
     }
 
     fn namespace(cluster: &Cluster, name: &str) -> Value {
         let body = json!({"metadata": {"name": name, "labels": {"ours": "yes"}}});
-        call(cluster, &Act::Create, "/api/v1/namespaces", "", &body).unwrap().1
+        call(cluster, &Operation::Create, "/api/v1/namespaces", "", &body).unwrap().1
     }
 
     const QUOTAS: &str = "/api/v1/namespaces/a/resourcequotas";
 
     fn quota(cluster: &Cluster) -> Value {
         let body = json!({"metadata": {"name": "a"}, "spec": {"hard": {"pods": "3"}}});
-        call(cluster, &Act::Create, QUOTAS, "", &body).unwrap().1
+        call(cluster, &Operation::Create, QUOTAS, "", &body).unwrap().1
     }
 
     fn read(cluster: &Cluster, path: &str) -> Value {
@@ -370,28 +370,29 @@ mod tests {
         namespace(&cluster, "a");
         let made = quota(&cluster);
         assert!(made.get("status").is_none());
-        cluster.tend();
+        cluster.run_controllers();
         let path = format!("{QUOTAS}/a");
         let counted = read(&cluster, &path);
         assert_eq!(counted["status"], json!({"hard": {"pods": "3"}, "used": {"pods": "0"}}));
         let raise = |version: &Value| json!({"metadata": {"resourceVersion": version}, "spec": {"hard": {"pods": "5"}}});
         let stale =
-            call(&cluster, &Act::Merge, &path, "", &raise(&made["metadata"]["resourceVersion"])).unwrap_err();
+            call(&cluster, &Operation::Merge, &path, "", &raise(&made["metadata"]["resourceVersion"]))
+                .unwrap_err();
         assert_eq!((stale.code, stale.reason.as_str()), (409, "Conflict"));
         let fresh = raise(&counted["metadata"]["resourceVersion"]);
-        let raised = call(&cluster, &Act::Merge, &path, "", &fresh).unwrap().1;
+        let raised = call(&cluster, &Operation::Merge, &path, "", &fresh).unwrap().1;
         assert_eq!(
             (&raised["spec"]["hard"]["pods"], &raised["status"]["hard"]["pods"]),
             (&json!("5"), &json!("3"))
         );
-        cluster.tend();
+        cluster.run_controllers();
         assert_eq!(read(&cluster, &path)["status"]["hard"]["pods"], "5");
         assert_eq!(quota_again(&cluster).code, 409);
     }
 
     fn quota_again(cluster: &Cluster) -> Status {
         let body = json!({"metadata": {"name": "a"}});
-        call(cluster, &Act::Create, QUOTAS, "", &body).unwrap_err()
+        call(cluster, &Operation::Create, QUOTAS, "", &body).unwrap_err()
     }
 
     #[test]
@@ -401,15 +402,15 @@ mod tests {
         quota(&cluster);
         let path = "/api/v1/namespaces/a";
         let other = json!({"preconditions": {"uid": "another"}});
-        assert_eq!(call(&cluster, &Act::Delete, path, "", &other).unwrap_err().code, 409);
+        assert_eq!(call(&cluster, &Operation::Delete, path, "", &other).unwrap_err().code, 409);
         let this = json!({"preconditions": {"uid": made["metadata"]["uid"]}});
-        let going = call(&cluster, &Act::Delete, path, "", &this).unwrap().1;
+        let going = call(&cluster, &Operation::Delete, path, "", &this).unwrap().1;
         assert_eq!(going["status"]["phase"], "Terminating");
         let late = json!({"metadata": {"name": "b"}});
-        assert_eq!(call(&cluster, &Act::Create, QUOTAS, "", &late).unwrap_err().code, 403);
-        cluster.tend();
+        assert_eq!(call(&cluster, &Operation::Create, QUOTAS, "", &late).unwrap_err().code, 403);
+        cluster.run_controllers();
         assert_eq!(cluster.get(&Target::of(path).unwrap()).unwrap_err().code, 404);
-        assert_eq!(call(&cluster, &Act::Create, QUOTAS, "", &late).unwrap_err().code, 404);
+        assert_eq!(call(&cluster, &Operation::Create, QUOTAS, "", &late).unwrap_err().code, 404);
     }
 
     #[test]
@@ -419,7 +420,7 @@ mod tests {
         let path = "/api/v1/namespaces/a/limitranges/l";
         let body = |cpu: &str| json!({"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "l"}, "spec": {"limits": [{"cpu": cpu}]}});
         let apply = |cpu: &str| {
-            call(&cluster, &Act::Apply, path, "fieldManager=business-template&force=true", &body(cpu))
+            call(&cluster, &Operation::Apply, path, "fieldManager=business-template&force=true", &body(cpu))
                 .unwrap()
         };
         let (code, first) = apply("1");
@@ -438,7 +439,7 @@ mod tests {
     fn every_namespace_gets_its_account_and_lists_select() {
         let cluster = cluster();
         namespace(&cluster, "a");
-        cluster.tend();
+        cluster.run_controllers();
         read(&cluster, "/api/v1/namespaces/a/serviceaccounts/default");
         let query = |text: &str| Query::of(&format!("/x?{text}").parse().unwrap()).unwrap();
         let all = Target::of("/api/v1/namespaces").unwrap();

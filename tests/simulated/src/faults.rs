@@ -24,7 +24,7 @@ pub struct Delay {
 
 /// What becomes of one write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Fate {
+pub struct WriteFault {
     pub before: Duration,
     pub after: Duration,
     pub unanswered: bool,
@@ -32,12 +32,16 @@ pub struct Fate {
 
 impl Faults {
     /// What becomes of the next write.
-    pub fn fate(self) -> Fate {
+    pub fn pick(self) -> WriteFault {
         let happens = |percent: u8| rand::rng().random_range(0..100) < percent;
         let wait = |delay: Delay| {
             let millis = if happens(delay.percent) { rand::rng().random_range(0..=delay.millis) } else { 0 };
             Duration::from_millis(millis)
         };
-        Fate { before: wait(self.late), after: wait(self.slow), unanswered: happens(self.unanswered_percent) }
+        WriteFault {
+            before: wait(self.late),
+            after: wait(self.slow),
+            unanswered: happens(self.unanswered_percent),
+        }
     }
 }

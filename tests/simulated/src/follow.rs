@@ -58,37 +58,47 @@ impl Form {
 }
 
 /// One watch.
-pub struct Follower {
+pub struct WatchStream {
     cluster: Arc<Cluster>,
     target: Target,
     query: Query,
     form: Form,
     /// The revision that was told last; none before everything that is there was told.
-    told: Option<u64>,
+    sent_revision: Option<u64>,
     newest: watch::Receiver<u64>,
     bookmark: Instant,
     end: Instant,
     ended: bool,
 }
 
-impl std::fmt::Debug for Follower {
+impl std::fmt::Debug for WatchStream {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Follower").field("target", &self.target).finish_non_exhaustive()
+        f.debug_struct("WatchStream").field("target", &self.target).finish_non_exhaustive()
     }
 }
 
-impl Follower {
+impl WatchStream {
     /// From the revision that the query names, or from what is there. 410 when history does not go back so far.
     pub fn new(cluster: &Arc<Cluster>, target: Target, query: Query, form: Form) -> Result<Self, Status> {
-        let told = query.resource_version.filter(|revision| *revision > 0);
-        if told.is_some_and(|revision| cluster.since(revision, &target).is_none()) {
+        let sent_revision = query.resource_version.filter(|revision| *revision > 0);
+        if sent_revision.is_some_and(|revision| cluster.since(revision, &target).is_none()) {
             return Err(expired());
         }
         let now = Instant::now();
         let end = now + query.watch_timeout.unwrap_or(LONGEST).min(LONGEST);
         let newest = cluster.newest();
         let cluster = Arc::clone(cluster);
-        Ok(Self { cluster, target, query, form, told, newest, bookmark: now + BOOKMARK, end, ended: false })
+        Ok(Self {
+            cluster,
+            target,
+            query,
+            form,
+            sent_revision,
+            newest,
+            bookmark: now + BOOKMARK,
+            end,
+            ended: false,
+        })
     }
 
     /// Its events, a line each.
@@ -106,7 +116,7 @@ impl Follower {
     async fn next(&mut self) -> Option<String> {
         while !self.ended {
             self.newest.borrow_and_update();
-            let lines = self.news();
+            let lines = self.new_events();
             if !lines.is_empty() {
                 return Some(lines);
             }
@@ -122,18 +132,18 @@ impl Follower {
         None
     }
 
-    fn news(&mut self) -> String {
-        let Some(told) = self.told else {
+    fn new_events(&mut self) -> String {
+        let Some(sent_revision) = self.sent_revision else {
             let (revision, objects) = self.cluster.list(&self.target, &self.query);
-            self.told = Some(revision);
+            self.sent_revision = Some(revision);
             return objects.iter().map(|object| self.line("ADDED", object)).collect();
         };
-        let Some((revision, changes)) = self.cluster.since(told, &self.target) else {
+        let Some((revision, changes)) = self.cluster.since(sent_revision, &self.target) else {
             self.ended = true;
-            let told = json!({"type": "ERROR", "object": expired()});
-            return format!("{told}\n");
+            let event = json!({"type": "ERROR", "object": expired()});
+            return format!("{event}\n");
         };
-        self.told = Some(revision);
+        self.sent_revision = Some(revision);
         changes.iter().filter_map(|change| self.event(change)).collect()
     }
 
@@ -157,7 +167,7 @@ impl Follower {
         let mut mark = Object::default();
         mark.set(&["kind"], self.target.kind.name().into());
         mark.set(&["apiVersion"], self.target.kind.gvk().api_version().into());
-        let revision = self.told.unwrap_or_default().to_string();
+        let revision = self.sent_revision.unwrap_or_default().to_string();
         mark.set(&["metadata", "resourceVersion"], revision.into());
         self.line("BOOKMARK", &mark)
     }
@@ -170,7 +180,7 @@ fn expired() -> Status {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cluster::Act;
+    use crate::cluster::Operation;
 
     fn query(text: &str) -> Query {
         Query::of(&format!("/x?{text}").parse().unwrap()).unwrap()
@@ -182,15 +192,19 @@ mod tests {
         let all = Target::of("/api/v1/namespaces").unwrap();
         let revision = cluster.list(&all, &query("")).0;
         let watch = query(&format!("watch=1&labelSelector=ours&resourceVersion={revision}"));
-        let mut follower = Follower::new(&cluster, all.clone(), watch, Form::Whole).unwrap();
-        let write = |act: &Act, path: &str, body: Value| {
+        let mut follower = WatchStream::new(&cluster, all.clone(), watch, Form::Whole).unwrap();
+        let write = |act: &Operation, path: &str, body: Value| {
             let target = Target::of(path).unwrap();
             cluster.write(&target, act, &query(""), &Bytes::from(body.to_string())).unwrap();
         };
-        write(&Act::Create, "/api/v1/namespaces", json!({"metadata": {"name": "other"}}));
-        write(&Act::Create, "/api/v1/namespaces", json!({"metadata": {"name": "a", "labels": {"ours": ""}}}));
-        write(&Act::Merge, "/api/v1/namespaces/a", json!({"metadata": {"annotations": {"b": "c"}}}));
-        write(&Act::Merge, "/api/v1/namespaces/a", json!({"metadata": {"labels": {"ours": null}}}));
+        write(&Operation::Create, "/api/v1/namespaces", json!({"metadata": {"name": "other"}}));
+        write(
+            &Operation::Create,
+            "/api/v1/namespaces",
+            json!({"metadata": {"name": "a", "labels": {"ours": ""}}}),
+        );
+        write(&Operation::Merge, "/api/v1/namespaces/a", json!({"metadata": {"annotations": {"b": "c"}}}));
+        write(&Operation::Merge, "/api/v1/namespaces/a", json!({"metadata": {"labels": {"ours": null}}}));
         let lines = follower.next().await.unwrap();
         let events: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         let types: Vec<&str> = events.iter().map(|event| event["type"].as_str().unwrap()).collect();

@@ -49,9 +49,9 @@ pub struct Settings {
     pub audit_bytes: u64,
 }
 
-/// All clusters, and what becomes of writes to them.
+/// The HTTP server of all clusters, with the faults of their writes.
 #[derive(Debug)]
-struct World {
+struct Server {
     clusters: BTreeMap<String, Arc<ServedCluster>>,
     faults: Mutex<Faults>,
     tasks: Tasks,
@@ -76,25 +76,25 @@ pub fn serve(listener: TcpListener, settings: &Settings, tasks: &Tasks) -> Resul
         let cluster = ServedCluster::new(Arc::new(Cluster::new(name)), log);
         clusters.insert(name.clone(), Arc::new(cluster));
     }
-    let world = Arc::new(World { clusters, faults: Mutex::default(), tasks: tasks.clone() });
-    tasks.spawn("controllers", tend(Arc::clone(&world)));
-    tasks.spawn("connections", accept(listener, world));
+    let server = Arc::new(Server { clusters, faults: Mutex::default(), tasks: tasks.clone() });
+    tasks.spawn("controllers", run_controllers(Arc::clone(&server)));
+    tasks.spawn("connections", accept(listener, server));
     Ok(())
 }
 
 #[expect(clippy::infinite_loop, reason = "the task is cancelled at the end")]
-async fn tend(world: Arc<World>) {
+async fn run_controllers(server: Arc<Server>) {
     loop {
-        world.clusters.values().for_each(|served| served.cluster.tend());
+        server.clusters.values().for_each(|served| served.cluster.run_controllers());
         tokio::time::sleep(TEND_PERIOD).await;
     }
 }
 
 #[expect(clippy::infinite_loop, reason = "the task is cancelled at the end")]
-async fn accept(listener: TcpListener, world: Arc<World>) {
+async fn accept(listener: TcpListener, server: Arc<Server>) {
     loop {
         match listener.accept().await {
-            Ok((stream, _)) => world.tasks.spawn_transient(connection(stream, Arc::clone(&world))),
+            Ok((stream, _)) => server.tasks.spawn_transient(connection(stream, Arc::clone(&server))),
             Err(error) => {
                 tracing::warn!(%error, "no connection can be taken");
                 tokio::time::sleep(TEND_PERIOD).await;
@@ -103,11 +103,11 @@ async fn accept(listener: TcpListener, world: Arc<World>) {
     }
 }
 
-async fn connection(stream: TcpStream, world: Arc<World>) {
+async fn connection(stream: TcpStream, server: Arc<Server>) {
     drop(stream.set_nodelay(true));
     let service = service_fn(|request| {
-        let world = Arc::clone(&world);
-        async move { world.answer(request).await }
+        let server = Arc::clone(&server);
+        async move { server.answer(request).await }
     });
     // Whoever was at the other end knows why it broke.
     drop(http1::Builder::new().serve_connection(TokioIo::new(stream), service).await);
@@ -125,32 +125,32 @@ impl std::fmt::Display for Unanswered {
 
 impl std::error::Error for Unanswered {}
 
-impl World {
+impl Server {
     async fn answer(self: Arc<Self>, request: Request<Incoming>) -> Result<Response<Body>, Unanswered> {
         let (parts, body) = request.into_parts();
         let Ok(body) = Limited::new(body, BODY_BYTES_MAX).collect().await else {
-            return Ok(refusal(&Status::too_large("the body is too large or has no end")));
+            return Ok(error_response(&Status::too_large("the body is too large or has no end")));
         };
         let body = body.to_bytes();
         let path = parts.uri.path().to_owned();
         if path == HEALTH {
-            return Ok(answered(200, &json!("ok")));
+            return Ok(json_response(200, &json!("ok")));
         }
         if path == FAULTS {
             return Ok(self.faults(&parts.method, &body));
         }
         let found = path.strip_prefix(CLUSTERS).and_then(|rest| rest.split_once('/'));
         let found = found.and_then(|(name, rest)| Some((self.clusters.get(name)?, rest)));
-        let Some((served, rest)) = found else { return Ok(refusal(&Status::no_such_path())) };
+        let Some((served, rest)) = found else { return Ok(error_response(&Status::no_such_path())) };
         match served.read(&format!("/{rest}"), &parts, body) {
             Call::Answered(response) => Ok(response),
             Call::Write(write) => {
-                let fate = self.faults.lock().unwrap_or_else(PoisonError::into_inner).fate();
+                let fault = self.faults.lock().unwrap_or_else(PoisonError::into_inner).pick();
                 let (told, heard) = oneshot::channel();
                 let served = Arc::clone(served);
                 // What has arrived is made, even if nobody waits for the answer any more.
                 self.tasks.spawn_transient(async move {
-                    drop(told.send(served.make(*write, fate).await));
+                    drop(told.send(served.make(*write, fault).await));
                 });
                 heard.await.ok().flatten().ok_or(Unanswered)
             }
@@ -162,9 +162,9 @@ impl World {
         if method == Method::PUT {
             match serde_json::from_slice(body) {
                 Ok(wanted) => *faults = wanted,
-                Err(error) => return refusal(&Status::bad_request(error.to_string())),
+                Err(error) => return error_response(&Status::bad_request(error.to_string())),
             }
         }
-        answered(200, &json!(*faults))
+        json_response(200, &json!(*faults))
     }
 }

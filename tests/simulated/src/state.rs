@@ -40,7 +40,7 @@ pub struct State {
     /// The newest last; their revisions have no gap.
     history: VecDeque<Change>,
     /// What the cluster's controllers have to look at.
-    todo: BTreeSet<Key>,
+    dirty: BTreeSet<Key>,
 }
 
 impl State {
@@ -80,7 +80,7 @@ impl State {
         self.stamp(&mut object);
         let object = Arc::new(object);
         let before = self.objects.insert(key.clone(), Arc::clone(&object));
-        self.todo.insert(key.clone());
+        self.dirty.insert(key.clone());
         self.remember(Change { key, before, after: Some(Arc::clone(&object)), last: Arc::clone(&object) });
         object
     }
@@ -93,8 +93,8 @@ impl State {
     }
 
     /// What was changed since the last time.
-    pub fn take_todo(&mut self) -> BTreeSet<Key> {
-        std::mem::take(&mut self.todo)
+    pub fn take_dirty(&mut self) -> BTreeSet<Key> {
+        std::mem::take(&mut self.dirty)
     }
 
     fn stamp(&mut self, object: &mut Object) {

@@ -3,7 +3,7 @@
 
 use crate::books::{BookEntry, Cell, Census, HeldAmount, ScopeName};
 use crate::findings::{Finding, Findings};
-use crate::world::{StoredBody, WorldKind};
+use crate::world::{StoredBody, TestKind};
 use anyhow::Result;
 use sqlx::postgres::{PgConnection, PgRow};
 use sqlx::{Connection, Row};
@@ -42,14 +42,17 @@ struct Snapshot {
 }
 
 /// Compares in one snapshot; tells what the objects add up to.
-pub(crate) async fn look(connection: &mut PgConnection, findings: &mut Findings) -> Result<Census> {
+pub(crate) async fn compare_ledger_and_objects(
+    connection: &mut PgConnection,
+    findings: &mut Findings,
+) -> Result<Census> {
     let snapshot = Snapshot::take(connection).await?;
     let mut census = Census::default();
     let mut claims: BTreeMap<Cell, Uuid> = BTreeMap::new();
     for row in &snapshot.objects {
         let body: StoredBody = serde_json::from_str(row.try_get("body")?)?;
         let uid: Uuid = row.try_get("uid")?;
-        let entry = BookEntry::of(WorldKind::named(row.try_get("resource")?)?, &body);
+        let entry = BookEntry::of(TestKind::named(row.try_get("resource")?)?, &body);
         if let Some(place) = &entry.place
             && let Some(other) = claims.insert(place.clone(), uid)
         {
@@ -99,7 +102,7 @@ impl Snapshot {
         let ledger = "SELECT scope_kind, scope, domain, key, listed, children, (hard / 1000000000)::bigint AS hard, \
              (allocated / 1000000000)::bigint AS allocated, (excess / 1000000000)::bigint AS excess, \
              (ceiling / 1000000000)::bigint AS ceiling FROM ledger";
-        let resources = WorldKind::ALL.map(WorldKind::resource).to_vec();
+        let resources = TestKind::ALL.map(TestKind::resource).to_vec();
         let taken = Self {
             objects: sqlx::query(objects).bind(resources).fetch_all(&mut *snapshot).await?,
             holds: sqlx::query(holds).fetch_all(&mut *snapshot).await?,
@@ -111,13 +114,13 @@ impl Snapshot {
     }
 }
 
-fn place_in_ledger(row: &PgRow) -> sqlx::Result<(ScopeName, Cell)> {
+fn ledger_key(row: &PgRow) -> sqlx::Result<(ScopeName, Cell)> {
     let scope = ScopeName::new(row.try_get("scope_kind")?, row.try_get("scope")?);
     Ok((scope, Cell::new(row.try_get("domain")?, row.try_get("key")?)))
 }
 
 fn held(row: &PgRow) -> sqlx::Result<HeldAmount> {
-    let (scope, cell) = place_in_ledger(row)?;
+    let (scope, cell) = ledger_key(row)?;
     let amount = i128::from(row.try_get::<i64, _>("amount")?);
     Ok(HeldAmount { scope, cell, amount, carried: row.try_get("carried")? })
 }
@@ -140,7 +143,7 @@ fn compare_ledger(census: &Census, ledger: &[PgRow], findings: &mut Findings) ->
             ceiling: limit("ceiling")?,
         };
         if found != LedgerRow::default() {
-            stored.insert(place_in_ledger(row)?, found);
+            stored.insert(ledger_key(row)?, found);
         }
     }
     let rows = census.books.rows().map(|(scope, cell, row)| {

@@ -1,7 +1,7 @@
 //! The audit's own arithmetic: what bodies cost and grant, in whole units, and what that adds up to in each row of each
 //! scope. It shares nothing with the store.
 
-use crate::world::{StoredBody, Units, WorldKind};
+use crate::world::{StoredBody, TestKind, Units};
 use std::collections::BTreeMap;
 use std::fmt;
 use uuid::Uuid;
@@ -114,19 +114,19 @@ pub(crate) struct BookEntry {
 
 impl BookEntry {
     /// What a body says.
-    pub(crate) fn of(kind: WorldKind, body: &StoredBody) -> Self {
+    pub(crate) fn of(kind: TestKind, body: &StoredBody) -> Self {
         let shut = body.is_deleting() || body.status.locked == Some(true);
         let said = Self { shut, tenant: body.tenant(kind).to_owned(), ..Self::default() };
         match kind {
-            WorldKind::Cluster => Self { shut, ..Self::cluster(body) },
-            WorldKind::Tenant => {
+            TestKind::Cluster => Self { shut, ..Self::cluster(body) },
+            TestKind::Tenant => {
                 let mut tenant = Self { undercuts: Undercuts::Unlimited, ..said };
                 tenant.pay(ScopeName::new(FLEET, "fleet"));
                 tenant.stand(ScopeName::new(TENANT, body.name()));
                 tenant.carve(body);
                 tenant
             }
-            WorldKind::Project => {
+            TestKind::Project => {
                 let (tenant, parent) = (&body.spec.tenant_id, &body.spec.parent_project_name);
                 let mut project = said;
                 project.pay(match parent.as_str() {
@@ -139,7 +139,7 @@ impl BookEntry {
                 project.limit(REGISTRY, &Units::new());
                 project
             }
-            WorldKind::Namespace => {
+            TestKind::Namespace => {
                 let spec = &body.spec;
                 let place = Cell::new(&spec.cluster_name, &spec.namespace);
                 let mut namespace = Self { place: Some(place), ..said };

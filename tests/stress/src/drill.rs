@@ -4,9 +4,9 @@
 
 use crate::audit;
 use crate::failover::budget::{BUDGET, Budget};
-use crate::failover::calls::{Caller, Calls, ROOT_PODS, Told};
+use crate::failover::calls::{CallResult, Caller, Calls, ROOT_PODS};
 use crate::failover::record::Record;
-use crate::failover::{self, Crowd};
+use crate::failover::{self, Clients};
 use crate::findings::{Finding, Findings};
 use crate::say;
 use anyhow::{Context, Result, ensure};
@@ -105,8 +105,8 @@ async fn try_all(settings: &DrillSettings, instance: &Instance) -> Result<bool> 
     let endpoints = failover::endpoints(instance)?;
     let endpoint = endpoints.first().context("no replica")?;
     failover::prepare(&instance.database_url, endpoint).await?;
-    let crowd = Crowd::gather(instance, &endpoints, settings.callers, settings.seed);
-    let mut trial = Trial { instance, postgres, endpoint, crowd, findings: Findings::default() };
+    let clients = Clients::start(instance, &endpoints, settings.callers, settings.seed);
+    let mut trial = Trial { instance, postgres, endpoint, clients, findings: Findings::default() };
     let chosen = if settings.restores.is_empty() { Drill::ALL.to_vec() } else { settings.restores.clone() };
     let mut rows = Vec::new();
     for drill in chosen {
@@ -135,7 +135,7 @@ struct Trial<'a> {
     instance: &'a Instance,
     postgres: &'a Postgres,
     endpoint: &'a Endpoint,
-    crowd: Crowd,
+    clients: Clients,
     findings: Findings,
 }
 
@@ -149,19 +149,20 @@ impl Trial<'_> {
         let backed_up = begin.elapsed();
         failover::pass(CALM, &mut record).await?;
         let written = self.lose_and_restore(&backup, &RecoveryTarget::End, &[]).await?;
-        self.crowd.until_writes_go_on(Instant::now(), &mut record).await.context("after the restore")?;
+        self.clients.until_writes_go_on(Instant::now(), &mut record).await.context("after the restore")?;
         failover::pass(CALM, &mut record).await?;
-        let mut calls = self.crowd.calls.all();
-        calls.retain(|call| !matches!(call.told, Told::Done(revision) if revision <= record.first));
+        let mut calls = self.clients.calls.all();
+        calls.retain(|call| !matches!(call.result, CallResult::Done(revision) if revision <= record.first));
         if calls.iter().any(|call| call.message.contains("growth is held")) {
-            record.found(Finding::Answer, || "growth was held, although nothing was lost".to_owned());
+            record.add_finding(Finding::Answer, || "growth was held, although nothing was lost".to_owned());
         }
         if self.restarts() != restarts {
-            record
-                .found(Finding::Watch, || "a watch had to begin anew, although nothing was lost".to_owned());
+            record.add_finding(Finding::Watch, || {
+                "a watch had to begin anew, although nothing was lost".to_owned()
+            });
         }
         // What callers were told last may not have been read.
-        record.resume_growth().await?;
+        record.read_more().await?;
         failover::judge_calls(&calls, &mut record);
         self.findings.take(record.findings);
         let (backed_up, written) = (seconds(backed_up), seconds(written));
@@ -194,12 +195,12 @@ impl Trial<'_> {
         if waiting.most > BUDGET {
             self.findings.add(Finding::OverCommit, || format!("{} pods granted of {BUDGET}", waiting.most));
         }
-        if self.restarts() < restarts + self.crowd.watched.len() {
+        if self.restarts() < restarts + self.clients.watched.len() {
             self.findings
                 .add(Finding::Watch, || "a watch went on over a restore that lost its events".to_owned());
         }
         let mut connection = PgConnection::connect(&self.instance.database_url).await?;
-        audit::look(&mut connection, &mut self.findings).await?;
+        audit::compare_ledger_and_objects(&mut connection, &mut self.findings).await?;
         let [backed_up, written, held, released] = [backed_up, written, held, released].map(seconds);
         Ok(format!(
             "| {} | {backed_up} | {written} | {held} | {released} | {} of {BUDGET} |",
@@ -244,13 +245,13 @@ impl Trial<'_> {
     }
 
     fn restarts(&self) -> usize {
-        self.crowd.watched.iter().map(failover::watchers::Watched::restarts).sum()
+        self.clients.watched.iter().map(failover::watchers::WatchRecord::restarts).sum()
     }
 
     /// Callers stop, and everything is compared once more.
     async fn conclude(&mut self) -> Result<()> {
-        self.crowd.stop_calling().await?;
-        for call in self.crowd.calls.all().iter().filter(|call| call.told == Told::Wrong) {
+        self.clients.stop_calling().await?;
+        for call in self.clients.calls.all().iter().filter(|call| call.result == CallResult::Wrong) {
             self.findings.add(Finding::Answer, || {
                 format!("{} of {} {}: {} {}", call.verb, call.resource, call.name, call.code, call.message)
             });
@@ -265,7 +266,7 @@ impl Trial<'_> {
                 .add(Finding::OverCommit, || format!("the cluster grants {granted} pods of {ROOT_PODS}"));
         }
         let mut connection = PgConnection::connect(&self.instance.database_url).await?;
-        audit::look(&mut connection, &mut self.findings).await?;
+        audit::compare_ledger_and_objects(&mut connection, &mut self.findings).await?;
         failover::audit_command(self.instance)
     }
 }

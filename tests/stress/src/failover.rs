@@ -23,8 +23,8 @@ use crate::findings::Finding;
 use crate::replay::Replay;
 use crate::say;
 use anyhow::{Context, Result, bail, ensure};
-use calls::{Call, Caller, Calls, PROJECTS, ROOT, ROOT_PODS, Told};
-use fault::{Fault, Struck, cluster};
+use calls::{Call, CallResult, Caller, Calls, PROJECTS, ROOT, ROOT_PODS};
+use fault::{ActiveFault, Fault, cluster};
 use http::Method;
 use instance::job::project;
 use instance::kubeconfig::{Kubeconfig, token};
@@ -44,7 +44,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use table::{Row, table};
 use tokio::task::{JoinSet, block_in_place};
-use watchers::{Watched, Watcher};
+use watchers::{WatchRecord, Watcher};
 
 const REPLICAS: u8 = 3;
 const DISK_BYTES: u64 = 700 << 20;
@@ -122,9 +122,9 @@ struct Test<'a> {
 }
 
 /// Those who use the platform meanwhile.
-pub(crate) struct Crowd {
+pub(crate) struct Clients {
     pub(crate) calls: Calls,
-    pub(crate) watched: Vec<Watched>,
+    pub(crate) watched: Vec<WatchRecord>,
     tasks: JoinSet<Result<()>>,
     calling: Arc<AtomicBool>,
     watching: Arc<AtomicBool>,
@@ -135,17 +135,18 @@ impl Test<'_> {
         let endpoints = endpoints(self.instance)?;
         prepare(&self.instance.database_url, endpoints.first().context("no replica")?).await?;
         let mut record = Record::begin(&self.instance.database_url).await?;
-        let mut crowd = Crowd::gather(self.instance, &endpoints, self.settings.callers, self.settings.seed);
+        let mut clients =
+            Clients::start(self.instance, &endpoints, self.settings.callers, self.settings.seed);
         let mut rows = Vec::new();
         for fault in self.faults.iter().copied().filter(|fault| *fault != Fault::LoseCommits) {
-            rows.push(self.suffer(fault, &crowd, &mut record).await.context(fault.words())?);
+            rows.push(self.run_fault(fault, &clients, &mut record).await.context(fault.words())?);
         }
-        crowd.settle(&mut record).await?;
-        judge_calls(&crowd.calls.all(), &mut record);
-        crowd.watched.iter().for_each(|watched| judge_watch(watched, &mut record));
+        clients.settle(&mut record).await?;
+        judge_calls(&clients.calls.all(), &mut record);
+        clients.watched.iter().for_each(|watched| judge_watch(watched, &mut record));
         audit_command(self.instance)?;
         say(&table(&rows));
-        report(&crowd, &record);
+        report(&clients, &record);
         let mut good = record.findings.is_empty();
         if self.faults.contains(&Fault::LoseCommits) {
             good &= lost::run(self.instance, &endpoints).await.context(Fault::LoseCommits.words())?;
@@ -154,12 +155,12 @@ impl Test<'_> {
     }
 
     /// One fault, from calm to calm.
-    async fn suffer(self, fault: Fault, crowd: &Crowd, record: &mut Record) -> Result<Row> {
-        crowd.until_writes_go_on(Instant::now(), record).await.context("before the fault")?;
+    async fn run_fault(self, fault: Fault, clients: &Clients, record: &mut Record) -> Result<Row> {
+        clients.until_writes_go_on(Instant::now(), record).await.context("before the fault")?;
         pass(Duration::from_secs(self.settings.calm_seconds), record).await?;
         say(&format!("{} …", fault.words()));
         let begin = Instant::now();
-        let struck = block_in_place(|| Struck::strike(fault, self.instance))?;
+        let struck = block_in_place(|| ActiveFault::inject(fault, self.instance))?;
         let probe = match fault {
             Fault::CutNetwork => Some(split::Probe::start(self.instance, &struck.node)?),
             _ => None,
@@ -170,15 +171,15 @@ impl Test<'_> {
             None => None,
         };
         let mended = begin.elapsed();
-        block_in_place(|| struck.mend(self.instance))?;
+        block_in_place(|| struck.recover(self.instance))?;
         if let Some(accepted @ 1..) = accepted {
-            record.found(Finding::Applied, || {
+            record.add_finding(Finding::Applied, || {
                 format!("{} acknowledged {accepted} writes while it was cut off", struck.node.name)
             });
         }
-        crowd.until_writes_go_on(Instant::now(), record).await.context("after the fault")?;
+        clients.until_writes_go_on(Instant::now(), record).await.context("after the fault")?;
         block_in_place(|| cluster(self.instance)?.until_whole(WHOLE))?;
-        Ok(Row::of(fault, begin, mended, &crowd.calls.all(), accepted))
+        Ok(Row::of(fault, begin, mended, &clients.calls.all(), accepted))
     }
 }
 
@@ -186,16 +187,16 @@ impl Test<'_> {
 pub(crate) async fn pass(time: Duration, record: &mut Record) -> Result<()> {
     let end = Instant::now() + time;
     while Instant::now() < end {
-        record.resume_growth().await?;
+        record.read_more().await?;
         ensure!(!wait::interrupted(), "interrupted");
         tokio::time::sleep(POLL).await;
     }
     Ok(())
 }
 
-impl Crowd {
+impl Clients {
     /// So many callers at each replica, and a watcher of either resource.
-    pub(crate) fn gather(instance: &Instance, endpoints: &[Endpoint], callers: u64, seed: u64) -> Self {
+    pub(crate) fn start(instance: &Instance, endpoints: &[Endpoint], callers: u64, seed: u64) -> Self {
         let (calls, mut watched, mut tasks) = (Calls::default(), Vec::new(), JoinSet::new());
         let (calling, watching) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
         for (api, endpoint) in instance.apis.iter().zip(endpoints) {
@@ -239,12 +240,13 @@ impl Crowd {
         let begin = Instant::now();
         loop {
             pass(POLL * 5, record).await?;
-            let behind = |watched: &&Watched| watched.behind(record.newest(watched.resource));
+            let behind = |watched: &&WatchRecord| watched.behind(record.newest(watched.resource));
             let Some(late) = self.watched.iter().find(behind) else { break };
             if begin.elapsed() > GOES_ON_DEADLINE {
                 let (resource, replica) = (late.resource, late.replica.clone());
-                record
-                    .found(Finding::Watch, || format!("{resource} at {replica}: the last events never come"));
+                record.add_finding(Finding::Watch, || {
+                    format!("{resource} at {replica}: the last events never come")
+                });
                 break;
             }
         }
@@ -290,33 +292,36 @@ pub(crate) fn judge_calls(calls: &[Call], record: &mut Record) {
         .map(|(revision, written)| ((written.resource.clone(), written.name.clone()), *revision))
         .collect();
     for call in calls {
-        let Call { verb, resource, name, code, told, message, .. } = call;
-        match told {
-            Told::Done(0) | Told::Unknown => {}
-            Told::Done(revision) => {
+        let Call { verb, resource, name, code, result, message, .. } = call;
+        match result {
+            CallResult::Done(0) | CallResult::Unknown => {}
+            CallResult::Done(revision) => {
                 let stored = record.written.get(revision);
                 if stored.is_none_or(|stored| stored.resource != *resource || stored.name != *name) {
-                    record.found(Finding::Lost, || {
+                    record.add_finding(Finding::Lost, || {
                         format!("{verb} of {resource} {name} at {revision}: {code}")
                     });
                 }
             }
-            Told::Wrong => {
-                record.found(Finding::Answer, || format!("{verb} of {resource} {name}: {code} {message}"));
+            CallResult::Wrong => {
+                record.add_finding(Finding::Answer, || {
+                    format!("{verb} of {resource} {name}: {code} {message}")
+                });
             }
-            Told::Refused | Told::Retriable => {
+            CallResult::Refused | CallResult::Retriable => {
                 let key = ((*resource).to_owned(), name.clone());
                 if let Some(revision) = created.get(&key).filter(|_| *verb == "create") {
-                    record
-                        .found(Finding::Applied, || format!("{resource} {name} at {revision}: told {code}"));
+                    record.add_finding(Finding::Applied, || {
+                        format!("{resource} {name} at {revision}: told {code}")
+                    });
                 }
             }
         }
     }
 }
 
-pub(crate) fn judge_watch(watched: &Watched, record: &mut Record) {
-    let Watched { resource, replica, .. } = watched;
+pub(crate) fn judge_watch(watched: &WatchRecord, record: &mut Record) {
+    let WatchRecord { resource, replica, .. } = watched;
     for seen in watched.parts() {
         let made: Vec<u64> = record
             .written
@@ -329,13 +334,13 @@ pub(crate) fn judge_watch(watched: &Watched, record: &mut Record) {
         let heard: Vec<u64> = seen.revisions.iter().copied().filter(|revision| *revision > first).collect();
         if made != heard {
             let (made, heard) = (made.len(), heard.len());
-            record.found(Finding::Watch, || {
+            record.add_finding(Finding::Watch, || {
                 format!("{resource} at {replica} from {}: {heard} events heard, {made} made", seen.after)
             });
         }
     }
     if watched.restarts() > 0 {
-        record.found(Finding::Watch, || {
+        record.add_finding(Finding::Watch, || {
             format!("{resource} at {replica}: told {} times that history is gone", watched.restarts())
         });
     }
@@ -343,32 +348,33 @@ pub(crate) fn judge_watch(watched: &Watched, record: &mut Record) {
 
 /// The program's own audit has nothing to say, either.
 pub(crate) fn audit_command(instance: &Instance) -> Result<()> {
-    let program = instance::layout::beside("business-api")?;
+    let program = instance::layout::program_path("business-api")?;
     let mut command = std::process::Command::new(program);
     let output =
         command.args(["audit", "-o", "json"]).env("DATABASE_URL", &instance.database_url).output()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let told: Value = serde_json::from_str(&text).with_context(|| format!("read the audit: {text}"))?;
+    let result: Value = serde_json::from_str(&text).with_context(|| format!("read the audit: {text}"))?;
     // The history of holds is kept by a trigger of this test, which the audit rightly finds strange.
-    if told.get("differences") != Some(&Value::Array(Vec::new())) {
+    if result.get("differences") != Some(&Value::Array(Vec::new())) {
         bail!("business-api audit: {text}");
     }
     Ok(())
 }
 
-pub(crate) fn report(crowd: &Crowd, record: &Record) {
-    let calls = crowd.calls.all();
-    let count = |is: fn(&Told) -> bool| calls.iter().filter(|call| is(&call.told)).count();
+pub(crate) fn report(clients: &Clients, record: &Record) {
+    let calls = clients.calls.all();
+    let count = |is: fn(&CallResult) -> bool| calls.iter().filter(|call| is(&call.result)).count();
     say(&format!(
         "calls {}: done {}, refused {}, to be asked again {}, unknown {}",
         calls.len(),
-        count(|told| matches!(told, Told::Done(_))),
-        count(|told| *told == Told::Refused),
-        count(|told| *told == Told::Retriable),
-        count(|told| *told == Told::Unknown),
+        count(|result| matches!(result, CallResult::Done(_))),
+        count(|result| *result == CallResult::Refused),
+        count(|result| *result == CallResult::Retriable),
+        count(|result| *result == CallResult::Unknown),
     ));
-    let heard: usize = crowd.watched.iter().flat_map(Watched::parts).map(|seen| seen.revisions.len()).sum();
-    let watchers = crowd.watched.len();
+    let heard: usize =
+        clients.watched.iter().flat_map(WatchRecord::parts).map(|seen| seen.revisions.len()).sum();
+    let watchers = clients.watched.len();
     say(&format!(
         "events {}, heard {heard} by {watchers} watchers, looks {}",
         record.written.len(),

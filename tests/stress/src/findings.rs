@@ -58,14 +58,14 @@ impl Finding {
 }
 
 #[derive(Debug, Default)]
-struct Found {
+struct FindingCount {
     count: u64,
     examples: Vec<String>,
 }
 
 /// Everything that was found.
 #[derive(Debug, Default)]
-pub(crate) struct Findings(BTreeMap<Finding, Found>);
+pub(crate) struct Findings(BTreeMap<Finding, FindingCount>);
 
 impl Findings {
     /// Adds one; what it was is only asked for when it is told.
@@ -79,7 +79,7 @@ impl Findings {
 
     /// Adds all that another has.
     pub(crate) fn take(&mut self, other: Self) {
-        for (finding, Found { count, examples }) in other.0 {
+        for (finding, FindingCount { count, examples }) in other.0 {
             let found = self.0.entry(finding).or_default();
             found.count += count;
             let room = EXAMPLES.saturating_sub(found.examples.len());

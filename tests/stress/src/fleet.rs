@@ -27,7 +27,7 @@ use kit::Endpoint;
 use leases::Leases;
 use load::{Load, Plan};
 use logs::AuditLogs;
-use report::{Counts, Patience, Report, Row, Wrong};
+use report::{Counts, Patience, Report, Row, Violation};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
@@ -223,27 +223,27 @@ impl Trial<'_> {
         let mut load = Load::begin(&self.plan, &self.endpoints, self.settings.changes, self.settings.seed);
         self.pass(CALM, &mut load).await?;
         for _ in 0..self.settings.rounds {
-            self.suffer_all(controllers, &mut load).await?;
+            self.run_faults(controllers, &mut load).await?;
         }
-        let told = load.end().await?;
-        self.report.changes = told.done.load(Ordering::Relaxed);
+        let changes = load.end().await?;
+        self.report.changes = changes.done.load(Ordering::Relaxed);
         self.report.changes_refused =
-            told.passed_by.load(Ordering::Relaxed) + told.other.load(Ordering::Relaxed);
+            changes.passed_by.load(Ordering::Relaxed) + changes.other.load(Ordering::Relaxed);
         self.fleet.set_faults(&json!({}))?;
         let begin = Instant::now();
         match self.until_in_order(&endpoint).await {
             Ok(sums) => self.report.namespaces = sums.count(),
-            Err(error) => self.report.add(Wrong::Sum, [format!("{error:#}")]),
+            Err(error) => self.report.add(Violation::Sum, [format!("{error:#}")]),
         }
         self.report.settled = begin.elapsed();
         if let Err(error) = block_in_place(|| audit_command(self.instance)) {
-            self.report.add(Wrong::Ledger, [format!("{error:#}")]);
+            self.report.add(Violation::Ledger, [format!("{error:#}")]);
         }
         self.judge()?;
         Ok(self.report)
     }
 
-    async fn suffer_all(&mut self, controllers: &[String], load: &mut Load) -> Result<()> {
+    async fn run_faults(&mut self, controllers: &[String], load: &mut Load) -> Result<()> {
         let chosen =
             if self.settings.faults.is_empty() { Fault::ALL.to_vec() } else { self.settings.faults.clone() };
         for fault in chosen {
@@ -253,7 +253,7 @@ impl Trial<'_> {
                 Fault::Kill | Fault::Pause | Fault::Partition => vec![self.busiest()?],
             };
             for controller in whom {
-                self.suffer(fault, &controller, load).await.context(fault.words())?;
+                self.run_fault(fault, &controller, load).await.context(fault.words())?;
             }
         }
         Ok(())
@@ -271,7 +271,7 @@ impl Trial<'_> {
     }
 
     /// One fault, from calm to calm.
-    async fn suffer(&mut self, fault: Fault, controller: &str, load: &mut Load) -> Result<()> {
+    async fn run_fault(&mut self, fault: Fault, controller: &str, load: &mut Load) -> Result<()> {
         self.logs.read_on()?;
         let owners = self.logs.owners();
         let orphans: BTreeSet<String> =
@@ -309,7 +309,7 @@ impl Trial<'_> {
             let forgotten = orphans.iter().filter(|cluster| !moved.contains_key(*cluster));
             let forgotten = forgotten
                 .map(|cluster| format!("{cluster}: nobody wrote within {deadline:?} of {}", fault.words()));
-            self.report.add(Wrong::Orphaned, forgotten.collect::<Vec<_>>());
+            self.report.add(Violation::Orphaned, forgotten.collect::<Vec<_>>());
         }
         let counts = self.counts() - before;
         let mut shares: BTreeMap<String, Duration> = BTreeMap::new();
@@ -319,7 +319,7 @@ impl Trial<'_> {
         }
         let row =
             Row { fault: fault.words(), controller: controller.to_owned(), moved, shares, goal, counts };
-        self.report.add(Wrong::Orphaned, row.late(PATIENCE));
+        self.report.add(Violation::Orphaned, row.late(PATIENCE));
         self.report.rows.push(row);
         Ok(())
     }
@@ -361,11 +361,11 @@ impl Trial<'_> {
         let (_, port) = ports.iter().find(|(name, _)| name == controller).context("no such controller")?;
         let begin = Instant::now();
         loop {
-            let told = block_in_place(|| programs::get(*port, "/readyz"));
-            if matches!(told, Ok((200, _))) {
+            let answer = block_in_place(|| programs::get(*port, "/readyz"));
+            if matches!(answer, Ok((200, _))) {
                 return Ok(());
             }
-            ensure!(begin.elapsed() < READY, "{controller} does not become ready: {told:?}");
+            ensure!(begin.elapsed() < READY, "{controller} does not become ready: {answer:?}");
             self.pass(POLL, load).await?;
         }
     }
@@ -414,7 +414,7 @@ impl Trial<'_> {
             let lease = self.lease_of.get(cluster).map(String::as_str).unwrap_or_default();
             let wrong = tenures::judge(writes, lease, &takeovers);
             self.report.tenures += tenures::tenures(writes).len();
-            self.report.add(Wrong::Writers, wrong.into_iter().map(|what| format!("{cluster}: {what}")));
+            self.report.add(Violation::Writers, wrong.into_iter().map(|what| format!("{cluster}: {what}")));
         }
         self.report.counts = self.counts();
         Ok(())

@@ -3,7 +3,7 @@
 
 use crate::replica;
 use crate::say;
-use crate::world::WorldKind;
+use crate::world::TestKind;
 use anyhow::Result;
 use runtime::Tasks;
 use sqlx::postgres::PgConnection;
@@ -80,7 +80,7 @@ pub(crate) async fn run(settings: FloodSettings) -> Result<()> {
     let database = server.database().await.map_err(anyhow::Error::from_boxed)?;
     let tasks = Tasks::new();
     let store = replica::open(&database.url, Duration::from_secs(settings.retention), &tasks)?;
-    let kind = WorldKind::Namespace.id();
+    let kind = TestKind::Namespace.id();
     store.until_synced().await;
     let begun = Instant::now();
     let shares = create(&store, kind, &settings).await?;

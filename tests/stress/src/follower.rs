@@ -3,7 +3,7 @@
 use crate::books::BookEntry;
 use crate::findings::{Finding, Findings};
 use crate::replay::{Event, Replay};
-use crate::world::{StoredBody, WorldKind};
+use crate::world::{StoredBody, TestKind};
 use anyhow::{Result, ensure};
 use sqlx::postgres::{PgConnection, PgRow};
 use sqlx::{Connection, Row};
@@ -23,13 +23,13 @@ pub(crate) struct History {
     /// The state that the events add up to: revision by key.
     pub(crate) state: BTreeMap<(i16, String, String), u64>,
     /// The token of what lies at a key.
-    lying: BTreeMap<(i16, String, String), Uuid>,
+    token_at: BTreeMap<(i16, String, String), Uuid>,
     /// An object has left its place with the last event; the next one must be its arrival.
     leaving: Option<Uuid>,
     /// Moves.
     pub(crate) moves: u64,
     /// What was made of each list.
-    lists: HashMap<Uuid, Made>,
+    lists: HashMap<Uuid, ListWrites>,
     /// The audit's books, as far as history was read.
     pub(crate) replay: Replay,
     /// The last revision read.
@@ -38,12 +38,12 @@ pub(crate) struct History {
 
 /// What was made of a list, which is whole at the end.
 #[derive(Debug, Default)]
-struct Made {
+struct ListWrites {
     size: usize,
     revisions: Vec<u64>,
 }
 
-impl Made {
+impl ListWrites {
     /// All of it, once, in one batch.
     fn is_whole(&self) -> bool {
         let follows = |pair: &[u64]| matches!(pair, [one, next] if *next == one + 1);
@@ -63,8 +63,8 @@ impl History {
             let body: StoredBody = serde_json::from_str(row.try_get("body")?)?;
             let key: (i16, String, String) =
                 (row.try_get("kind")?, row.try_get("namespace")?, row.try_get("name")?);
-            history.lying.insert(key.clone(), body.token);
-            let entry = BookEntry::of(WorldKind::of(row.try_get("kind")?)?, &body);
+            history.token_at.insert(key.clone(), body.token);
+            let entry = BookEntry::of(TestKind::of(row.try_get("kind")?)?, &body);
             history.replay.census.put(row.try_get("uid")?, entry);
             history.state.insert(key, row.try_get::<i64, _>("rv")?.unsigned_abs());
         }
@@ -126,20 +126,20 @@ impl History {
             self.moves += 1;
         }
         let leaves = op == "d";
-        let event = Event { revision, kind: WorldKind::of(kind)?, uid, body: &body, leaves };
+        let event = Event { revision, kind: TestKind::of(kind)?, uid, body: &body, leaves };
         self.replay.step(&event, findings);
         // What moves away is shown as it was; whoever deletes writes a last state.
-        if leaves && self.lying.get(&key) == Some(&body.token) {
+        if leaves && self.token_at.get(&key) == Some(&body.token) {
             self.leaving = Some(uid);
         } else {
             self.tokens.entry(body.token).or_default().push(revision);
         }
         if leaves {
             self.state.remove(&key);
-            self.lying.remove(&key);
+            self.token_at.remove(&key);
         } else {
             self.state.insert(key.clone(), revision);
-            self.lying.insert(key, body.token);
+            self.token_at.insert(key, body.token);
         }
         Ok(())
     }
@@ -151,7 +151,7 @@ impl History {
 
     /// Looks for lists of which not all was made, or something twice, or not at once.
     pub(crate) fn find_torn(&self, findings: &mut Findings) {
-        for (id, Made { size, revisions }) in self.lists.iter().filter(|(_, made)| !made.is_whole()) {
+        for (id, ListWrites { size, revisions }) in self.lists.iter().filter(|(_, made)| !made.is_whole()) {
             findings.add(Finding::Torn, || format!("list {id}: {size} namespaces, made at {revisions:?}"));
         }
     }

@@ -5,7 +5,7 @@ use crate::books::{
     BookEntry, Cell, Census, Cost, HeldAmount, PROJECT, REGISTRY, ScopeName, TENANT, Undercuts,
 };
 use crate::findings::{Finding, Findings};
-use crate::world::{StoredBody, WorldKind};
+use crate::world::{StoredBody, TestKind};
 use anyhow::Result;
 use sqlx::Row;
 use sqlx::postgres::PgConnection;
@@ -32,7 +32,7 @@ const HOLD_HISTORY: &str = "
 #[derive(Debug)]
 pub(crate) struct Event<'a> {
     pub(crate) revision: u64,
-    pub(crate) kind: WorldKind,
+    pub(crate) kind: TestKind,
     pub(crate) uid: Uuid,
     pub(crate) body: &'a StoredBody,
     /// The object leaves its place.
@@ -306,7 +306,7 @@ mod tests {
     }
 
     impl Story {
-        fn step(&mut self, kind: WorldKind, name: &str, body: &StoredBody, leaves: bool) {
+        fn step(&mut self, kind: TestKind, name: &str, body: &StoredBody, leaves: bool) {
             self.revision += 1;
             let name = format!("{kind:?}/{name}");
             let uid = Uuid::from_u128(name.bytes().fold(0, |id, byte| id * 31 + u128::from(byte)));
@@ -314,20 +314,20 @@ mod tests {
             self.replay.step(&event, &mut self.findings);
         }
 
-        fn write(&mut self, kind: WorldKind, body: &StoredBody) {
+        fn write(&mut self, kind: TestKind, body: &StoredBody) {
             self.step(kind, body.name(), body, false);
         }
 
         fn cluster(&mut self, amount: u64, derived: &[&str]) {
-            self.write(WorldKind::Cluster, &StoredBody::cluster("c", units(amount), derived));
+            self.write(TestKind::Cluster, &StoredBody::cluster("c", units(amount), derived));
         }
 
         fn tenant(&mut self, name: &str, ceiling: Option<u64>) {
-            self.write(WorldKind::Tenant, &StoredBody::of_tenant(name, hard(ceiling)));
+            self.write(TestKind::Tenant, &StoredBody::of_tenant(name, hard(ceiling)));
         }
 
         fn root(&mut self, name: &str, amount: u64) {
-            self.write(WorldKind::Project, &StoredBody::project(name, "t", "", hard(Some(amount))));
+            self.write(TestKind::Project, &StoredBody::project(name, "t", "", hard(Some(amount))));
         }
 
         fn row(&self, kind: i16, name: &str) -> (i128, i128) {
@@ -418,15 +418,15 @@ mod tests {
             root.bound = true;
             root
         };
-        story.write(WorldKind::Project, &bound(1));
+        story.write(TestKind::Project, &bound(1));
         assert_eq!(story.found(), [Finding::ForbiddenGrowth]);
         story.tenant("t", Some(5));
-        story.write(WorldKind::Project, &bound(2));
+        story.write(TestKind::Project, &bound(2));
         assert_eq!(story.found(), []);
         story.tenant("t", None);
-        story.write(WorldKind::Project, &bound(1));
+        story.write(TestKind::Project, &bound(1));
         assert_eq!(story.found(), []);
-        story.write(WorldKind::Project, &bound(2));
+        story.write(TestKind::Project, &bound(2));
         assert_eq!(story.found(), [Finding::ForbiddenGrowth]);
     }
 
@@ -446,8 +446,8 @@ mod tests {
             ((8, 2), (8, 2), (8, 0))
         );
         assert_eq!(story.found(), []);
-        story.write(WorldKind::Namespace, &StoredBody::namespace("p", "n", "c", units(1)).owned_by("t"));
-        story.step(WorldKind::Project, "p", &StoredBody::project("p", "t", "", hard(None)), true);
+        story.write(TestKind::Namespace, &StoredBody::namespace("p", "n", "c", units(1)).owned_by("t"));
+        story.step(TestKind::Project, "p", &StoredBody::project("p", "t", "", hard(None)), true);
         assert_eq!(story.found(), [Finding::OverCommit]);
     }
 
@@ -457,15 +457,15 @@ mod tests {
         story.cluster(10, &[]);
         let mut locked = StoredBody::project("p", "t", "", hard(Some(6)));
         locked.status.locked = Some(true);
-        story.write(WorldKind::Project, &locked);
-        story.write(WorldKind::Project, &StoredBody::project("r", "t", "", hard(Some(6))));
+        story.write(TestKind::Project, &locked);
+        story.write(TestKind::Project, &StoredBody::project("r", "t", "", hard(Some(6))));
         for (project, tenant) in [("p", "t"), ("q", "t"), ("r", "u")] {
             let namespace = StoredBody::namespace(project, "n", "c", units(1)).owned_by(tenant);
-            story.write(WorldKind::Namespace, &namespace);
+            story.write(TestKind::Namespace, &namespace);
             assert_eq!(story.found(), [Finding::ForbiddenGrowth], "{project}");
         }
         let namespace = StoredBody::namespace("r", "n", "c", units(1)).owned_by("t");
-        story.write(WorldKind::Namespace, &namespace);
+        story.write(TestKind::Namespace, &namespace);
         assert_eq!(story.found(), []);
     }
 }

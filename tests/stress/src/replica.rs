@@ -1,7 +1,7 @@
 //! One replica: a store of its own with writers and watchers on it. It lives until it is killed.
 
 use crate::log::Log;
-use crate::world::WorldKind;
+use crate::world::TestKind;
 use crate::{watchers, writers};
 use anyhow::Result;
 use runtime::{Metrics, Tasks};
@@ -64,7 +64,7 @@ pub(crate) fn open(url: &str, retention: Duration, tasks: &Tasks) -> Result<Stor
     config.checked_batches = WARY_BATCHES;
     config.cache.retention = retention;
     config.cache.compact_every = Duration::from_secs(1);
-    let kinds = WorldKind::ALL.map(|kind| Arc::new(kind) as Arc<dyn store::Kind>);
+    let kinds = TestKind::ALL.map(|kind| Arc::new(kind) as Arc<dyn store::Kind>);
     Ok(Store::open(config, kinds.to_vec(), tasks, &Metrics::new())?)
 }
 
@@ -84,7 +84,7 @@ pub(crate) async fn run(settings: ReplicaSettings) -> Result<()> {
         work.spawn(writers::run(replica.clone(), seed));
     }
     for _ in 0..settings.watchers {
-        for kind in WorldKind::ALL {
+        for kind in TestKind::ALL {
             work.spawn(watchers::run(replica.clone(), kind));
         }
     }

@@ -7,7 +7,7 @@ use crate::follower::History;
 use crate::log::{Line, LoggedOutcome};
 use crate::plants::{PLANTS, Plant};
 use crate::replay::{LimitCounts, Replay};
-use crate::world::{WorldAccounts, WorldKind};
+use crate::world::{TestAccounts, TestKind};
 use crate::{audit, log, proxy, replica, say, tree};
 use anyhow::{Context, Result, ensure};
 use runtime::Tasks;
@@ -63,12 +63,12 @@ struct Verdict {
     looks: u64,
     told: HashMap<&'static str, u64>,
     /// By what writers meant to do: how often they have, and how often they tried.
-    done: BTreeMap<String, DoneOf>,
+    done: BTreeMap<String, OperationCount>,
     watched: u64,
 }
 
 #[derive(Debug, Default)]
-struct DoneOf {
+struct OperationCount {
     done: u64,
     tried: u64,
 }
@@ -128,14 +128,15 @@ async fn test(settings: &RunSettings, plant: Option<&Plant>) -> Result<Findings>
     let port = proxy::start(server_address, Arc::clone(&cuts)).await?;
     let mut replicas = Replicas::start(&folder, &proxied(port), settings)?;
     let mut kills = Kills::default();
-    let mut scene = Scene { server: &mut server, url: &database.url, replicas: &mut replicas, cuts: &cuts };
-    torment(&mut scene, settings, &mut history, &mut kills, &mut verdict).await?;
+    let mut scene =
+        TestProcesses { server: &mut server, url: &database.url, replicas: &mut replicas, cuts: &cuts };
+    kill_and_audit(&mut scene, settings, &mut history, &mut kills, &mut verdict).await?;
 
     replicas.finish()?;
     let mut connection = PgConnection::connect(&database.url).await?;
     conclude(&mut connection, &mut history, &mut verdict).await?;
     if plant.is_none() {
-        ask_the_store(&database.url, &mut verdict.findings).await?;
+        run_store_audit(&database.url, &mut verdict.findings).await?;
     }
     for file in replicas.logs() {
         judge(&log::read(&file)?, &history, &mut verdict)?;
@@ -180,10 +181,10 @@ async fn conclude(connection: &mut PgConnection, history: &mut History, verdict:
 }
 
 /// The store's own audit has nothing to say, either.
-async fn ask_the_store(url: &str, findings: &mut Findings) -> Result<()> {
+async fn run_store_audit(url: &str, findings: &mut Findings) -> Result<()> {
     let tasks = Tasks::new();
     let store = replica::open(url, Duration::from_mins(1), &tasks)?;
-    let report = store.audit(&Access::internal("stress"), &WorldAccounts).await?;
+    let report = store.audit(&Access::internal("stress"), &TestAccounts).await?;
     for difference in report.differences {
         findings.add(Finding::Difference, || format!("the store's audit: {difference}"));
     }
@@ -193,7 +194,7 @@ async fn ask_the_store(url: &str, findings: &mut Findings) -> Result<()> {
 }
 
 /// What is running.
-struct Scene<'a> {
+struct TestProcesses<'a> {
     server: &'a mut Server,
     url: &'a str,
     replicas: &'a mut Replicas,
@@ -209,8 +210,8 @@ fn address(url: &str) -> Result<(String, impl Fn(u16) -> String)> {
 }
 
 /// Kills and looks until enough has happened.
-async fn torment(
-    scene: &mut Scene<'_>,
+async fn kill_and_audit(
+    scene: &mut TestProcesses<'_>,
     settings: &RunSettings,
     history: &mut History,
     kills: &mut Kills,
@@ -257,7 +258,7 @@ async fn torment(
 
 async fn look(connection: &mut PgConnection, verdict: &mut Verdict) -> Result<Census> {
     verdict.looks += 1;
-    audit::look(connection, &mut verdict.findings).await
+    audit::compare_ledger_and_objects(connection, &mut verdict.findings).await
 }
 
 /// The events must add up to the objects.
@@ -310,7 +311,7 @@ fn judge(lines: &[Line], history: &History, verdict: &mut Verdict) -> Result<()>
             }
             Line::Watched { resource, after, to, events, xor } => {
                 *watched += 1;
-                let made = history.between(WorldKind::named(resource)?.id().0, *after, *to);
+                let made = history.between(TestKind::named(resource)?.id().0, *after, *to);
                 if made != (*events, *xor) {
                     findings.add(Finding::Watch, || {
                         format!("{resource} ({after}, {to}]: {events} events seen, {:?} made", made.0)
@@ -333,7 +334,7 @@ fn report(verdict: &Verdict, history: &History, kills: &Kills) {
         told("unavailable"),
         told("unknown")
     ));
-    let done = verdict.done.iter().map(|(op, DoneOf { done, tried })| format!("{op} {done}/{tried}"));
+    let done = verdict.done.iter().map(|(op, OperationCount { done, tried })| format!("{op} {done}/{tried}"));
     say(&done.collect::<Vec<_>>().join(", "));
     say(&format!(
         "kills {}: connections {}, answers {}, replicas {}, servers {}",

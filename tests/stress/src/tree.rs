@@ -1,7 +1,7 @@
 //! What is there when the test begins, and how much of everything there may be: limits are so near to what is asked of
 //! them that each level refuses now and then.
 
-use crate::world::{HardUnits, RESOURCES, StoredBody, Units, WorldKind, units};
+use crate::world::{HardUnits, RESOURCES, StoredBody, TestKind, Units, units};
 use anyhow::Result;
 use rand::RngExt;
 use rand::rngs::StdRng;
@@ -102,17 +102,17 @@ pub(crate) fn some(random: &mut StdRng, range: &Range<u64>) -> Units {
 pub(crate) fn tree(leaves: usize) -> Result<Vec<Imported>> {
     let mut bodies = Vec::new();
     for cluster in CLUSTERS {
-        bodies.push((WorldKind::Cluster, StoredBody::cluster(cluster, units(2_100), derived(cluster))));
+        bodies.push((TestKind::Cluster, StoredBody::cluster(cluster, units(2_100), derived(cluster))));
     }
     for (number, tenant) in TENANTS.into_iter().enumerate() {
         if BOUNDED.contains(&tenant) {
             let ceiling = if number == 0 { 450 } else { 600 };
-            bodies.push((WorldKind::Tenant, StoredBody::of_tenant(tenant, everywhere(ceiling))));
+            bodies.push((TestKind::Tenant, StoredBody::of_tenant(tenant, everywhere(ceiling))));
         }
-        bodies.push((WorldKind::Project, StoredBody::project(&root(number), tenant, "", everywhere(500))));
+        bodies.push((TestKind::Project, StoredBody::project(&root(number), tenant, "", everywhere(500))));
         for middle in (0..MIDDLES).map(|middle| self::middle(number, middle)) {
             let body = StoredBody::project(&middle, tenant, &root(number), everywhere(210));
-            bodies.push((WorldKind::Project, body));
+            bodies.push((TestKind::Project, body));
         }
     }
     for number in 0..leaves {
@@ -120,10 +120,10 @@ pub(crate) fn tree(leaves: usize) -> Result<Vec<Imported>> {
         let parent = middle(tenant, number / TENANTS.len() % MIDDLES);
         let owner = TENANTS.get(tenant).copied().unwrap_or_default();
         let body = StoredBody::project(&leaf(number), owner, &parent, everywhere(65));
-        bodies.push((WorldKind::Project, body));
+        bodies.push((TestKind::Project, body));
     }
     let large = StoredBody::namespace(&leaf(0), "imported", "c1", units(80)).owned_by("t0");
-    bodies.push((WorldKind::Namespace, large));
+    bodies.push((TestKind::Namespace, large));
     let imported = bodies.into_iter().map(|(kind, body)| {
         Ok(Imported { key: body.key(kind), uid: Uuid::new_v4(), state: body.state(kind)? })
     });

@@ -2,7 +2,7 @@
 
 use crate::log::Line;
 use crate::replica::Replica;
-use crate::world::WorldKind;
+use crate::world::TestKind;
 use anyhow::Result;
 use meta::selector::{FieldSelector, LabelSelector};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use store::{Access, Revision};
 const QUIET: Duration = Duration::from_secs(3);
 
 /// Watches a kind until the end of the test, again and again from where it was.
-pub(crate) async fn run(replica: Replica, kind: WorldKind) -> Result<()> {
+pub(crate) async fn run(replica: Replica, kind: TestKind) -> Result<()> {
     let resource = kind.resource();
     let access = Access::internal("stress");
     let mut from = WatchFrom::State(At::Latest);

@@ -52,7 +52,7 @@ fn whole_if_any<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Uni
 
 /// The kinds of the test; their places are their numbers in the store, from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum WorldKind {
+pub(crate) enum TestKind {
     /// A member cluster, which grants the fleet what it has.
     Cluster,
     /// A tenant with its ceilings.
@@ -63,7 +63,7 @@ pub(crate) enum WorldKind {
     Namespace,
 }
 
-impl WorldKind {
+impl TestKind {
     /// All of them, in the order of their numbers.
     pub(crate) const ALL: [Self; 4] = [Self::Cluster, Self::Tenant, Self::Project, Self::Namespace];
 
@@ -119,7 +119,7 @@ impl WorldKind {
     }
 }
 
-impl Kind for WorldKind {
+impl Kind for TestKind {
     fn group(&self) -> &'static str {
         GROUP
     }
@@ -149,11 +149,11 @@ impl Kind for WorldKind {
 
 /// Reads bodies for the store's own audit.
 #[derive(Debug)]
-pub(crate) struct WorldAccounts;
+pub(crate) struct TestAccounts;
 
-impl Accounts for WorldAccounts {
+impl Accounts for TestAccounts {
     fn account(&self, kind: KindId, body: &[u8]) -> Result<Option<Account>, String> {
-        let kind = WorldKind::of(kind.0).map_err(|error| error.to_string())?;
+        let kind = TestKind::of(kind.0).map_err(|error| error.to_string())?;
         kind.account(body).map(Some).map_err(|error| error.to_string())
     }
 }
@@ -266,7 +266,7 @@ pub(crate) struct Status {
 }
 
 impl StoredBody {
-    fn named(kind: WorldKind, namespace: &str, name: &str) -> Self {
+    fn named(kind: TestKind, namespace: &str, name: &str) -> Self {
         let metadata =
             Metadata { name: name.to_owned(), namespace: namespace.to_owned(), deletion_timestamp: None };
         let api_version = format!("{GROUP}/v1");
@@ -275,7 +275,7 @@ impl StoredBody {
 
     /// A cluster with these amounts, some of which follow from its nodes.
     pub(crate) fn cluster(name: &str, amounts: Units, derived: &[&str]) -> Self {
-        let mut body = Self::named(WorldKind::Cluster, "", name);
+        let mut body = Self::named(TestKind::Cluster, "", name);
         for (resource, amount) in amounts {
             if derived.contains(&resource.as_str()) {
                 let from = DerivedFrom { resource: resource.clone() };
@@ -290,14 +290,14 @@ impl StoredBody {
 
     /// A tenant with ceilings.
     pub(crate) fn of_tenant(name: &str, ceilings: BTreeMap<String, HardUnits>) -> Self {
-        let mut body = Self::named(WorldKind::Tenant, "", name);
+        let mut body = Self::named(TestKind::Tenant, "", name);
         body.spec.clusters = ceilings;
         body
     }
 
     /// A project of a tenant; a root without a parent.
     pub(crate) fn project(name: &str, tenant: &str, parent: &str, hard: BTreeMap<String, HardUnits>) -> Self {
-        let mut body = Self::named(WorldKind::Project, "", name);
+        let mut body = Self::named(TestKind::Project, "", name);
         tenant.clone_into(&mut body.spec.tenant_id);
         parent.clone_into(&mut body.spec.parent_project_name);
         body.spec.clusters = hard;
@@ -306,7 +306,7 @@ impl StoredBody {
 
     /// A namespace below a project, in a cluster, where it has a name of its own.
     pub(crate) fn namespace(project: &str, name: &str, cluster: &str, hard: Units) -> Self {
-        let mut body = Self::named(WorldKind::Namespace, project, name);
+        let mut body = Self::named(TestKind::Namespace, project, name);
         name.clone_into(&mut body.spec.namespace);
         cluster.clone_into(&mut body.spec.cluster_name);
         body.spec.hard = hard;
@@ -337,11 +337,11 @@ impl StoredBody {
     }
 
     /// Whose it is.
-    pub(crate) fn tenant(&self, kind: WorldKind) -> &str {
+    pub(crate) fn tenant(&self, kind: TestKind) -> &str {
         match kind {
-            WorldKind::Cluster => "",
-            WorldKind::Tenant => &self.metadata.name,
-            WorldKind::Project | WorldKind::Namespace => &self.spec.tenant_id,
+            TestKind::Cluster => "",
+            TestKind::Tenant => &self.metadata.name,
+            TestKind::Project | TestKind::Namespace => &self.spec.tenant_id,
         }
     }
 
@@ -361,12 +361,12 @@ impl StoredBody {
     }
 
     /// Where it lies.
-    pub(crate) fn key(&self, kind: WorldKind) -> Key {
+    pub(crate) fn key(&self, kind: TestKind) -> Key {
         Key::new(kind.id(), &self.metadata.namespace, &self.metadata.name)
     }
 
     /// As the store takes it.
-    pub(crate) fn state(&self, kind: WorldKind) -> Result<NewState> {
+    pub(crate) fn state(&self, kind: TestKind) -> Result<NewState> {
         let body = serde_json::to_string(self)?;
         let account = kind.account(body.as_bytes())?;
         Ok(NewState { body, account })

@@ -9,7 +9,7 @@ mod budgets;
 
 use crate::log::{Line, LoggedOutcome};
 use crate::replica::Replica;
-use crate::world::{StoredBody, WorldKind};
+use crate::world::{StoredBody, TestKind};
 use anyhow::Result;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -34,13 +34,13 @@ struct Writer {
 
 /// An object as a writer has read it.
 struct ReadObject {
-    kind: WorldKind,
+    kind: TestKind,
     entry: Arc<Entry>,
     body: StoredBody,
 }
 
 impl ReadObject {
-    fn of(kind: WorldKind, entry: Arc<Entry>) -> Option<Self> {
+    fn of(kind: TestKind, entry: Arc<Entry>) -> Option<Self> {
         let body = serde_json::from_slice(&entry.body).ok()?;
         Some(Self { kind, entry, body })
     }
@@ -92,7 +92,7 @@ impl Writer {
         self.random.random_range(0..times) == 0
     }
 
-    async fn read(&self, kind: WorldKind, name: &str) -> Option<ReadObject> {
+    async fn read(&self, kind: TestKind, name: &str) -> Option<ReadObject> {
         let key = Key::new(kind.id(), "", name);
         let entry = self.replica.store.get(&self.access, &key, At::Latest).await.ok()?;
         ReadObject::of(kind, entry)
@@ -101,7 +101,7 @@ impl Writer {
     async fn create_object(
         &mut self,
         op: &str,
-        kind: WorldKind,
+        kind: TestKind,
         body: &StoredBody,
         growth: Growth,
     ) -> Result<bool> {

@@ -54,7 +54,7 @@ impl Caller {
         match &self.outcome {
             Some(file) => {
                 outcome = outcome.map(|count| with_failures(count, say::lacking()));
-                let told = tell(file, &outcome);
+                let told = write_outcome(file, &outcome);
                 outcome = outcome.and_then(|count| told.map(|()| count));
             }
             None => say::ended(what, self.elapsed(), &outcome),
@@ -87,7 +87,7 @@ fn with_failures(count: Option<Count>, more: usize) -> Option<Count> {
     Some(count)
 }
 
-fn tell(file: &Path, outcome: &Result<Option<Count>>) -> Result<()> {
+fn write_outcome(file: &Path, outcome: &Result<Option<Count>>) -> Result<()> {
     let text = match outcome {
         Ok(count) => {
             count.map_or_else(|| "1 0".to_owned(), |count| format!("{} {}", count.passed, count.failed))
@@ -98,7 +98,7 @@ fn tell(file: &Path, outcome: &Result<Option<Count>>) -> Result<()> {
 }
 
 /// What a program has told there.
-pub fn heard(file: &Path) -> Result<Count> {
+pub fn read_outcome(file: &Path) -> Result<Count> {
     let text = std::fs::read_to_string(file).with_context(|| format!("read {}", file.display()))?;
     let (line, error) = text.split_once('\n').unwrap_or((&text, ""));
     let number = |text: &str| text.parse().with_context(|| format!("`{line}` is no count"));
@@ -126,12 +126,12 @@ mod tests {
     fn what_is_told_is_heard() {
         let file = std::env::temp_dir().join(format!("terminal-outcome-{}", std::process::id()));
         let count = Count { passed: 25, failed: 1 };
-        tell(&file, &Ok(Some(count))).unwrap();
-        assert_eq!(heard(&file).unwrap(), count);
-        tell(&file, &Ok(None)).unwrap();
-        assert_eq!(heard(&file).unwrap(), Count { passed: 1, failed: 0 });
-        tell(&file, &Err(anyhow!("it is\nstuck"))).unwrap();
-        assert_eq!(heard(&file).unwrap_err().to_string(), "it is\nstuck");
+        write_outcome(&file, &Ok(Some(count))).unwrap();
+        assert_eq!(read_outcome(&file).unwrap(), count);
+        write_outcome(&file, &Ok(None)).unwrap();
+        assert_eq!(read_outcome(&file).unwrap(), Count { passed: 1, failed: 0 });
+        write_outcome(&file, &Err(anyhow!("it is\nstuck"))).unwrap();
+        assert_eq!(read_outcome(&file).unwrap_err().to_string(), "it is\nstuck");
         std::fs::remove_file(&file).unwrap();
     }
 }

@@ -57,7 +57,7 @@ struct SayState {
     open: bool,
 }
 
-static TOLD: Mutex<SayState> = Mutex::new(SayState {
+static STATE: Mutex<SayState> = Mutex::new(SayState {
     output: Output::Text,
     level: None,
     skipped: None,
@@ -114,18 +114,18 @@ fn json(text: &str) -> String {
     out
 }
 
-fn told() -> MutexGuard<'static, SayState> {
-    TOLD.lock().unwrap_or_else(PoisonError::into_inner)
+fn state() -> MutexGuard<'static, SayState> {
+    STATE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Whom everything is told from now on.
 pub fn to(output: Output) {
-    told().output = output;
+    state().output = output;
 }
 
 /// Whom everything is told.
 pub fn output() -> Output {
-    told().output
+    state().output
 }
 
 fn is_json() -> bool {
@@ -134,7 +134,7 @@ fn is_json() -> bool {
 
 /// From now on steps belong to this level of `test`.
 pub fn enter(level: Option<&str>) {
-    told().level = level.map(str::to_owned);
+    state().level = level.map(str::to_owned);
 }
 
 /// Where the lines of other programs go that a step runs.
@@ -155,7 +155,7 @@ pub fn line(text: impl Display) {
 
 /// Ends the line of progress, which is worth nothing any more.
 fn close() {
-    if std::mem::take(&mut told().open) {
+    if std::mem::take(&mut state().open) {
         let mut out = std::io::stdout().lock();
         let _closed = write!(out, "\r\x1b[K").and_then(|()| out.flush());
     }
@@ -164,15 +164,15 @@ fn close() {
 /// Tells how far something has come: on a terminal in one line that changes, elsewhere in a line now and then.
 pub fn progress(text: impl Display) {
     if !is_json() && std::io::stdout().is_terminal() {
-        told().open = true;
+        state().open = true;
         let mut out = std::io::stdout().lock();
         let _closed = write!(out, "\r\x1b[K  …  {text}").and_then(|()| out.flush());
         return;
     }
     let now = Instant::now();
-    let due = told().progress.is_none_or(|last| now.duration_since(last) >= PROGRESS);
+    let due = state().progress.is_none_or(|last| now.duration_since(last) >= PROGRESS);
     if due {
-        told().progress = Some(now);
+        state().progress = Some(now);
         begin(text);
     }
 }
@@ -190,18 +190,18 @@ pub fn begin(what: impl Display) {
 /// The step that is running cannot be done on this machine.
 pub fn skipped(reason: &str) {
     needless(reason);
-    told().lacking += 1;
+    state().lacking += 1;
 }
 
 /// The step that is running has nothing to do, on this machine as on any other.
 pub fn needless(reason: &str) {
     line(format_args!("      skipped: {reason}"));
-    told().skipped = Some(reason.to_owned());
+    state().skipped = Some(reason.to_owned());
 }
 
 /// How many failures what was skipped since the last call counts as: none, unless nothing may be skipped.
 pub(crate) fn lacking() -> usize {
-    let lacking = std::mem::take(&mut told().lacking);
+    let lacking = std::mem::take(&mut state().lacking);
     let failures = if may_be_skipped(std::env::var_os(SKIP).as_deref()) { 0 } else { lacking };
     if failures > 0 {
         line(format_args!("      skipped {failures} times, and {SKIP} is {NEVER}"));
@@ -224,7 +224,7 @@ pub fn step<T>(what: &str, run: impl FnOnce() -> Result<T>) -> Result<T> {
 /// Tells the outcome and time of a step.
 pub fn done(what: &str, took: Duration, error: Option<&anyhow::Error>) {
     let (level, skipped) = {
-        let mut told = told();
+        let mut told = state();
         (told.level.clone(), told.skipped.take())
     };
     if is_json() {
@@ -245,7 +245,7 @@ pub fn level(name: &str, run: impl FnOnce() -> Result<Count>) -> Count {
     let outcome = run();
     let took = start.elapsed();
     enter(None);
-    let skipped = told().skipped.take();
+    let skipped = state().skipped.take();
     let error = outcome.as_ref().err().map(|error| format!("{error:#}"));
     let mut count = outcome.unwrap_or(Count { passed: 0, failed: 1 });
     count.failed += lacking();

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
-import { exact, forPeople } from "./people";
+import { formatExact, formatRounded } from "./format";
 import { UNIT, parseAmount, permille } from "./quantity";
 
 describe("quantities", () => {
@@ -39,7 +39,7 @@ describe("quantities", () => {
 });
 
 describe("for people", () => {
-  const say = (text: string, resource: string) => forPeople(parseAmount(text) ?? 0n, resource);
+  const say = (text: string, resource: string) => formatRounded(parseAmount(text) ?? 0n, resource);
   it.each([
     ["1536Mi", "requests.memory", "1.5Gi"], ["1Gi", "memory", "1Gi"], ["500Gi", "requests.storage", "500Gi"], ["999", "memory", "999"],
     ["250m", "requests.cpu", "250m"], ["1250m", "cpu", "1.25"], ["1999m", "cpu", "1.99"], ["3050m", "cpu", "3.05"], ["40", "cpu", "40"], ["12.34", "cpu", "12.3"],
@@ -53,7 +53,7 @@ describe("for people", () => {
     ["7u", "cpu", "7u"], ["3n", "cpu", "3n"],
   ])("keeps %s of %s", (text, resource, kept) => {
     const amount = parseAmount(text) ?? 0n;
-    expect(exact(amount, resource)).toBe(kept);
-    expect(parseAmount(exact(amount, resource))).toBe(amount);
+    expect(formatExact(amount, resource)).toBe(kept);
+    expect(parseAmount(formatExact(amount, resource))).toBe(amount);
   });
 });

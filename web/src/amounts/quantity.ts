@@ -1,6 +1,5 @@
 /**
- * Kubernetes' quantities, exact: whole numbers of 10^-9, as the server counts them. Nothing here is a floating number, since an amount
- * that is nearly right is wrong.
+ * Kubernetes quantities as whole numbers of 10^-9, as the server counts them. No floating-point numbers: amounts must be exact.
  */
 
 /** An amount in units of 10^-9. */
@@ -8,7 +7,7 @@ export type Amount = bigint;
 
 /** One. */
 export const UNIT: Amount = 1_000_000_000n;
-/** The largest: 2^63 - 1 whole ones. */
+/** The largest amount: 2^63 - 1. */
 const MAX: Amount = (2n ** 63n - 1n) * UNIT;
 
 const DECIMAL: Readonly<Record<string, number>> = {
@@ -19,7 +18,7 @@ const BINARY: Readonly<Record<string, bigint>> = {
 };
 const FORM = /^([+-]?)(\d*)(?:\.(\d*))?(?:([eE])([+-]?\d{1,9})|(Ki|Mi|Gi|Ti|Pi|Ei|n|u|m|k|M|G|T|P|E))?$/;
 
-/** Reads a quantity; what is finer than 10^-9 is rounded up, as the server does. `undefined` for what is none, or too much. */
+/** Parses a quantity. Rounds up to a multiple of 10^-9, as the server does. `undefined` if the text is no quantity, or too large. */
 export function parseAmount(text: string): Amount | undefined {
   const match = FORM.exec(text.trim());
   if (!match) return undefined;
@@ -31,7 +30,7 @@ export function parseAmount(text: string): Amount | undefined {
   let power = binary ? 0 : exponential ? Number(exponent) : (DECIMAL[suffix] ?? 0);
   power -= fraction.length;
   if (digits === 0n) return 0n;
-  // Nothing of so many digits is in range; whoever types it is not to wait for the power.
+  // The result is known without the power, whose computation would block the page.
   if (power > 40 || -power > 60 + digits.toString().length) return power > 0 ? undefined : sign === "-" ? -1n : 1n;
   if (power >= 0) numerator *= 10n ** BigInt(power);
   const denominator = power < 0 ? 10n ** BigInt(-power) : 1n;
@@ -40,25 +39,25 @@ export function parseAmount(text: string): Amount | undefined {
   return sign === "-" ? -rounded : rounded;
 }
 
-/** How a quantity stands in an object. */
+/** A quantity in a JSON object. */
 export type QuantityText = string | number;
 
-/** The same few texts come again and again, thousands of them a frame. */
-const known = new Map<QuantityText, Amount>();
-const KNOWN_MAX = 10_000;
+/** Parsed texts: a frame reads thousands of amounts, most of them the same few texts. */
+const cache = new Map<QuantityText, Amount>();
+const CACHE_MAX = 10_000;
 
-/** Reads a quantity of the server's; what cannot be read counts as nothing. */
+/** Parses a quantity from the server; 0 if it cannot be parsed. */
 export function amountOf(text: QuantityText | undefined): Amount {
   if (text === undefined) return 0n;
-  const before = known.get(text);
+  const before = cache.get(text);
   if (before !== undefined) return before;
   const amount = parseAmount(String(text)) ?? 0n;
-  if (known.size >= KNOWN_MAX) known.clear();
-  known.set(text, amount);
+  if (cache.size >= CACHE_MAX) cache.clear();
+  cache.set(text, amount);
   return amount;
 }
 
-/** A part of a whole in thousandths, whole and 0 where there is nothing to be a part of. */
+/** A part of a whole in thousandths. If the whole is 0: 1000 if there is a part, else 0. */
 export function permille(part: Amount, whole: Amount): number {
   if (whole <= 0n) return part > 0n ? 1000 : 0;
   return Number((part * 1000n) / whole);

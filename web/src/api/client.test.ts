@@ -1,6 +1,6 @@
 import { afterEach, expect, it, vi } from "vitest";
-import { Offline, isUnsure, request } from "./client";
-import { type ApiError, isAnswer } from "./status";
+import { Offline, isOutcomeUnknown, request } from "./client";
+import { type ApiError, isRejection } from "./status";
 
 afterEach(() => vi.unstubAllGlobals());
 
@@ -23,11 +23,11 @@ it("says of an answer that is no Status what can be read of it", async () => {
 it("knows an answer from none, and what may have been done all the same", async () => {
   const of = async (code: number) => {
     const error = await failure(code, "");
-    return [isAnswer(error), isUnsure(error)];
+    return [isRejection(error), isOutcomeUnknown(error)];
   };
   expect(await of(403)).toEqual([true, false]);
   expect(await of(429)).toEqual([false, false]);
   expect(await of(503)).toEqual([false, true]);
   const away = new Offline("away");
-  expect([isAnswer(away), isUnsure(away)]).toEqual([false, true]);
+  expect([isRejection(away), isOutcomeUnknown(away)]).toEqual([false, true]);
 });

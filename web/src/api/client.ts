@@ -1,67 +1,67 @@
-/** Requests to the public API, with whatever rights the session has. There is no other way to the server. */
+/** Requests to the public API with the rights of the session. All requests to the server go through here. */
 
 import { t } from "../i18n/messages";
 import { ApiError, type Status } from "./status";
 import { warningsOf } from "./warnings";
 
 export const GROUP = "/apis/business.tkestack.io/v1";
-/** The server takes nothing that changes something without it: no other site can send it. */
+/** The server refuses writes without this header; other sites cannot send it (CSRF). */
 const UNSAFE_HEADER = { "X-Business-Console": "1" };
 const TIMEOUT_MS = 30_000;
-/** So much is shown of an answer that is no Status. */
-const LONGEST_TEXT = 300;
+/** The longest part of an error body that is shown, if the body is no Status. */
+const MAX_TEXT_LENGTH = 300;
 
 export type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
 
-export interface Call {
+export interface RequestOptions {
   method?: Method;
   body?: unknown;
   /** `application/merge-patch+json` for a PATCH. */
   type?: string;
   signal?: AbortSignal;
-  /** Called with what the server warns of beside its answer. */
-  warned?: (texts: readonly string[]) => void;
+  /** Called with the texts of the `Warning` headers. */
+  onWarnings?: (texts: readonly string[]) => void;
 }
 
 /** The server did not answer. */
 export class Offline extends Error {}
 
-/** Whether nobody knows if what was asked was done: no answer came, or none that says it. */
-export function isUnsure(error: unknown): boolean {
+/** Whether the write may or may not have been done: no response, or a server error. */
+export function isOutcomeUnknown(error: unknown): boolean {
   return error instanceof Offline || (error instanceof ApiError && error.code >= 500);
 }
 
-/** Asks who is there, and says whether there is somebody. */
+/** Checks the session again; true if the request may be sent again. */
 let renew: () => Promise<boolean> = async () => false;
 
-/** What is done when the API knows nobody any more: a token ends while a machine sleeps, a session in another tab. */
+/** Sets what is called on a 401: a token expires while the machine sleeps, or the session ends in another tab. */
 export function onUnauthorized(asks: () => Promise<boolean>): void {
   renew = asks;
 }
 
-/** Asks, and reads JSON. Throws {@link ApiError} or {@link Offline}. */
-export async function request<T>(path: string, call: Call = {}): Promise<T> {
-  return parse(await answer(path, "application/json", call)) as T;
+/** Sends a request and parses the JSON of its response. Throws {@link ApiError} or {@link Offline}. */
+export async function request<T>(path: string, call: RequestOptions = {}): Promise<T> {
+  return parse(await fetchText(path, "application/json", call)) as T;
 }
 
-/** The same, as a text. */
-export function requestText(path: string, call: Call = {}): Promise<string> {
-  return answer(path, "*/*", call);
+/** The same, without parsing the response. */
+export function requestText(path: string, call: RequestOptions = {}): Promise<string> {
+  return fetchText(path, "*/*", call);
 }
 
-async function answer(path: string, accept: string, call: Call): Promise<string> {
+async function fetchText(path: string, accept: string, call: RequestOptions): Promise<string> {
   let { response, text } = await send(path, accept, call);
-  // Nothing was done yet: what was asked is asked once more. The session's own paths are what it is renewed with.
+  // After a 401 nothing was done, so one retry is safe. Paths of the session itself are not retried: renew() uses them.
   if (response.status === 401 && path.startsWith("/api") && (await renew())) ({ response, text } = await send(path, accept, call));
   if (response.ok) {
     const warnings = warningsOf(response.headers.get("Warning"));
-    if (warnings.length > 0) call.warned?.(warnings);
+    if (warnings.length > 0) call.onWarnings?.(warnings);
     return text;
   }
-  throw new ApiError((parse(text) ?? { kind: "Status", message: readable(text) }) as Status, response.status);
+  throw new ApiError((parse(text) ?? { kind: "Status", message: plainText(text) }) as Status, response.status);
 }
 
-async function send(path: string, accept: string, { method = "GET", body, type, signal }: Call): Promise<{ response: Response; text: string }> {
+async function send(path: string, accept: string, { method = "GET", body, type, signal }: RequestOptions): Promise<{ response: Response; text: string }> {
   const headers: Record<string, string> = { Accept: accept };
   if (method !== "GET") Object.assign(headers, UNSAFE_HEADER);
   if (body !== undefined) headers["Content-Type"] = type ?? (method === "PATCH" ? "application/merge-patch+json" : "application/json");
@@ -77,9 +77,9 @@ async function send(path: string, accept: string, { method = "GET", body, type, 
   }
 }
 
-/** What a proxy says may be a page, of which nobody reads the source. */
-function readable(text: string): string {
-  return /^\s*</.test(text) ? "" : text.trim().slice(0, LONGEST_TEXT);
+/** The text of an error body; empty for HTML, which proxies send. */
+function plainText(text: string): string {
+  return /^\s*</.test(text) ? "" : text.trim().slice(0, MAX_TEXT_LENGTH);
 }
 
 function parse(text: string): unknown {

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
-import { isLet } from "./collections";
+import { isAllowed } from "./collections";
 import { ApiError } from "./status";
 
 beforeEach(() => {
@@ -16,16 +16,16 @@ it("takes a refusal for an answer, and any other failure for none", async () => 
     const answer = answers[asked++];
     if (answer) throw answer;
   };
-  const may = isLet(ask, new AbortController().signal);
+  const may = isAllowed(ask, new AbortController().signal);
   await vi.advanceTimersByTimeAsync(10_000);
   expect([await may, asked]).toEqual([true, 3]);
-  expect(await isLet(() => Promise.reject(refusal(403)), new AbortController().signal)).toBe(false);
+  expect(await isAllowed(() => Promise.reject(refusal(403)), new AbortController().signal)).toBe(false);
 });
 
 it("asks no more for somebody who is gone", async () => {
   const gone = new AbortController();
   const ask = vi.fn(() => Promise.reject(refusal(503)));
-  const may = isLet(ask, gone.signal);
+  const may = isAllowed(ask, gone.signal);
   await vi.advanceTimersByTimeAsync(1_000);
   gone.abort();
   await vi.advanceTimersByTimeAsync(60_000);

@@ -1,54 +1,54 @@
-/** The collections that the pages follow. */
+/** The collections that pages subscribe to. */
 
 import { createEffect, createMemo, createRoot, createSignal, on, onCleanup } from "solid-js";
 import { GROUP, request } from "./client";
 import { sessionState } from "./session";
 import { ApiError } from "./status";
 import type { MemberCluster, Namespace, Platform, Project, Tenant } from "./types";
-import { type Collection, follow } from "../live/store";
+import { type Collection, subscribe } from "../live/store";
 
-export const projects = (): Collection<Project> => follow(`${GROUP}/projects`);
-export const namespaces = (): Collection<Namespace> => follow(`${GROUP}/namespaces`);
-export const namespacesOf = (project: string): Collection<Namespace> => follow(`${GROUP}/namespaces/${encodeURIComponent(project)}/namespaces`);
-export const tenants = (): Collection<Tenant> => follow(`${GROUP}/tenants`);
-export const platforms = (): Collection<Platform> => follow(`${GROUP}/platforms`);
-export const clusters = (): Collection<MemberCluster> => follow(`${GROUP}/memberclusters`);
+export const projects = (): Collection<Project> => subscribe(`${GROUP}/projects`);
+export const namespaces = (): Collection<Namespace> => subscribe(`${GROUP}/namespaces`);
+export const namespacesOf = (project: string): Collection<Namespace> => subscribe(`${GROUP}/namespaces/${encodeURIComponent(project)}/namespaces`);
+export const tenants = (): Collection<Tenant> => subscribe(`${GROUP}/tenants`);
+export const platforms = (): Collection<Platform> => subscribe(`${GROUP}/platforms`);
+export const clusters = (): Collection<MemberCluster> => subscribe(`${GROUP}/memberclusters`);
 
-/** Where an object of ours is. */
+/** The API path of an object. */
 export function pathOf(plural: string, name: string, namespace?: string): string {
   const place = namespace ? `/namespaces/${encodeURIComponent(namespace)}` : "";
   return `${GROUP}${place}/${plural}/${encodeURIComponent(name)}`;
 }
 
-/** Where an object is that the address of a page names: by its name, and before that its project, if it lies in one. */
-export function pathOfPlace(plural: string, place: string): string {
+/** The API path of the object in a page's URL: `name`, or `project/name` for a namespaced object. */
+export function pathOfRoute(plural: string, place: string): string {
   const [first = "", second = ""] = place.split("/");
   return second === "" ? pathOf(plural, first) : pathOf(plural, second, first);
 }
 
-const ASK_AGAIN_MS = 5_000;
+const RETRY_MS = 5_000;
 
-/** Whether somebody may look at what is the operators'. The server decides that of each act; here it keeps links away that lead nowhere. */
+/** Whether the user may read what only operators may. The server authorizes each request; this only hides links that would fail. */
 export const isOperator = createRoot(() => {
   const [may, setMay] = createSignal(false);
   const who = createMemo(() => {
     const state = sessionState();
-    return state.is === "somebody" ? state.session.username : state.is === "offline" ? undefined : "";
+    return state.is === "loggedIn" ? state.session.username : state.is === "offline" ? undefined : "";
   });
   createEffect(on(who, (name) => {
-    // What is known stays while the server is away.
+    // Keep the last answer while the server is offline.
     if (name === undefined) return;
     if (name === "") return void setMay(false);
     const asking = new AbortController();
     onCleanup(() => asking.abort());
-    void isLet(() => request(`${GROUP}/memberclusters?limit=1`, { signal: asking.signal }), asking.signal).then(
+    void isAllowed(() => request(`${GROUP}/memberclusters?limit=1`, { signal: asking.signal }), asking.signal).then(
       (answer) => !asking.signal.aborted && setMay(answer), () => undefined);
   }));
   return may;
 });
 
-/** Asks until there is an answer: a request that fails for another reason than a refusal says nothing. */
-export async function isLet(ask: () => Promise<unknown>, signal: AbortSignal): Promise<boolean> {
+/** Sends a request until it succeeds or is forbidden. Any other failure says nothing about the rights, so it is retried. */
+export async function isAllowed(ask: () => Promise<unknown>, signal: AbortSignal): Promise<boolean> {
   for (;;) {
     try {
       await ask();
@@ -56,7 +56,7 @@ export async function isLet(ask: () => Promise<unknown>, signal: AbortSignal): P
     } catch (error) {
       if (signal.aborted || (error instanceof ApiError && error.code === 403)) return false;
     }
-    await new Promise((resolve) => setTimeout(resolve, ASK_AGAIN_MS));
+    await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
     if (signal.aborted) return false;
   }
 }

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { gradeOf, wrongOf } from "./conditions";
+import { gradeOf, problemsOf } from "./conditions";
 
 const one = (type: string, status: string, reason = `${type}${status}`) => ({ type, status, reason, message: "" });
 
@@ -12,6 +12,6 @@ it("names what is wrong of an object, the urgent first, and nothing twice", () =
   const conditions = [
     one("Ready", "Unknown"), one("Reachable", "False", "NoAnswer"), one("Bounded", "True"), one("Registered", "False", "NoAnswer"), one("OtherAccess", "True"),
   ];
-  expect(wrongOf({ status: { conditions } }).map(({ type }) => type)).toEqual(["Reachable", "Ready", "OtherAccess"]);
-  expect(wrongOf({})).toEqual([]);
+  expect(problemsOf({ status: { conditions } }).map(({ type }) => type)).toEqual(["Reachable", "Ready", "OtherAccess"]);
+  expect(problemsOf({})).toEqual([]);
 });

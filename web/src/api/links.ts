@@ -1,4 +1,4 @@
-/** Where the pages of objects are. */
+/** Links to pages of objects. */
 
 /** The page of a project, or of a namespace in it. */
 export function linkOf(name: string, project?: string): string {

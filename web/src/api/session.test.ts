@@ -68,101 +68,101 @@ afterEach(() => {
 });
 
 it("exchanges a token that has ended: only a refresh that is refused means nobody", async () => {
-  const { look, sessionState } = await fresh();
+  const { checkSession, sessionState } = await fresh();
   vi.setSystemTime(START + HOUR);
-  await look();
-  expect(sessionState()).toMatchObject({ is: "somebody", session: { expires: iso(START + HOUR + 300_000) } });
+  await checkSession();
+  expect(sessionState()).toMatchObject({ is: "loggedIn", session: { expires: iso(START + HOUR + 300_000) } });
   expect(asked).toEqual(["session", "session", "refresh"]);
   giver = "refuses";
   vi.setSystemTime(START + 2 * HOUR);
-  await look();
-  expect(sessionState()).toEqual({ is: "nobody" });
+  await checkSession();
+  expect(sessionState()).toEqual({ is: "loggedOut" });
 });
 
 it("refreshes a minute before the token's end, again and again, to the session's end and not beyond", async () => {
-  const { look, sessionEnds, sessionState } = await fresh();
+  const { checkSession, sessionEndsSoon, sessionState } = await fresh();
   ends = START + 1_000_000;
-  await look();
+  await checkSession();
   await vi.advanceTimersByTimeAsync(239_000);
   expect(asked).toEqual(["session"]);
   await vi.advanceTimersByTimeAsync(2_000);
   expect(asked).toEqual(["session", "session", "session", "refresh"]);
   await vi.advanceTimersByTimeAsync(158_000);
-  expect(sessionEnds()).toBe(false);
+  expect(sessionEndsSoon()).toBe(false);
   await vi.advanceTimersByTimeAsync(2_000);
-  expect(sessionEnds()).toBe(true);
+  expect(sessionEndsSoon()).toBe(true);
   await vi.advanceTimersByTimeAsync(598_000);
-  expect(sessionState().is).toBe("somebody");
+  expect(sessionState().is).toBe("loggedIn");
   const before = asked.length;
   await vi.advanceTimersByTimeAsync(2_000);
-  expect(sessionState()).toEqual({ is: "nobody" });
-  expect(sessionEnds()).toBe(false);
+  expect(sessionState()).toEqual({ is: "loggedOut" });
+  expect(sessionEndsSoon()).toBe(false);
   await vi.advanceTimersByTimeAsync(HOUR);
   expect(asked.slice(before)).toEqual(["session", "session", "refresh"]);
 });
 
 it("keeps a token to its end when no other is given, and warns", async () => {
-  const { look, sessionEnds, sessionState } = await fresh();
+  const { checkSession, sessionEndsSoon, sessionState } = await fresh();
   giver = "refuses";
-  await look();
+  await checkSession();
   await vi.advanceTimersByTimeAsync(241_000);
-  expect(sessionState()).toMatchObject({ is: "somebody", session: { ends: iso(token) } });
-  expect(sessionEnds()).toBe(true);
+  expect(sessionState()).toMatchObject({ is: "loggedIn", session: { ends: iso(token) } });
+  expect(sessionEndsSoon()).toBe(true);
   await vi.advanceTimersByTimeAsync(60_000);
-  expect(sessionState()).toEqual({ is: "nobody" });
+  expect(sessionState()).toEqual({ is: "loggedOut" });
   expect(asked.filter((what) => what === "refresh")).toHaveLength(2);
 });
 
 it("refreshes a token that lives shorter than a minute once in half of its life", async () => {
-  const { look, sessionState } = await fresh();
+  const { checkSession, sessionState } = await fresh();
   [token, lives] = [START + 40_000, 40_000];
-  await look();
+  await checkSession();
   await vi.advanceTimersByTimeAsync(199_000);
   expect(asked.filter((what) => what === "refresh")).toHaveLength(9);
-  expect(sessionState().is).toBe("somebody");
+  expect(sessionState().is).toBe("loggedIn");
 });
 
 it("refreshes once a minute where this clock is ahead by more than a token's life", async () => {
-  const { look, sessionState } = await fresh();
+  const { checkSession, sessionState } = await fresh();
   ahead = 600_000;
   [token, ends] = [token - ahead, ends - ahead];
-  await look();
+  await checkSession();
   await vi.advanceTimersByTimeAsync(599_000);
   expect(asked.filter((what) => what === "refresh")).toHaveLength(9);
-  expect(sessionState().is).toBe("somebody");
+  expect(sessionState().is).toBe("loggedIn");
 });
 
 it("is not told to be away as long as the token is good, when the provider is", async () => {
-  const { look, sessionState } = await fresh();
+  const { checkSession, sessionState } = await fresh();
   giver = "has no provider";
-  await look();
+  await checkSession();
   await vi.advanceTimersByTimeAsync(241_000);
   expect(asked).toContain("refresh");
   for (let seconds = 0; seconds < 58; seconds += 1) {
-    expect(sessionState().is).toBe("somebody");
+    expect(sessionState().is).toBe("loggedIn");
     await vi.advanceTimersByTimeAsync(1_000);
   }
   await vi.advanceTimersByTimeAsync(10_000);
   expect(sessionState()).toEqual({ is: "offline", why: "no: 503" });
   giver = "gives";
   await vi.advanceTimersByTimeAsync(10_000);
-  expect(sessionState().is).toBe("somebody");
+  expect(sessionState().is).toBe("loggedIn");
 });
 
 it("says that the server is away, and goes on when it is back", async () => {
-  const { look, sessionState } = await fresh();
-  await look();
+  const { checkSession, sessionState } = await fresh();
+  await checkSession();
   giver = "is away";
   await vi.advanceTimersByTimeAsync(400_000);
   expect(sessionState()).toEqual({ is: "offline", why: "" });
   giver = "gives";
   await vi.advanceTimersByTimeAsync(5_000);
-  expect(sessionState().is).toBe("somebody");
+  expect(sessionState().is).toBe("loggedIn");
 });
 
 it("asks the API once more with a new token, and once only", async () => {
-  const { look, request, sessionState } = await fresh();
-  await look();
+  const { checkSession, request, sessionState } = await fresh();
+  await checkSession();
   vi.setSystemTime(START + HOUR);
   asked = [];
   await Promise.all([request("/apis/a"), request("/apis/b")]);
@@ -172,28 +172,28 @@ it("asks the API once more with a new token, and once only", async () => {
   asked = [];
   await expect(request("/apis/a")).rejects.toMatchObject({ code: 401 });
   expect(asked).toEqual(["a", "session", "session", "refresh"]);
-  expect(sessionState()).toEqual({ is: "nobody" });
+  expect(sessionState()).toEqual({ is: "loggedOut" });
 });
 
 it("does not go on asking when the API knows nobody though there is a session", async () => {
-  const { look, request, sessionState } = await fresh();
-  await look();
+  const { checkSession, request, sessionState } = await fresh();
+  await checkSession();
   vi.stubGlobal("fetch", async (path: string) => (path.startsWith("/apis/") ? (asked.push("api"), status(401)) : server(path)));
   asked = [];
   await expect(request("/apis/a")).rejects.toMatchObject({ code: 401 });
   expect(asked).toEqual(["api", "session", "api"]);
-  expect(sessionState().is).toBe("somebody");
+  expect(sessionState().is).toBe("loggedIn");
 });
 
 it("tells the other tabs who came and who went, and hears it of them", async () => {
-  const { look, logout, sessionState } = await fresh();
-  await look();
+  const { checkSession, logout, sessionState } = await fresh();
+  await checkSession();
   expect(channels[0]?.told).toEqual(["came"]);
   channels[0]?.onmessage?.({ data: "went" });
-  expect(sessionState()).toEqual({ is: "nobody" });
+  expect(sessionState()).toEqual({ is: "loggedOut" });
   channels[0]?.onmessage?.({ data: "came" });
   await vi.advanceTimersByTimeAsync(0);
-  expect(sessionState().is).toBe("somebody");
+  expect(sessionState().is).toBe("loggedIn");
   await logout();
   expect(channels[0]?.told).toEqual(["came", "came", "went"]);
   expect(sessionState()).toEqual({ is: "unknown" });
@@ -201,40 +201,40 @@ it("tells the other tabs who came and who went, and hears it of them", async () 
 });
 
 it("looks who came, whoever was there", async () => {
-  const { look, sessionState } = await fresh();
-  await look();
+  const { checkSession, sessionState } = await fresh();
+  await checkSession();
   username = "bob";
   channels[0]?.onmessage?.({ data: "came" });
   await vi.advanceTimersByTimeAsync(0);
-  expect(sessionState()).toMatchObject({ is: "somebody", session: { username: "bob" } });
+  expect(sessionState()).toMatchObject({ is: "loggedIn", session: { username: "bob" } });
 });
 
 it("believes no answer from before somebody went", async () => {
-  const { look, sessionState } = await fresh();
-  const looks = look();
+  const { checkSession, sessionState } = await fresh();
+  const looks = checkSession();
   ends = START;
   channels[0]?.onmessage?.({ data: "went" });
   await looks;
   await vi.advanceTimersByTimeAsync(0);
-  expect(sessionState()).toEqual({ is: "nobody" });
+  expect(sessionState()).toEqual({ is: "loggedOut" });
 });
 
 it("asks nothing once more for somebody else", async () => {
-  const { look, request, sessionState } = await fresh();
-  await look();
+  const { checkSession, request, sessionState } = await fresh();
+  await checkSession();
   [token, username] = [START, "bob"];
   asked = [];
   await expect(request("/apis/a", { method: "POST" })).rejects.toMatchObject({ code: 401 });
   expect(asked).toEqual(["a", "session", "session", "refresh"]);
-  expect(sessionState()).toMatchObject({ is: "somebody", session: { username: "bob" } });
+  expect(sessionState()).toMatchObject({ is: "loggedIn", session: { username: "bob" } });
 });
 
 it("logs out after a refresh that is under way", async () => {
   let last: Promise<unknown> = Promise.resolve();
   const inTurn = (_: string, work: () => Promise<unknown>) => (last = last.then(work, work));
   vi.stubGlobal("navigator", { locks: { request: inTurn } });
-  const { look, logout, sessionState } = await fresh();
-  await look();
+  const { checkSession, logout, sessionState } = await fresh();
+  await checkSession();
   await vi.advanceTimersByTimeAsync(238_000);
   let give = (): void => undefined;
   const waits = new Promise<void>((resolve) => (give = resolve));
@@ -254,20 +254,20 @@ it("logs out after a refresh that is under way", async () => {
 });
 
 it("stays logged in when a logout is not heard", async () => {
-  const { look, logout, sessionState } = await fresh();
-  await look();
+  const { checkSession, logout, sessionState } = await fresh();
+  await checkSession();
   giver = "is away";
   await expect(logout()).rejects.toThrow("does not answer");
-  expect(sessionState().is).toBe("somebody");
+  expect(sessionState().is).toBe("loggedIn");
   expect(channels[0]?.told).toEqual(["came"]);
 });
 
 it("tells a server that says no from one that is away", async () => {
-  const { look, sessionState } = await fresh();
+  const { checkSession, sessionState } = await fresh();
   giver = "says no";
-  await look();
+  await checkSession();
   expect(sessionState()).toEqual({ is: "offline", why: "no: 403", refused: true });
   giver = "gives";
   await vi.advanceTimersByTimeAsync(5_000);
-  expect(sessionState().is).toBe("somebody");
+  expect(sessionState().is).toBe("loggedIn");
 });

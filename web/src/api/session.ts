@@ -1,17 +1,17 @@
-/** Who is logged in. The credentials are in cookies that no script sees; what is known here is what the server tells. */
+/** The session of the user. Its credentials are in HttpOnly cookies; scripts only see what the server says about it. */
 
 import { createSignal } from "solid-js";
-import { forget } from "../live/store";
+import { closeAll } from "../live/store";
 import { Offline, onUnauthorized, request } from "./client";
-import { ApiError, isAnswer } from "./status";
+import { ApiError, isRejection } from "./status";
 
 export interface Session {
   username: string;
   groups: string[];
   issuer: string;
-  /** When the token ends; it is refreshed before. RFC 3339. */
+  /** When the token expires; it is refreshed before. RFC 3339. */
   expires: string;
-  /** When one has to log in again. RFC 3339. */
+  /** When the session ends and the user must log in again. RFC 3339. */
   ends: string;
 }
 
@@ -20,13 +20,13 @@ export interface ConsoleConfig {
   version: string;
 }
 
-export type SessionState = { is: "unknown" } | { is: "nobody" } | { is: "somebody"; session: Session } | Away;
+export type SessionState = { is: "unknown" } | { is: "loggedOut" } | { is: "loggedIn"; session: Session } | OfflineState;
 
-/** No answer, or none that says who is there. */
-export interface Away {
+/** No response, or one that does not say who is logged in. */
+export interface OfflineState {
   is: "offline";
   why: string;
-  /** Whether the server was there, and said no. */
+  /** Whether the server responded with a refusal. */
   refused?: boolean;
 }
 
@@ -34,58 +34,58 @@ const [state, setState] = createSignal<SessionState>({ is: "unknown" });
 export const sessionState = state;
 
 const [isEnding, setEnding] = createSignal(false);
-/** Whether one has to log in again soon. */
-export const sessionEnds = isEnding;
+/** Whether the session ends soon. */
+export const sessionEndsSoon = isEnding;
 
-/** A token that lives shorter than twice that is refreshed when half of what is left has passed. Where this clock is so far ahead of the server's
- * that each token seems to have ended, so often. */
+/** How long before its end a token is refreshed; a token with less than twice that left is refreshed after half of the rest. If this clock is
+ * so far ahead that each token seems expired, this is the interval between refreshes. */
 const REFRESH_BEFORE_MS = 60_000;
-/** Enough to finish a form. */
+/** How long before the end of the session the user is warned: enough to finish a form. */
 const WARN_BEFORE_MS = 10 * 60_000;
 const RETRY_MS = 5_000;
-const LONGEST_MS = 2 ** 31 - 1;
-/** One tab refreshes for all: providers give each refresh token out once. */
+const MAX_TIMEOUT_MS = 2 ** 31 - 1;
+/** One tab at a time refreshes: a refresh token can be used only once. */
 const LOCK = "business-console-refresh";
-/** A tab tells the others that somebody came, or that he went. */
+/** A tab tells the others that the user logged in or out. */
 const tabs = new BroadcastChannel("business-console-session");
 let timer: ReturnType<typeof setTimeout> | undefined;
-let warning: ReturnType<typeof setTimeout> | undefined;
+let warningTimer: ReturnType<typeof setTimeout> | undefined;
 let username: string | undefined;
-let looking: Promise<void> | undefined;
-/** When the newest token is to be refreshed, which is known from when it was first seen. */
-let token = { expires: "", due: 0 };
+let pendingCheck: Promise<void> | undefined;
+/** When to refresh the current token; computed when the token is first seen. */
+let refreshPlan = { expires: "", due: 0 };
 
-/** Asks the server who is there. Whoever asks meanwhile gets the same answer. */
-export function look(): Promise<void> {
-  looking ??= find().finally(() => (looking = undefined));
-  return looking;
+/** Asks the server who is logged in. Concurrent callers share one check. */
+export function checkSession(): Promise<void> {
+  pendingCheck ??= updateSession().finally(() => (pendingCheck = undefined));
+  return pendingCheck;
 }
 
 onUnauthorized(async () => {
   const before = username;
-  await look();
-  // What one has asked nobody else asks again.
-  return before !== undefined && username === before && state().is === "somebody";
+  await checkSession();
+  // A request of one user must not be sent again as another user.
+  return before !== undefined && username === before && state().is === "loggedIn";
 });
 
 tabs.onmessage = ({ data }: MessageEvent<"came" | "went">) => {
-  if (data === "went") leave("nobody");
-  // Who came may be another one; and a question that is under way may have its answer from before.
-  if (data === "came" || looking) void Promise.resolve(looking).then(look);
+  if (data === "went") clearSession("loggedOut");
+  // Another user may have logged in, and a pending check may have the answer from before.
+  if (data === "came" || pendingCheck) void Promise.resolve(pendingCheck).then(checkSession);
 };
 
-async function find(): Promise<void> {
+async function updateSession(): Promise<void> {
   try {
-    const now = await known();
-    if (now) take(now);
-    if (!now || isDue(now)) take(await navigator.locks.request(LOCK, refreshed));
+    const now = await fetchSession();
+    if (now) acceptSession(now);
+    if (!now || isRefreshDue(now)) acceptSession(await navigator.locks.request(LOCK, refreshSession));
   } catch (error) {
-    failed(error);
+    handleFailure(error);
   }
 }
 
-/** The session, unless its token has ended. */
-async function known(): Promise<Session | undefined> {
+/** The session; undefined if its token has expired. */
+async function fetchSession(): Promise<Session | undefined> {
   try {
     return await request<Session>("/console/session");
   } catch (error) {
@@ -94,94 +94,94 @@ async function known(): Promise<Session | undefined> {
   }
 }
 
-/** Another tab may have done it meanwhile. */
-async function refreshed(): Promise<Session> {
-  const now = await known();
-  if (now && !isDue(now)) return now;
+/** Refreshes the token, unless another tab has done so meanwhile. */
+async function refreshSession(): Promise<Session> {
+  const now = await fetchSession();
+  if (now && !isRefreshDue(now)) return now;
   try {
     return await request<Session>("/console/refresh", { method: "POST" });
   } catch (error) {
-    // The token that is there is good to its end, whoever is away; and the last one where no other follows.
+    // A failed refresh leaves the current token valid until it expires. If the refresh is denied, it is the last token of the session.
     if (now) return isUnauthorized(error) ? { ...now, ends: now.expires } : now;
     throw error;
   }
 }
 
-/** At the session's end no other token follows. */
-function isDue(session: Session): boolean {
-  return Date.parse(session.expires) < Date.parse(session.ends) && dueOf(session) <= Date.now();
+/** A token that lasts to the end of the session is not refreshed. */
+function isRefreshDue(session: Session): boolean {
+  return Date.parse(session.expires) < Date.parse(session.ends) && refreshTime(session) <= Date.now();
 }
 
-function dueOf({ expires }: Session): number {
-  if (token.expires !== expires) {
+function refreshTime({ expires }: Session): number {
+  if (refreshPlan.expires !== expires) {
     const end = Date.parse(expires);
     const left = end - Date.now();
-    token = { expires, due: left > 0 ? end - Math.min(REFRESH_BEFORE_MS, left / 2) : Date.now() + REFRESH_BEFORE_MS };
+    refreshPlan = { expires, due: left > 0 ? end - Math.min(REFRESH_BEFORE_MS, left / 2) : Date.now() + REFRESH_BEFORE_MS };
   }
-  return token.due;
+  return refreshPlan.due;
 }
 
-function take(session: Session): void {
-  // Nothing of what somebody else has open stays.
-  if (username !== undefined && username !== session.username) leave("nobody");
+function acceptSession(session: Session): void {
+  // Drop everything that another user has loaded.
+  if (username !== undefined && username !== session.username) clearSession("loggedOut");
   const comes = username === undefined;
   username = session.username;
-  setState({ is: "somebody", session });
+  setState({ is: "loggedIn", session });
   const [expires, ends] = [Date.parse(session.expires), Date.parse(session.ends)];
-  lookAt(expires < ends ? dueOf(session) : ends);
-  warnBefore(ends);
+  scheduleCheck(expires < ends ? refreshTime(session) : ends);
+  scheduleWarning(ends);
   if (comes) tabs.postMessage("came");
 }
 
-function lookAt(when: number): void {
+function scheduleCheck(when: number): void {
   clearTimeout(timer);
-  timer = setTimeout(() => void look(), Math.min(Math.max(when - Date.now(), RETRY_MS), LONGEST_MS));
+  timer = setTimeout(() => void checkSession(), Math.min(Math.max(when - Date.now(), RETRY_MS), MAX_TIMEOUT_MS));
 }
 
-function warnBefore(ends: number): void {
+function scheduleWarning(ends: number): void {
   const left = ends - WARN_BEFORE_MS - Date.now();
-  clearTimeout(warning);
+  clearTimeout(warningTimer);
   setEnding(left <= 0);
-  if (left > 0) warning = setTimeout(() => warnBefore(ends), Math.min(left, LONGEST_MS));
+  if (left > 0) warningTimer = setTimeout(() => scheduleWarning(ends), Math.min(left, MAX_TIMEOUT_MS));
 }
 
-function leave(is: "nobody" | "unknown"): void {
+function clearSession(is: "loggedOut" | "unknown"): void {
   clearTimeout(timer);
-  clearTimeout(warning);
+  clearTimeout(warningTimer);
   username = undefined;
-  forget();
+  closeAll();
   setEnding(false);
   setState({ is });
 }
 
-function failed(error: unknown): void {
-  if (isUnauthorized(error)) return leave("nobody");
+function handleFailure(error: unknown): void {
+  if (isUnauthorized(error)) return clearSession("loggedOut");
   if (error instanceof Offline) setState({ is: "offline", why: "" });
-  else if (error instanceof ApiError) setState({ is: "offline", why: error.message, ...(isAnswer(error) && { refused: true }) });
-  lookAt(0);
+  else if (error instanceof ApiError) setState({ is: "offline", why: error.message, ...(isRejection(error) && { refused: true }) });
+  scheduleCheck(0);
 }
 
 function isUnauthorized(error: unknown): boolean {
   return error instanceof ApiError && error.code === 401;
 }
 
-/** The way to the provider and back. */
+/** The URL that logs in at the provider and returns to `back`. */
 export function loginPath(issuer: string, back: string): string {
   return `/console/login?issuer=${encodeURIComponent(issuer)}&return=${encodeURIComponent(back)}`;
 }
 
-/** Goes to the provider, and comes back here. */
+/** Logs in at the provider, then returns to this page. */
 export function login(issuer: string): void {
   location.assign(loginPath(issuer, location.pathname + location.search));
 }
 
-/** Throws when the server did not take it: one is still logged in then. */
+/** Throws if the server did not log out; the user is still logged in then. */
 export async function logout(): Promise<void> {
-  // A refresh that is under way would bring cookies after they were taken away.
+  // Under the lock: a concurrent refresh would set the cookies again.
   const next = await navigator.locks.request(LOCK, async () => {
     const answer = await request<{ location: string }>("/console/logout", { method: "POST" });
     tabs.postMessage("went");
-    leave("unknown");
+    clearSession("unknown");
     return answer.location;
   });
   location.assign(next);

@@ -1,4 +1,4 @@
-/** Refusals in the API's own words. */
+/** Errors of the API. */
 
 import { type Amount, amountOf } from "../amounts/quantity";
 
@@ -17,7 +17,7 @@ export interface Status {
   details?: { name?: string; kind?: string; causes?: Cause[]; retryAfterSeconds?: number };
 }
 
-/** An answer that is none of success. */
+/** A response that is not a success. */
 export class ApiError extends Error {
   readonly code: number;
   readonly reason: string;
@@ -31,17 +31,17 @@ export class ApiError extends Error {
   }
 }
 
-/** What went wrong, in words. */
+/** The message of an error. */
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
-/** Whether the server has judged what it was asked: it was there, and had time for it. */
-export function isAnswer(error: unknown): boolean {
+/** Whether the server has evaluated the request and refused it, so that a retry cannot help (unlike 429 and 5xx). */
+export function isRejection(error: unknown): boolean {
   return error instanceof ApiError && error.code < 500 && error.code !== 429;
 }
 
-/** A level that has no room, or the smallest limit that it can have. */
+/** A level whose limit does not allow the request, or whose new limit would be below what is allocated. */
 export interface LevelCause {
   reason: string;
   field: string;
@@ -56,7 +56,7 @@ export interface LevelCause {
   fits: Amount;
 }
 
-/** The levels that a refusal names, and what it says beside. */
+/** The levels in the causes of a refusal, and all other causes. */
 export function levelsOf(causes: readonly Cause[]): { levels: LevelCause[]; others: Cause[] } {
   const levels: LevelCause[] = [];
   const others: Cause[] = [];

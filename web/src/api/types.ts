@@ -1,4 +1,4 @@
-/** Our kinds, as the server's OpenAPI document has them. */
+/** Our kinds, from the server's OpenAPI document. */
 
 import type { Resource } from "../live/feed";
 import type { components } from "./schema";

@@ -14,10 +14,10 @@ it("reads each warning of the one line that a browser makes of them", () => {
 it("hands on what the server warns of, and nothing of an answer without", async () => {
   let headers = new Headers();
   vi.stubGlobal("fetch", async () => new Response("{}", { headers }));
-  const warned = vi.fn();
-  await request("/things", { warned });
-  expect(warned).not.toHaveBeenCalled();
+  const onWarnings = vi.fn();
+  await request("/things", { onWarnings });
+  expect(onWarnings).not.toHaveBeenCalled();
   headers = new Headers([["Warning", '299 - "it is near its end"'], ["Warning", '299 - "and locked"']]);
-  await request("/things", { warned });
-  expect(warned).toHaveBeenCalledExactlyOnceWith(["it is near its end", "and locked"]);
+  await request("/things", { onWarnings });
+  expect(onWarnings).toHaveBeenCalledExactlyOnceWith(["it is near its end", "and locked"]);
 });

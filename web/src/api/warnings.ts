@@ -1,12 +1,12 @@
-/** What the server says beside an answer. */
+/** The `Warning` headers of a response. */
 
 const WARNING = /\b299 \S+ "((?:[^"\\]|\\.)*)"/g;
 
-/** The texts of `Warning` headers, which a browser hands out as one line with a character for each byte. */
+/** The texts of `Warning` headers. A browser joins them into one line, with one character for each byte. */
 export function warningsOf(line: string | null): string[] {
-  return [...(line ?? "").matchAll(WARNING)].map(([, quoted = ""]) => ofBytes(quoted.replace(/\\(.)/g, "$1")));
+  return [...(line ?? "").matchAll(WARNING)].map(([, quoted = ""]) => decodeUtf8(quoted.replace(/\\(.)/g, "$1")));
 }
 
-function ofBytes(text: string): string {
+function decodeUtf8(text: string): string {
   return new TextDecoder().decode(Uint8Array.from(text, (character) => character.charCodeAt(0)));
 }

@@ -1,8 +1,8 @@
-/** Projects as the trees that they form, the fullest first. */
+/** Projects as trees, the fullest first. */
 
 import { type Amount, amountOf } from "../amounts/quantity";
 import type { Namespace, Project } from "../api/types";
-import { type Share, type Uses, inOrder, projectFullness, projectShares, useKey } from "./shares";
+import { type Share, type Usage, compareNames, projectFullness, projectShares, usageKey } from "./shares";
 
 export interface TreeNode {
   name: string;
@@ -10,44 +10,44 @@ export interface TreeNode {
   children: TreeNode[];
   namespaces: Namespace[];
   readonly shares: readonly Share[];
-  /** How full the fullest of its own limits is, in thousandths. */
+  /** The fullness of its fullest limit, in thousandths. */
   own: number;
-  /** The same of itself and all below. */
+  /** The highest `own` of this project and all below it. */
   worst: number;
-  /** What all namespaces below consume. */
-  uses: Uses;
+  /** The sum of what all namespaces below consume. */
+  usage: Usage;
 }
 
 export interface TreeRow {
   node: TreeNode;
   depth: number;
   open: boolean;
-  /** Which it is of those that are shown below the same one, from 1 on, and how many these are. */
+  /** Its position among the visible rows of the same parent, from 1, and their number. */
   position: number;
   siblings: number;
 }
 
-const NOTHING: Uses = new Map();
-const known = new WeakMap<Namespace, Uses>();
+const NO_USAGE: Usage = new Map();
+const usageCache = new WeakMap<Namespace, Usage>();
 
-/** What a namespace consumes: each version of it is read once. */
-function usesOf(namespace: Namespace): Uses {
-  const before = known.get(namespace);
+/** What a namespace consumes; computed once for each version of the object. */
+function usageOf(namespace: Namespace): Usage {
+  const before = usageCache.get(namespace);
   if (before) return before;
   const { spec, status } = namespace;
-  const fresh = new Map(Object.entries(status?.used ?? {}).map(([resource, amount]) => [useKey(spec?.clusterName ?? "", resource), amountOf(amount)]));
-  known.set(namespace, fresh);
+  const fresh = new Map(Object.entries(status?.used ?? {}).map(([resource, amount]) => [usageKey(spec?.clusterName ?? "", resource), amountOf(amount)]));
+  usageCache.set(namespace, fresh);
   return fresh;
 }
 
-/** Shares are worked out for what is looked at: of thousands of projects, a few dozen. */
+/** Computes shares on demand: of thousands of projects only a few dozen are visible. */
 class ForestNode implements TreeNode {
   readonly name: string;
   readonly children: TreeNode[] = [];
   readonly namespaces: Namespace[] = [];
   own = 0;
   worst = 0;
-  uses = NOTHING;
+  usage = NO_USAGE;
   #shares: readonly Share[] | undefined;
 
   constructor(readonly project: Project) {
@@ -55,11 +55,11 @@ class ForestNode implements TreeNode {
   }
 
   get shares(): readonly Share[] {
-    return (this.#shares ??= projectShares(this.project, this.uses));
+    return (this.#shares ??= projectShares(this.project, this.usage));
   }
 }
 
-/** Roots, and whatever lies below something that is not seen. */
+/** The trees of all projects. A project whose parent the user may not see is a root. */
 export function forest(projects: Iterable<Project>, namespaces: Iterable<Namespace>): TreeNode[] {
   const nodes = new Map<string, ForestNode>();
   for (const project of projects) {
@@ -73,34 +73,34 @@ export function forest(projects: Iterable<Project>, namespaces: Iterable<Namespa
     if (parent && parent !== node) parent.children.push(node);
     else roots.push(node);
   }
-  roots.forEach(fill);
+  roots.forEach(sumUsage);
   return sortFullestFirst(roots);
 }
 
-function fill(node: TreeNode): void {
-  node.children.forEach(fill);
-  const parts = [...node.children.map((child) => child.uses), ...node.namespaces.map(usesOf)].filter((uses) => uses.size > 0);
+function sumUsage(node: TreeNode): void {
+  node.children.forEach(sumUsage);
+  const parts = [...node.children.map((child) => child.usage), ...node.namespaces.map(usageOf)].filter((usage) => usage.size > 0);
   if (parts.length > 0) {
     const sum = new Map<string, Amount>();
-    for (const part of parts) for (const [key, amount] of part) add(sum, key, amount);
-    node.uses = sum;
+    for (const part of parts) for (const [key, amount] of part) addUsage(sum, key, amount);
+    node.usage = sum;
   }
   node.own = projectFullness(node.project);
   node.worst = node.children.reduce((most, child) => Math.max(most, child.worst), node.own);
   sortFullestFirst(node.children);
 }
 
-/** Counts an amount with those of its key. */
-export function add(uses: Map<string, Amount>, key: string, amount: Amount): void {
-  uses.set(key, (uses.get(key) ?? 0n) + amount);
+/** Adds an amount to the sum of its key. */
+export function addUsage(usage: Map<string, Amount>, key: string, amount: Amount): void {
+  usage.set(key, (usage.get(key) ?? 0n) + amount);
 }
 
 function sortFullestFirst(nodes: TreeNode[]): TreeNode[] {
-  return nodes.sort((a, b) => b.worst - a.worst || inOrder(a.name, b.name));
+  return nodes.sort((a, b) => b.worst - a.worst || compareNames(a.name, b.name));
 }
 
-/** Whether a project is another one or lies below it. */
-export function liesIn(all: ReadonlyMap<string, Project>, name: string, above: string): boolean {
+/** Whether a project is `above` or one of its descendants. */
+export function isWithin(all: ReadonlyMap<string, Project>, name: string, above: string): boolean {
   const line = new Set<string>();
   for (let at = name; at !== "" && !line.has(at); at = all.get(at)?.spec?.parentProjectName ?? "") {
     if (at === above) return true;
@@ -109,8 +109,8 @@ export function liesIn(all: ReadonlyMap<string, Project>, name: string, above: s
   return false;
 }
 
-/** The rows that are shown: what is open, or, with a search, what matches and what lies above it. */
-export function rows(roots: readonly TreeNode[], closed: ReadonlySet<string>, search: string): TreeRow[] {
+/** The visible rows: children of open rows, or, with a search, the matches and their ancestors. */
+export function visibleRows(roots: readonly TreeNode[], closed: ReadonlySet<string>, search: string): TreeRow[] {
   const wanted = search.trim().toLowerCase();
   const shown: TreeRow[] = [];
   const walk = (nodes: readonly TreeNode[], depth: number): boolean => {
@@ -131,15 +131,15 @@ export function rows(roots: readonly TreeNode[], closed: ReadonlySet<string>, se
   return shown;
 }
 
-/** Namespaces that a search finds, by our name or that in their cluster. */
-export function namespacesFound(namespaces: Iterable<Namespace>, search: string): Namespace[] {
+/** Namespaces that match a search by their name here or in their cluster. */
+export function searchNamespaces(namespaces: Iterable<Namespace>, search: string): Namespace[] {
   const wanted = search.trim().toLowerCase();
   const isFound = ({ metadata, spec }: Namespace) => [metadata.name, spec?.namespace].some((text) => text?.toLowerCase().includes(wanted));
-  return wanted === "" ? [] : [...namespaces].filter(isFound).sort((a, b) => inOrder(a.metadata.name, b.metadata.name));
+  return wanted === "" ? [] : [...namespaces].filter(isFound).sort((a, b) => compareNames(a.metadata.name, b.metadata.name));
 }
 
-/** In the order that they had: what somebody points at does not go away under him. Who is new comes last among his. */
-export function asBefore(nodes: TreeNode[], before: readonly TreeNode[]): TreeNode[] {
+/** Restores the previous order, so that rows do not move under the pointer. New projects come last among their siblings. */
+export function keepOrder(nodes: TreeNode[], before: readonly TreeNode[]): TreeNode[] {
   const places = new Map<string, number>();
   const note = (all: readonly TreeNode[]): void => all.forEach((node) => {
     places.set(node.name, places.size);

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import type { Namespace, Project } from "../api/types";
 import { type TreeNode, forest } from "./forest";
-import { below, holders, membersOf } from "./holders";
+import { childSummaries, countBelow, holders } from "./holders";
 
 const project = (name: string, parent: string, hard: Record<string, string>): Project => ({
   metadata: { name, uid: name, resourceVersion: "1" }, spec: { parentProjectName: parent, clusters: { c: { hard } } }, status: { phase: "Active" },
@@ -30,16 +30,16 @@ it("orders parts exactly that are equal in thousandths", () => {
   );
   if (!node) throw new Error("no tree");
   expect(holders(node).map(({ name, share }) => [name, share])).toEqual([["c", 0], ["b", 0], ["a", 0]]);
-  expect(membersOf(node).map(({ name }) => name)).toEqual(["c", "b", "a", "d"]);
+  expect(childSummaries(node).map(({ name }) => name)).toEqual(["c", "b", "a", "d"]);
 });
 
 it("names all that lies in it, also what holds nothing of what is limited", () => {
-  expect(membersOf(top()).map(({ name, is, share, link }) => [name, is, share, link])).toEqual([
+  expect(childSummaries(top()).map(({ name, is, share, link }) => [name, is, share, link])).toEqual([
     ["busy", "namespace", 500, "/projects/top/namespaces/busy"], ["child", "project", 400, "/projects/child"],
     ["free", "namespace", 0, "/projects/top/namespaces/free"], ["zero", "namespace", 0, "/projects/top/namespaces/zero"],
   ]);
 });
 
 it("counts what goes with it at every depth", () => {
-  expect(below(top())).toEqual({ projects: 2, namespaces: 4 });
+  expect(countBelow(top())).toEqual({ projects: 2, namespaces: 4 });
 });

@@ -1,4 +1,4 @@
-/** What of a limit is given away and in use, by cluster and resource: pure functions of what the server said. */
+/** How much of each limit is allocated and used, by cluster and resource: pure functions. */
 
 import { type Amount, type QuantityText, amountOf, permille } from "../amounts/quantity";
 import type { Namespace, Project, Tenant } from "../api/types";
@@ -8,27 +8,27 @@ type Amounts = Readonly<Record<string, QuantityText>> | undefined;
 export interface Share {
   cluster: string;
   resource: string;
-  /** The limit; absent where there is none. */
+  /** The limit; undefined without one. */
   hard: Amount | undefined;
-  /** Given to those below, and held without an object; of a namespace, what it is charged. */
+  /** Allocated to children, or held without an object; for a namespace, the same as `used`. */
   allocated: Amount;
   /** What namespaces consume. */
   used: Amount;
 }
 
-/** From here on a share is told, and from here on it is urgent; in thousandths. */
+/** The fullness from which a share is marked as noted, and as urgent; in thousandths. */
 export const NOTED = 800;
 export const URGENT = 950;
 
-/** How full: of a limit in thousandths, 0 without one. */
+/** How much of the limit is allocated, in thousandths; 0 without a limit. */
 export function fullness({ hard, allocated }: Share): number {
   return hard === undefined ? 0 : permille(allocated, hard);
 }
 
-/** Worst first; what has no limit comes last. */
+/** The fullest first; shares without a limit come last. */
 export function fullestFirst(shares: readonly Share[]): Share[] {
   return [...shares].sort((a, b) =>
-    Number(a.hard === undefined) - Number(b.hard === undefined) || fullness(b) - fullness(a) || inOrder(a.cluster, b.cluster) || inOrder(a.resource, b.resource));
+    Number(a.hard === undefined) - Number(b.hard === undefined) || fullness(b) - fullness(a) || compareNames(a.cluster, b.cluster) || compareNames(a.resource, b.resource));
 }
 
 export function worst(shares: readonly Share[]): number {
@@ -36,11 +36,11 @@ export function worst(shares: readonly Share[]): number {
 }
 
 /** Amounts by `cluster/resource`. */
-export type Uses = ReadonlyMap<string, Amount>;
+export type Usage = ReadonlyMap<string, Amount>;
 
-export const useKey = (cluster: string, resource: string): string => `${cluster}/${resource}`;
+export const usageKey = (cluster: string, resource: string): string => `${cluster}/${resource}`;
 
-/** What a namespace is charged: more than it asks for while a smaller quota is not confirmed. */
+/** What a namespace is charged: more than its spec until the cluster has confirmed a smaller quota. */
 export function chargeOf({ spec, status }: Namespace): Amounts {
   return status?.cachedSpecHard ?? spec?.hard;
 }
@@ -58,9 +58,9 @@ export function namespaceShares(namespace: Namespace): Share[] {
 
 type AmountsByCluster = ReadonlyMap<string, ReadonlyMap<string, Amount>>;
 
-/** What counts against a project without an object. No figure of those below contains it. A tenant has none. */
-export function heldIn(giver: Project | Tenant | undefined): AmountsByCluster {
-  const { ledger } = (giver?.status ?? {}) as Partial<NonNullable<Project["status"]>>;
+/** What a project is charged without an object; the amounts of its children do not contain it. Nothing for a tenant. */
+export function heldByCluster(source: Project | Tenant | undefined): AmountsByCluster {
+  const { ledger } = (source?.status ?? {}) as Partial<NonNullable<Project["status"]>>;
   const held = new Map<string, Map<string, Amount>>();
   for (const { clusterName = "", hard = {} } of ledger?.held ?? []) {
     const sums = held.get(clusterName) ?? new Map<string, Amount>();
@@ -70,43 +70,43 @@ export function heldIn(giver: Project | Tenant | undefined): AmountsByCluster {
   return held;
 }
 
-interface KnownShares {
-  /** Without what is used, which stands in other objects. */
+interface CachedShares {
+  /** Without `used`, which comes from other objects. */
   shares: readonly Share[];
   worst: number;
 }
 
-/** Each version of an object is read once, however often others change. */
-const known = new WeakMap<Project, KnownShares>();
+/** Computed once for each version of a project, however often others change. */
+const cache = new WeakMap<Project, CachedShares>();
 
-function knownShares(project: Project): KnownShares {
-  const before = known.get(project);
+function cachedShares(project: Project): CachedShares {
+  const before = cache.get(project);
   if (before) return before;
-  const all = shares(project.spec?.clusters, project.status?.clusters, heldIn(project), new Map());
+  const all = shares(project.spec?.clusters, project.status?.clusters, heldByCluster(project), new Map());
   const fresh = { shares: all, worst: worst(all) };
-  known.set(project, fresh);
+  cache.set(project, fresh);
   return fresh;
 }
 
-export function projectShares(project: Project, uses: Uses): readonly Share[] {
-  const { shares } = knownShares(project);
-  return uses.size === 0 ? shares : shares.map((share) => ({ ...share, used: uses.get(useKey(share.cluster, share.resource)) ?? 0n }));
+export function projectShares(project: Project, usage: Usage): readonly Share[] {
+  const { shares } = cachedShares(project);
+  return usage.size === 0 ? shares : shares.map((share) => ({ ...share, used: usage.get(usageKey(share.cluster, share.resource)) ?? 0n }));
 }
 
-/** How full the fullest limit of a project is. */
+/** The fullness of the fullest limit of a project. */
 export function projectFullness(project: Project): number {
-  return knownShares(project).worst;
+  return cachedShares(project).worst;
 }
 
-export function tenantShares(tenant: Tenant, uses: Uses): Share[] {
-  return shares(tenant.spec?.clusters, tenant.status?.clusters, heldIn(tenant), uses);
+export function tenantShares(tenant: Tenant, usage: Usage): Share[] {
+  return shares(tenant.spec?.clusters, tenant.status?.clusters, heldByCluster(tenant), usage);
 }
 
 function shares(
   limits: Readonly<Record<string, { hard?: Amounts | undefined }>> | undefined,
   given: Readonly<Record<string, { used?: Amounts | undefined }>> | undefined,
   held: AmountsByCluster,
-  uses: Uses,
+  usage: Usage,
 ): Share[] {
   const all: Share[] = [];
   for (const cluster of new Set([...Object.keys(limits ?? {}), ...Object.keys(given ?? {}), ...held.keys()])) {
@@ -119,7 +119,7 @@ function shares(
         cluster, resource,
         hard: limit === undefined ? undefined : amountOf(limit),
         allocated: amountOf(used[resource]) + (here?.get(resource) ?? 0n),
-        used: uses.get(useKey(cluster, resource)) ?? 0n,
+        used: usage.get(usageKey(cluster, resource)) ?? 0n,
       });
     }
   }
@@ -127,10 +127,10 @@ function shares(
 }
 
 function sorted(shares: Share[]): Share[] {
-  return shares.sort((a, b) => inOrder(a.cluster, b.cluster) || inOrder(a.resource, b.resource));
+  return shares.sort((a, b) => compareNames(a.cluster, b.cluster) || compareNames(a.resource, b.resource));
 }
 
-/** Of names, which are plain letters: the order of a language costs a hundred times as much. */
-export function inOrder(a: string, b: string): number {
+/** Compares names, which are ASCII. localeCompare would be a hundred times slower. */
+export function compareNames(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0;
 }

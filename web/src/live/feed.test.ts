@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { ApiError } from "../api/status";
 import en from "../i18n/en.json";
-import { speak } from "../i18n/messages";
+import { chooseLanguage } from "../i18n/messages";
 import zh from "../i18n/zh.json";
 import { Feed, type FeedState, type Resource } from "./feed";
 
@@ -157,9 +157,9 @@ it("says why in the language of whoever reads it then", async () => {
   FakeSocket.all[1]?.close();
   const [cut] = seen.states.flatMap((state) => (state.at === "cut" ? [state] : []));
   expect(cut?.why).toBe(en["cut.closed"]);
-  speak("zh");
+  chooseLanguage("zh");
   expect(cut?.why).toBe(zh["cut.closed"]);
-  speak("en");
+  chooseLanguage("en");
 });
 
 it("goes on when it is known again who asks", async () => {
@@ -174,9 +174,9 @@ it("takes a refusal for an answer until somebody asks again", async () => {
   const refusal = new ApiError({ kind: "Status", message: "no", reason: "Forbidden" }, 403);
   const { seen } = story([() => { throw refusal; }, page(7, ["a"])]);
   await vi.advanceTimersByTimeAsync(60_000);
-  expect(seen.states).toEqual([{ at: "refused", error: refusal, again: expect.any(Function) }]);
+  expect(seen.states).toEqual([{ at: "refused", error: refusal, retry: expect.any(Function) }]);
   const [refused] = seen.states.splice(0);
-  if (refused?.at === "refused") refused.again();
+  if (refused?.at === "refused") refused.retry();
   await vi.advanceTimersByTimeAsync(0);
   expect(seen.states).toEqual([{ at: "loading" }]);
   expect([...seen.names]).toEqual(["a"]);

@@ -1,6 +1,6 @@
 /**
- * One collection of the API, followed: a list, then a watch over a WebSocket, whose events are handed on. A cut is told, and mended with
- * growing patience; history that is gone is read anew. Nothing is shown that the server did not say.
+ * Follows one collection of the API: lists it, then watches it over a WebSocket and passes the events to a sink. It reports a lost connection
+ * and reconnects with backoff. If the resource version has expired, it lists again.
  */
 
 import { request } from "../api/client";
@@ -19,7 +19,7 @@ export interface ObjectMeta {
   managedFields?: ManagedFields[];
 }
 
-/** Who wrote which part of an object last. */
+/** Which manager last wrote which fields of an object. */
 export interface ManagedFields {
   manager?: string;
   operation?: string;
@@ -44,16 +44,16 @@ interface WatchEvent<T> {
   object: T;
 }
 
-/** What becomes of a feed. */
+/** The state of a feed. */
 export type FeedState =
   | { at: "loading" }
-  /** Nothing was read yet, so nothing is known of what there is; the feed tries again. */
+  /** Nothing was read yet; the feed retries. */
   | { at: "unread"; why: string }
   | { at: "live" }
-  /** What is shown was true at `since`; the feed tries again. */
+  /** The connection is lost: the objects are as of `since`. The feed retries. */
   | { at: "cut"; since: number; why: string }
-  /** The server says no: it stays so until somebody asks again. */
-  | { at: "refused"; error: ApiError; again: () => void };
+  /** The server has refused the request. The feed stops until `retry` is called. */
+  | { at: "refused"; error: ApiError; retry: () => void };
 
 export interface FeedSink<T extends Resource> {
   replace(items: T[]): void;
@@ -62,29 +62,29 @@ export interface FeedSink<T extends Resource> {
   state(state: FeedState): void;
 }
 
-/** The socket of a watch; a test brings its own. */
+/** Opens the socket of a watch; tests use their own. */
 export type OpenSocket = (url: string) => WebSocket;
 
-/** Few large pages: each is a round trip, and the next one begins only when this one is read. */
+/** Objects in a page of a list. Large, since each page is a round trip, one after the other. */
 const PAGE = 2000;
-/** The server says something once a minute: nothing for longer, and nobody is there any more. */
-const SILENCE_MS = 90_000;
-const OPEN_MS = 15_000;
-/** Refusals that pass: nobody is known for now, what was read is too old, too many ask. */
-const PASSING = new Set([401, 410, 429]);
-const PATIENCE_MS = [250, 500, 1000, 2000, 5000, 10_000] as const;
+/** The server sends a bookmark once a minute; after this time without any event the connection is considered dead. */
+const IDLE_TIMEOUT_MS = 90_000;
+const OPEN_TIMEOUT_MS = 15_000;
+/** Refusals that are retried: session expired, resource version expired, too many requests. */
+const TRANSIENT_CODES = new Set([401, 410, 429]);
+const BACKOFF_MS = [250, 500, 1000, 2000, 5000, 10_000] as const;
 
-/** Follows a collection until it is stopped. */
+/** Follows a collection until stop() is called. */
 export class Feed<T extends Resource> {
   #stopped = false;
-  #tries = 0;
-  /** Whether it has been read once. */
+  #attempts = 0;
+  /** Whether a list has succeeded. */
   #isRead = false;
   #socket: WebSocket | undefined;
   #timer: ReturnType<typeof setTimeout> | undefined;
-  #silence: ReturnType<typeof setTimeout> | undefined;
-  /** When the server was last heard. */
-  #heard = Date.now();
+  #idleTimer: ReturnType<typeof setTimeout> | undefined;
+  /** When the server last sent something. */
+  #lastHeard = Date.now();
   readonly #abort = new AbortController();
 
   constructor(
@@ -101,7 +101,7 @@ export class Feed<T extends Resource> {
   stop(): void {
     this.#stopped = true;
     clearTimeout(this.#timer);
-    clearTimeout(this.#silence);
+    clearTimeout(this.#idleTimer);
     this.#abort.abort();
     this.#socket?.close();
   }
@@ -112,7 +112,7 @@ export class Feed<T extends Resource> {
       let revision = "";
       let next = "";
       do {
-        // A browser's answers are indented unless it says so.
+        // pretty=0: the server indents JSON for browsers by default.
         const query = `limit=${PAGE}&pretty=0${next && `&continue=${encodeURIComponent(next)}`}`;
         const page = await this.ask<List<T>>(`${this.path}?${query}`, { signal: this.#abort.signal });
         items.push(...page.items);
@@ -120,23 +120,23 @@ export class Feed<T extends Resource> {
         next = page.metadata.continue ?? "";
       } while (next !== "");
       if (this.#stopped) return;
-      this.#heard = Date.now();
+      this.#lastHeard = Date.now();
       this.#isRead = true;
       this.sink.replace(items);
       this.#watch(revision);
     } catch (error) {
       if (this.#stopped) return;
-      if (error instanceof ApiError && error.code < 500 && !PASSING.has(error.code)) {
-        this.sink.state({ at: "refused", error, again: () => this.#restart() });
+      if (error instanceof ApiError && error.code < 500 && !TRANSIENT_CODES.has(error.code)) {
+        this.sink.state({ at: "refused", error, retry: () => this.#restart() });
       } else {
         const why = messageOf(error);
-        this.#later(() => why, () => void this.#list());
+        this.#retryLater(() => why, () => void this.#list());
       }
     }
   }
 
   #restart(): void {
-    this.#tries = 0;
+    this.#attempts = 0;
     this.sink.state({ at: "loading" });
     this.start();
   }
@@ -149,31 +149,31 @@ export class Feed<T extends Resource> {
     let expired = false;
     const cut = (why: MessageKey) => {
       if (this.#stopped || this.#socket !== socket) return;
-      clearTimeout(this.#silence);
+      clearTimeout(this.#idleTimer);
       this.#socket = undefined;
-      this.#later(() => t(why), () => (expired ? void this.#list() : this.#again(revision)));
+      this.#retryLater(() => t(why), () => (expired ? void this.#list() : this.#resume(revision)));
     };
-    /** A connection may be gone without a word. */
-    const within = (wait: number) => {
-      clearTimeout(this.#silence);
-      this.#silence = setTimeout(() => {
-        this.#tries += 1;
+    /** Detects a dead connection that was never closed. */
+    const setDeadline = (wait: number) => {
+      clearTimeout(this.#idleTimer);
+      this.#idleTimer = setTimeout(() => {
+        this.#attempts += 1;
         cut("cut.silent");
         socket.close();
       }, wait);
     };
-    const heard = () => {
-      this.#heard = Date.now();
-      within(SILENCE_MS);
+    const onTraffic = () => {
+      this.#lastHeard = Date.now();
+      setDeadline(IDLE_TIMEOUT_MS);
     };
-    within(OPEN_MS);
+    setDeadline(OPEN_TIMEOUT_MS);
     socket.onopen = () => {
-      heard();
-      this.#tries = 0;
+      onTraffic();
+      this.#attempts = 0;
       this.sink.state({ at: "live" });
     };
     socket.onmessage = ({ data }: MessageEvent<string>) => {
-      heard();
+      onTraffic();
       const event = JSON.parse(data) as WatchEvent<T>;
       switch (event.type) {
         case "ADDED":
@@ -195,19 +195,19 @@ export class Feed<T extends Resource> {
     socket.onclose = () => cut("cut.closed");
   }
 
-  /** A watch that does not open tells no reason: a list does. */
-  #again(revision: string): void {
-    if (this.#tries > 1) void this.#list();
+  /** After a failed attempt lists instead: a WebSocket that does not open gives no reason, a list does. */
+  #resume(revision: string): void {
+    if (this.#attempts > 1) void this.#list();
     else this.#watch(revision);
   }
 
-  /** Why is said in the language of whoever reads it then. */
-  #later(why: () => string, then: () => void): void {
-    const patience = PATIENCE_MS[Math.min(this.#tries, PATIENCE_MS.length - 1)] ?? 10_000;
-    this.#tries += 1;
-    // A watch ends now and then by itself; that alone is nothing to tell.
-    if (this.#tries > 1) this.sink.state({ ...(this.#isRead ? { at: "cut", since: this.#heard } : { at: "unread" }), get why() { return why(); } });
-    // All pages are cut at once when a server ends: they do not all come back at once.
-    this.#timer = setTimeout(then, patience * (0.5 + Math.random()));
+  /** `why` is called when the text is shown, in the language that is set then. */
+  #retryLater(why: () => string, then: () => void): void {
+    const backoff = BACKOFF_MS[Math.min(this.#attempts, BACKOFF_MS.length - 1)] ?? 10_000;
+    this.#attempts += 1;
+    // The first retry is not reported: the server ends each watch after some time.
+    if (this.#attempts > 1) this.sink.state({ ...(this.#isRead ? { at: "cut", since: this.#lastHeard } : { at: "unread" }), get why() { return why(); } });
+    // Jitter: when a replica ends, all its clients reconnect.
+    this.#timer = setTimeout(then, backoff * (0.5 + Math.random()));
   }
 }

@@ -1,18 +1,18 @@
-/** What becomes of several feeds at once: pure functions. */
+/** States of several feeds: pure functions. */
 
 import type { FeedState } from "./feed";
 
-/** The server says that this is not for whoever asks. */
+/** Whether the user may not read the collection. */
 export function isForbidden(state: FeedState): boolean {
   return state.at === "refused" && state.error.code === 403;
 }
 
-/** Whether what there is was read once: until then nothing follows from what is not there. */
-export function isRead({ at }: FeedState): boolean {
+/** Whether the collection was listed once; before that a missing object means nothing. */
+export function hasBeenRead({ at }: FeedState): boolean {
   return at === "live" || at === "cut";
 }
 
-/** Feeds of which somebody may see nothing are not waited for. */
-export function seen(...states: FeedState[]): FeedState[] {
+/** Leaves out collections that the user may not read, so that a page does not wait for them. */
+export function withoutForbidden(...states: FeedState[]): FeedState[] {
   return states.filter((state) => !isForbidden(state));
 }

@@ -1,6 +1,6 @@
 import { createRoot } from "solid-js";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
-import { follow, forget } from "./store";
+import { closeAll, subscribe } from "./store";
 
 let asked: number;
 let code: number;
@@ -22,14 +22,14 @@ beforeEach(() => {
   });
 });
 afterEach(() => {
-  forget();
+  closeAll();
   vi.useRealTimers();
   vi.unstubAllGlobals();
 });
 
 /** A page that follows a collection, and how it is left. */
 async function comes() {
-  const page = createRoot((leave) => ({ collection: follow("/things"), leave }));
+  const page = createRoot((leave) => ({ collection: subscribe("/things"), leave }));
   await vi.advanceTimersByTimeAsync(0);
   return page;
 }

@@ -1,59 +1,59 @@
 /**
- * The objects that the pages show, shared by all who look at the same collection. A change is handed to the pages with the next frame; a
- * stream of them ten times a second, which is as often as people read.
+ * The objects that pages show. Subscribers of the same collection share one feed. Changes reach the pages with the next frame, at most ten
+ * times a second.
  */
 
 import { type Accessor, batch, createSignal, onCleanup, untrack } from "solid-js";
 import { Feed, type FeedState, type Resource } from "./feed";
 
-/** A collection that is followed. */
+/** A collection that a feed keeps up to date. */
 export interface Collection<T extends Resource> {
   /** By namespace and name. */
   objects: Accessor<ReadonlyMap<string, T>>;
   state: Accessor<FeedState>;
 }
 
-interface Shared extends Collection<Resource> {
-  users: number;
+interface SharedCollection extends Collection<Resource> {
+  subscribers: number;
   feed: Feed<Resource>;
-  rest: ReturnType<typeof setTimeout> | undefined;
+  lingerTimer: ReturnType<typeof setTimeout> | undefined;
 }
 
-/** For so long a collection is followed that nobody looks at: whoever comes back finds it there. */
+/** How long a collection without subscribers stays open, for a user who comes back. */
 const LINGER_MS = 30_000;
-/** The shortest time between two showings. */
-const CALM_MS = 100;
-const followed = new Map<string, Shared>();
+/** The shortest time between two updates of the pages. */
+const MIN_INTERVAL_MS = 100;
+const collections = new Map<string, SharedCollection>();
 
-/** Where an object is. */
+/** The key of an object. */
 export function keyOf({ metadata: { namespace, name } }: Resource): string {
   return namespace ? `${namespace}/${name}` : name;
 }
 
-/** Follows a collection for as long as its user is there. What was refused may be allowed by now: whoever comes has it asked for anew. */
-export function follow<T extends Resource>(path: string): Collection<T> {
-  const known = followed.get(path);
-  const shared = known && untrack(known.state).at !== "refused" ? known : begin(path);
-  clearTimeout(shared.rest);
-  shared.users += 1;
+/** Subscribes the current owner to a collection until its cleanup. A refused collection is opened again, since the rights may have changed. */
+export function subscribe<T extends Resource>(path: string): Collection<T> {
+  const known = collections.get(path);
+  const shared = known && untrack(known.state).at !== "refused" ? known : openCollection(path);
+  clearTimeout(shared.lingerTimer);
+  shared.subscribers += 1;
   onCleanup(() => {
-    shared.users -= 1;
-    if (shared.users === 0) shared.rest = setTimeout(() => end(path, shared), LINGER_MS);
+    shared.subscribers -= 1;
+    if (shared.subscribers === 0) shared.lingerTimer = setTimeout(() => closeCollection(path, shared), LINGER_MS);
   });
   return shared as unknown as Collection<T>;
 }
 
-/** Forgets everything: somebody else comes, or the same with other rights. */
-export function forget(): void {
-  for (const [path, shared] of followed) end(path, shared);
+/** Closes all collections: another user logs in, or the same one with other rights. */
+export function closeAll(): void {
+  for (const [path, shared] of collections) closeCollection(path, shared);
 }
 
-function end(path: string, shared: Shared): void {
+function closeCollection(path: string, shared: SharedCollection): void {
   shared.feed.stop();
-  if (followed.get(path) === shared) followed.delete(path);
+  if (collections.get(path) === shared) collections.delete(path);
 }
 
-function begin(path: string): Shared {
+function openCollection(path: string): SharedCollection {
   const [objects, show] = createSignal<ReadonlyMap<string, Resource>>(new Map());
   const [state, setState] = createSignal<FeedState>({ at: "loading" });
   let current = new Map<string, Resource>();
@@ -62,7 +62,7 @@ function begin(path: string): Shared {
   const changed = () => {
     if (pending) return;
     pending = true;
-    nextFrame(shown + CALM_MS - performance.now(), () => {
+    nextFrame(shown + MIN_INTERVAL_MS - performance.now(), () => {
       pending = false;
       show(new Map(current));
       shown = performance.now();
@@ -86,15 +86,15 @@ function begin(path: string): Shared {
     },
     state: setState,
   });
-  const shared: Shared = { objects, state, users: 0, feed, rest: undefined };
-  followed.set(path, shared);
+  const shared: SharedCollection = { objects, state, subscribers: 0, feed, lingerTimer: undefined };
+  collections.set(path, shared);
   feed.start();
   return shared;
 }
 
-/** A page in the background has no frames. */
+/** Uses a timer in the background, where a page gets no frames. */
 function nextFrame(wait: number, then: () => void): void {
-  if (document.hidden) setTimeout(then, CALM_MS);
+  if (document.hidden) setTimeout(then, MIN_INTERVAL_MS);
   else if (wait > 0) setTimeout(() => nextFrame(0, then), wait);
   else requestAnimationFrame(then);
 }

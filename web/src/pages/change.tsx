@@ -2,23 +2,23 @@ import { useNavigate, useParams } from "@solidjs/router";
 import { For, Show, batch, createMemo, createResource, createSignal } from "solid-js";
 import type { QuantityText } from "../amounts/quantity";
 import { GROUP, request } from "../api/client";
-import { pathOfPlace, projects, tenants } from "../api/collections";
+import { pathOfRoute, projects, tenants } from "../api/collections";
 import { linkOf } from "../api/links";
 import type { Namespace } from "../api/types";
-import { isSame } from "../api/writing";
-import { type Limits, inForm, limitChanges, rebased } from "../budget/changing";
-import { type ClusterLimits, filledIn } from "../budget/offering";
-import { chargeOf, inOrder } from "../budget/shares";
+import { isEqual } from "../api/write";
+import { type Limits, limitChanges, rebaseLimits, toFormLimits } from "../budget/edits";
+import { type ClusterLimits, filledAmounts } from "../budget/form";
+import { chargeOf, compareNames } from "../budget/shares";
 import { t } from "../i18n/messages";
 import type { Resource } from "../live/feed";
-import { AskingForm, type Outgoing, checked } from "../ui/asking";
-import { LimitsFields, clusterChoices, leftText } from "../ui/limits";
-import { type Meanwhile, fromTo } from "../ui/meanwhile";
-import { Head, Loaded } from "../ui/parts";
+import { DryRunForm, type WriteRequest, createDryRun } from "../ui/dryrun";
+import { LimitsFields, clusterChoices, remainingText } from "../ui/limits";
+import { type ConflictHandler, fromTo } from "../ui/conflict";
+import { PageHeader, ResourceBoundary } from "../ui/parts";
 
 type Changeable = "projects" | "namespaces" | "tenants";
 
-/** What forms read and write of what they change. */
+/** The fields that the form reads and writes. */
 interface Changed extends Resource {
   spec?: {
     displayName?: string;
@@ -31,38 +31,38 @@ interface Changed extends Resource {
   };
 }
 
-/** Other amounts, and another name, for what is there. */
+/** Changes the limits and the name of an object. */
 export function Change() {
   const params = useParams<{ plural: Changeable; place: string }>();
-  // Keyed: from one place to another Back and Forward keep the page, and a form is of one object.
+  // Keyed, since Back and Forward from one object to another keep the component, but a form belongs to one object.
   return <Show keyed when={`${params.plural}/${params.place}`}><ChangeOf plural={params.plural} place={params.place} /></Show>;
 }
 
 function ChangeOf({ plural, place }: { plural: Changeable; place: string }) {
-  const path = pathOfPlace(plural, place);
+  const path = pathOfRoute(plural, place);
   const [found, { refetch }] = createResource(() => request<Changed>(path));
   return (
-    <Loaded of={found} again={refetch}>
+    <ResourceBoundary of={found} retry={refetch}>
       {(object) => <ChangeForm object={object()} plural={plural} path={path} />}
-    </Loaded>
+    </ResourceBoundary>
   );
 }
 
-/** The limits of an object: of each cluster, or, of a namespace, of its own. */
+/** The limits of an object by cluster; a namespace has one cluster. */
 function limitsOf(plural: Changeable, { spec }: Changed): Limits {
   if (plural === "namespaces") return { [spec?.clusterName ?? ""]: spec?.hard ?? {} };
   return Object.fromEntries(Object.entries(spec?.clusters ?? {}).map(([cluster, { hard = {} }]) => [cluster, hard]));
 }
 
-const asked = (limits: readonly ClusterLimits[]) => Object.fromEntries(limits.map(({ cluster, amounts }) => [cluster, filledIn(amounts)]));
+const asked = (limits: readonly ClusterLimits[]) => Object.fromEntries(limits.map(({ cluster, amounts }) => [cluster, filledAmounts(amounts)]));
 
-/** What counts above for it already. */
+/** What the parent is charged for the object already. */
 function chargedFor(plural: Changeable, object: Changed): Limits {
   if (plural === "namespaces") return { [object.spec?.clusterName ?? ""]: chargeOf(object as Namespace) ?? {} };
   return limitsOf(plural, object);
 }
 
-/** What people read of it, beside its limits. */
+/** The text fields of the form, with their labels. */
 const NAMED = { displayName: "form.display", template: "form.template" } as const;
 type Named = Record<keyof typeof NAMED, string>;
 const namedOf = ({ spec }: Changed): Named => ({ displayName: spec?.displayName ?? "", template: spec?.template ?? "" });
@@ -73,52 +73,52 @@ function ChangeForm(props: { object: Changed; plural: Changeable; path: string }
   const { name, namespace } = props.object.metadata;
   const [base, setBase] = createSignal(props.object);
   const before = createMemo(() => limitsOf(props.plural, base()));
-  const [limits, setLimits] = createSignal<readonly ClusterLimits[]>(inForm(before()));
+  const [limits, setLimits] = createSignal<readonly ClusterLimits[]>(toFormLimits(before()));
   const [named, setNamed] = createSignal(namedOf(props.object));
   const all = projects();
   const above = () => (isSeveral() ? (base().spec?.parentProjectName ?? "") : (namespace ?? ""));
   const offered = clusterChoices(() => base().spec?.parentProjectName ?? "", () => true);
-  const choices = () => (isSeveral() ? [...new Set([...Object.keys(before()), ...offered()])].sort(inOrder) : Object.keys(before()));
+  const choices = () => (isSeveral() ? [...new Set([...Object.keys(before()), ...offered()])].sort(compareNames) : Object.keys(before()));
   const charged = createMemo(() => chargedFor(props.plural, base()));
   /** A root project takes its budget from its tenant. */
   const ruled = props.plural === "projects" ? tenants() : undefined;
-  const giver = () => (props.plural === "projects" && above() === "" ? ruled?.objects().get(base().spec?.tenantID ?? "") : all.objects().get(above()));
-  const left = (cluster: string, resource: string) => leftText("form.most", giver(), cluster, resource, charged());
+  const source = () => (props.plural === "projects" && above() === "" ? ruled?.objects().get(base().spec?.tenantID ?? "") : all.objects().get(above()));
+  const left = (cluster: string, resource: string) => remainingText("form.most", source(), cluster, resource, charged());
   const navigate = useNavigate();
   const back = () => (props.plural === "tenants" ? `/tenants/${name}` : linkOf(name, namespace));
-  const sent = createMemo((): Outgoing | undefined => {
+  const sent = createMemo((): WriteRequest | undefined => {
     const old = before();
     const patches = Object.fromEntries([
-      ...limits().map(({ cluster, amounts }) => [cluster, { hard: withNulls(old[cluster] ?? {}, filledIn(amounts)) }] as const),
+      ...limits().map(({ cluster, amounts }) => [cluster, { hard: withNulls(old[cluster] ?? {}, filledAmounts(amounts)) }] as const),
       ...Object.keys(old).filter((cluster) => !limits().some((entry) => entry.cluster === cluster)).map((cluster) => [cluster, null] as const),
     ]);
     const texts = NAMES.filter((key) => named()[key] !== namedOf(base())[key]).map((key) => [key, named()[key] || null] as const);
-    const isOfLimits = !isSame(asked(limits()), asked(inForm(old)));
+    const isOfLimits = !isEqual(asked(limits()), asked(toFormLimits(old)));
     if (!isOfLimits && texts.length === 0) return undefined;
-    // Who changes a name alone does not touch the limits, which others may change meanwhile.
+    // Send limits only if they have changed: others may change them at the same time.
     const spec = isSeveral() ? { ...(isOfLimits && { clusters: patches }), ...Object.fromEntries(texts) } : patches[Object.keys(old)[0] ?? ""];
     return { method: "PATCH", path: props.path, body: { metadata: { resourceVersion: base().metadata.resourceVersion }, spec }, base: base() };
   });
-  const meanwhile: Meanwhile = {
-    told: (fresh) => [
+  const onConflict: ConflictHandler = {
+    describe: (fresh) => [
       ...limitChanges(before(), limitsOf(props.plural, fresh as Changed)).map((one) => fromTo(`${one.cluster} · ${one.resource}`, one.before, one.after)),
       ...NAMES.filter((key) => namedOf(base())[key] !== namedOf(fresh as Changed)[key]).map((key) => fromTo(t(NAMED[key]), namedOf(base())[key], namedOf(fresh as Changed)[key])),
     ],
-    take: (fresh) => batch(() => {
+    rebase: (fresh) => batch(() => {
       const [old, now] = [namedOf(base()), namedOf(fresh as Changed)];
-      setLimits(rebased(before(), limits(), limitsOf(props.plural, fresh as Changed)));
+      setLimits(rebaseLimits(before(), limits(), limitsOf(props.plural, fresh as Changed)));
       setNamed({ ...now, ...Object.fromEntries(NAMES.filter((key) => named()[key] !== old[key]).map((key) => [key, named()[key]])) });
       setBase(fresh as Changed);
     }),
   };
-  const verdict = checked(sent);
+  const verdict = createDryRun(sent);
   return (
     <>
-      <Head title={t("form.change", { name })} under={namespace ?? ""} />
-      <AskingForm sent={sent()} verdict={verdict()} label={t("form.save")} incomplete={t("people.unchanged")} done={() => navigate(back())} cancel={back()} meanwhile={meanwhile}>
+      <PageHeader title={t("form.change", { name })} under={namespace ?? ""} />
+      <DryRunForm sent={sent()} verdict={verdict()} label={t("form.save")} incomplete={t("people.unchanged")} done={() => navigate(back())} cancel={back()} onConflict={onConflict}>
         <Show when={isSeveral()}><NamedFields named={named()} set={setNamed} /></Show>
         <LimitsFields limits={limits()} choices={choices()} isSeveral={isSeveral()} set={setLimits} left={left} />
-      </AskingForm>
+      </DryRunForm>
     </>
   );
 }
@@ -141,7 +141,7 @@ function NamedFields(props: { named: Named; set: (named: Named) => void }) {
   );
 }
 
-/** For a merge patch: what is not wanted any more is null. */
+/** The merge patch of the amounts: removed resources are null. */
 function withNulls(before: Readonly<Record<string, QuantityText>>, after: Readonly<Record<string, string>>): Record<string, string | null> {
   const gone = Object.keys(before).filter((resource) => !(resource in after));
   return { ...after, ...Object.fromEntries(gone.map((resource) => [resource, null])) };

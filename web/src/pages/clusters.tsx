@@ -5,32 +5,32 @@ import { clusters, pathOf } from "../api/collections";
 import { conditionsOf } from "../api/conditions";
 import type { MemberCluster } from "../api/types";
 import type { Share } from "../budget/shares";
-import { moment, t } from "../i18n/messages";
-import { Confirmed, ReviewLink } from "../ui/acts";
-import { Conditions, Head, Legend, Living, ShareRow } from "../ui/parts";
+import { formatDateTime, t } from "../i18n/messages";
+import { ConfirmButton, ReviewLink } from "../ui/actions";
+import { Conditions, FeedBoundary, Legend, PageHeader, ShareRow } from "../ui/parts";
 
-/** What there is to give, for operators. */
+/** The member clusters and their capacity, for operators. */
 export function Clusters() {
   const all = clusters();
-  // By name: a card, and a question that is open in it, outlive a change of the cluster.
+  // By name, so that a card and a dialog that is open in it survive a change of the cluster.
   const named = createMemo(() => new Map([...all.objects().values()].map((cluster) => [cluster.metadata.name, cluster])));
   const names = () => [...named().keys()].sort((a, b) => a.localeCompare(b));
   return (
     <>
-      <Head title={t("clusters.title")} />
-      <Living states={[all.state()]}>
+      <PageHeader title={t("clusters.title")} />
+      <FeedBoundary states={[all.state()]}>
         <Legend />
         <div class="cards">
           <For each={names()} fallback={<p class="card empty">{t("clusters.none")}</p>}>
             {(name) => <Show when={named().get(name)}>{(cluster) => <Card cluster={cluster()} />}</Show>}
           </For>
         </div>
-      </Living>
+      </FeedBoundary>
     </>
   );
 }
 
-/** What may be granted of it: what is said, and what follows from its nodes, which is nothing until it is known. */
+/** What may be granted of a cluster: the limits in its spec, and those derived from its nodes, which are 0 until they are known. */
 function hardOf({ spec, status }: MemberCluster): Record<string, QuantityText> {
   const derived = Object.entries(spec?.derived?.resources ?? {}).map(([resource, { max }]) => {
     const amount = status?.capacity?.[resource] ?? "0";
@@ -39,7 +39,7 @@ function hardOf({ spec, status }: MemberCluster): Record<string, QuantityText> {
   return { ...spec?.hard, ...Object.fromEntries(derived) };
 }
 
-/** What is limited, granted or consumed of it. */
+/** Every resource of a cluster that is limited, granted or consumed. */
 function shares(cluster: MemberCluster): Share[] {
   const hard = hardOf(cluster);
   const { granted = {}, consumed = {} } = cluster.status ?? {};
@@ -77,7 +77,7 @@ function Card(props: { cluster: MemberCluster }) {
         <Conditions all={conditions().filter((one) => one.status !== "True")} />
       </Show>
       <div class="row">
-        <Confirmed label={t(cordoned() ? "cluster.uncordon" : "cluster.cordon")} text={t(cordoned() ? "cluster.uncordon.text" : "cluster.cordon.text")}
+        <ConfirmButton label={t(cordoned() ? "cluster.uncordon" : "cluster.cordon")} text={t(cordoned() ? "cluster.uncordon.text" : "cluster.cordon.text")}
           title={`${t(cordoned() ? "cluster.uncordon" : "cluster.cordon")}: ${name()}`} act={cordon(name(), !cordoned())} />
         <ReviewLink plural="memberclusters" name={name()} />
       </div>
@@ -85,16 +85,16 @@ function Card(props: { cluster: MemberCluster }) {
   );
 }
 
-/** How far the audit has compared it: after a restore or a failover growth waits for each cluster that is in use. */
+/** How far the audit has compared the cluster: after a restore or a failover, growth is held until every cluster in use is compared. */
 function Comparison(props: { cluster: MemberCluster }) {
-  const told = () => props.cluster.status?.comparison;
+  const comparison = () => props.cluster.status?.comparison;
   return (
-    <Show when={told() && !told()?.missing} fallback={<p class="notice">{t("cluster.notcompared")} {told()?.missing}</p>}>
+    <Show when={comparison() && !comparison()?.missing} fallback={<p class="notice">{t("cluster.notcompared")} {comparison()?.missing}</p>}>
       <p class="quiet">
-        {t("cluster.compared", { revision: told()?.revision ?? 0 })}
-        <Show when={told()?.time}>{(time) => <span class="number">{" "}{moment(time())}</span>}</Show>
+        {t("cluster.compared", { revision: comparison()?.revision ?? 0 })}
+        <Show when={comparison()?.time}>{(time) => <span class="number">{" "}{formatDateTime(time())}</span>}</Show>
       </p>
-      <Show when={told()?.unreported}>{(count) => <p class="notice">{t("cluster.unreported", { count: count() })}</p>}</Show>
+      <Show when={comparison()?.unreported}>{(count) => <p class="notice">{t("cluster.unreported", { count: count() })}</p>}</Show>
     </Show>
   );
 }

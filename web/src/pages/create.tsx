@@ -5,15 +5,15 @@ import { GROUP } from "../api/client";
 import { isOperator, projects, tenants } from "../api/collections";
 import { linkOf } from "../api/links";
 import type { Tenant } from "../api/types";
-import type { Giver } from "../budget/left";
-import { type ClusterLimits, emptyLimits, filledIn, offering, placed } from "../budget/offering";
-import { inOrder } from "../budget/shares";
+import type { BudgetSource } from "../budget/remaining";
+import { type ClusterLimits, assignClusters, emptyLimits, filledAmounts, offeredRows } from "../budget/form";
+import { compareNames } from "../budget/shares";
 import { t } from "../i18n/messages";
-import { AskingForm, type Outgoing, checked } from "../ui/asking";
-import { FieldState, MADE } from "../ui/awaited";
+import { DryRunForm, type WriteRequest, createDryRun } from "../ui/dryrun";
+import { FieldState, JUST_CREATED } from "../ui/notfound";
 import { choiceNamed, inChoiceOrder } from "../ui/choice";
-import { LimitsFields, clusterChoices, leftText } from "../ui/limits";
-import { Head } from "../ui/parts";
+import { LimitsFields, clusterChoices, remainingText } from "../ui/limits";
+import { PageHeader } from "../ui/parts";
 
 type What = "project" | "namespace";
 
@@ -24,11 +24,11 @@ interface Draft {
   tenant: string;
 }
 
-/** Of an object's name, of which a namespace's has its cluster in front. */
+/** The longest object name; the name of a Namespace starts with its cluster. */
 const NAME_MAX = 63;
 const longestName = (what: What, cluster: string) => (what === "namespace" && cluster ? Math.max(0, NAME_MAX - `${cluster}-`.length) : NAME_MAX);
 
-function outgoing(what: What, draft: Draft, limits: readonly ClusterLimits[]): Outgoing | undefined {
+function outgoing(what: What, draft: Draft, limits: readonly ClusterLimits[]): WriteRequest | undefined {
   const [first] = limits;
   if (!draft.name || !first?.cluster) return undefined;
   const apiVersion = "business.tkestack.io/v1";
@@ -37,18 +37,18 @@ function outgoing(what: What, draft: Draft, limits: readonly ClusterLimits[]): O
       displayName: draft.displayName || draft.name,
       ...(draft.parent ? { parentProjectName: draft.parent } : {}),
       ...(draft.tenant ? { tenantID: draft.tenant } : {}),
-      clusters: Object.fromEntries(limits.map(({ cluster, amounts }) => [cluster, { hard: filledIn(amounts) }])),
+      clusters: Object.fromEntries(limits.map(({ cluster, amounts }) => [cluster, { hard: filledAmounts(amounts) }])),
     };
     return { method: "POST", path: `${GROUP}/projects`, body: { apiVersion, kind: "Project", metadata: { name: draft.name }, spec } };
   }
   if (!draft.parent) return undefined;
   const metadata = { name: `${first.cluster}-${draft.name}`, namespace: draft.parent };
-  const spec = { clusterName: first.cluster, namespace: draft.name, hard: filledIn(first.amounts) };
+  const spec = { clusterName: first.cluster, namespace: draft.name, hard: filledAmounts(first.amounts) };
   const path = `${GROUP}/namespaces/${encodeURIComponent(draft.parent)}/namespaces`;
   return { method: "POST", path, body: { apiVersion, kind: "Namespace", metadata, spec } };
 }
 
-/** Something new. The server says while one types whether it would take it. */
+/** Creates a project or a namespace. A dry run checks it while the user types. */
 export function Create() {
   const params = useParams<{ what: What }>();
   const [query] = useSearchParams<{ project?: string; parent?: string }>();
@@ -59,23 +59,23 @@ export function Create() {
   const ruled = tenants();
   const isRoot = () => params.what === "project" && draft.parent === "";
   const known = createMemo(() => inChoiceOrder(ruled.objects().values()));
-  /** Whoever sees one tenant makes projects of that. A value of its own: not each event of the feed asks the server again. */
+  /** The chosen tenant, or the only one that the user sees. A memo, so that events of the feed do not start another dry run. */
   const tenant = createMemo(() => (draft.tenant === "" && !isOperator() && known().length === 1 ? (known()[0] ?? "") : draft.tenant));
   const isLacking = createMemo(() => isRoot() && tenant() === "" && !isOperator() && known().length > 1);
-  const giver = () => (isRoot() ? ruled.objects().get(tenant()) : all.objects().get(draft.parent));
-  const left = (cluster: string, resource: string) => leftText("form.left", giver(), cluster, resource);
+  const source = () => (isRoot() ? ruled.objects().get(tenant()) : all.objects().get(draft.parent));
+  const left = (cluster: string, resource: string) => remainingText("form.left", source(), cluster, resource);
   const longest = () => longestName(params.what, limits()[0]?.cluster ?? "");
   const navigate = useNavigate();
-  offerLimited(giver, choices, limits, setLimits);
+  offerLimited(source, choices, limits, setLimits);
   const sent = createMemo(() => (isLacking() ? undefined : outgoing(params.what, { ...draft, tenant: isRoot() ? tenant() : "" }, limits())));
-  const verdict = checked(sent);
+  const verdict = createDryRun(sent);
   const done = () => {
-    navigate(params.what === "project" ? linkOf(draft.name) : linkOf(`${limits()[0]?.cluster}-${draft.name}`, draft.parent), MADE);
+    navigate(params.what === "project" ? linkOf(draft.name) : linkOf(`${limits()[0]?.cluster}-${draft.name}`, draft.parent), JUST_CREATED);
   };
   return (
     <>
-      <Head title={t(params.what === "project" ? "form.project" : "form.namespace")} />
-      <AskingForm sent={sent()} verdict={verdict()} label={t("form.create")} incomplete={t(isLacking() ? "form.incomplete.root" : "form.incomplete")} done={done}
+      <PageHeader title={t(params.what === "project" ? "form.project" : "form.namespace")} />
+      <DryRunForm sent={sent()} verdict={verdict()} label={t("form.create")} incomplete={t(isLacking() ? "form.incomplete.root" : "form.incomplete")} done={done}
         cancel={draft.parent ? `/projects/${draft.parent}` : "/"}>
         <label class="field">
           <span>{t("form.name")}</span>
@@ -94,12 +94,12 @@ export function Create() {
           <TenantField names={known()} all={ruled.objects()} value={tenant()} onChange={(value) => change("tenant", value)} />
         </Show>
         <LimitsFields limits={limits()} choices={choices()} isSeveral={params.what === "project"} set={setLimits} left={left} />
-      </AskingForm>
+      </DryRunForm>
     </>
   );
 }
 
-/** Whose project it is: one of the tenants that are seen. Operators make projects of those, too, that have no object. */
+/** The tenant of a root project. Operators may also name a tenant without an object. */
 function TenantField(props: { names: readonly string[]; all: ReadonlyMap<string, Tenant>; value: string; onChange: (value: string) => void }) {
   const text = (name: string) => choiceNamed(props.all, name);
   return (
@@ -120,26 +120,26 @@ function TenantField(props: { names: readonly string[]; all: ReadonlyMap<string,
   );
 }
 
-/** A cluster is chosen, and what is limited above is offered, as soon as the project or tenant above is known. */
+/** Chooses clusters and offers rows for the limited resources, as soon as the parent or the tenant is known. */
 function offerLimited(
-  giver: () => Giver | undefined, choices: () => string[], limits: () => readonly ClusterLimits[], set: (limits: readonly ClusterLimits[]) => void,
+  source: () => BudgetSource | undefined, choices: () => string[], limits: () => readonly ClusterLimits[], set: (limits: readonly ClusterLimits[]) => void,
 ): void {
-  /** What is offered of the clusters that are chosen now: whoever comes back to one is offered its own again. */
+  /** What was offered for the clusters that are chosen now. A cluster that is chosen again later is offered its rows again. */
   let offered: ReadonlySet<string> = new Set();
   createEffect(() => {
     const names = choices();
-    const from = giver();
+    const from = source();
     const above = from?.spec?.clusters ?? {};
     const wanted = limits();
     untrack(() => {
       const offers = new Set<string>();
-      const clusters = placed(wanted.map(({ cluster }) => cluster), names);
+      const clusters = assignClusters(wanted.map(({ cluster }) => cluster), names);
       const next = wanted.flatMap((entry, index) => {
         const cluster = clusters[index];
         if (cluster === undefined) return [];
-        const limited = Object.keys(above[cluster]?.hard ?? {}).sort(inOrder);
+        const limited = Object.keys(above[cluster]?.hard ?? {}).sort(compareNames);
         const offer = [from?.metadata.name, cluster, ...limited].join();
-        const amounts = offering(entry.amounts, limited, offered.has(offer));
+        const amounts = offeredRows(entry.amounts, limited, offered.has(offer));
         offers.add(offer);
         return [cluster === entry.cluster && amounts === entry.amounts ? entry : { cluster, amounts }];
       });

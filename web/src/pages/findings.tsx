@@ -2,29 +2,29 @@ import { A } from "@solidjs/router";
 import { For, Show, createMemo } from "solid-js";
 import { amountOf } from "../amounts/quantity";
 import { clusters, namespaces, pathOf, projects, tenants } from "../api/collections";
-import { wrongOf } from "../api/conditions";
+import { problemsOf } from "../api/conditions";
 import { linkOf } from "../api/links";
 import type { Condition } from "../api/types";
-import { type Found, withoutObject } from "../budget/found";
+import { type Orphan, orphansOf } from "../budget/orphans";
 import { t } from "../i18n/messages";
-import { seen } from "../live/states";
-import { ReasonedAct } from "../ui/acts";
-import { Runnable } from "../ui/copy";
-import { AmountText, ConditionWords, Head, Living } from "../ui/parts";
-import { createKept } from "../ui/rows";
-import { Listing, More, createPart } from "../ui/table";
+import { withoutForbidden } from "../live/states";
+import { ActionWithReason } from "../ui/actions";
+import { CommandLine } from "../ui/copy";
+import { AmountText, ConditionLine, FeedBoundary, PageHeader } from "../ui/parts";
+import { createStableRows } from "../ui/rows";
+import { SearchableTable, ShowMore, createPaging } from "../ui/table";
 
-/** Acts at the database are run in a pod of the server, as the runbooks say. */
+/** Commands that change the database run in a pod of the server, as in the runbooks. */
 const AUDIT = "kubectl -n tke-business exec deployment/business-api -- /business-api audit";
 
-/** What does not agree, or waits for somebody: of all that one sees. */
+/** Differences, and objects that need attention, among all that the user sees. */
 export function Findings() {
   const all = projects();
   const inside = namespaces();
   const fleet = clusters();
   const ruled = tenants();
   const found = createMemo(() => [
-    ...[...all.objects().values()].flatMap(withoutObject),
+    ...[...all.objects().values()].flatMap(orphansOf),
     ...[...fleet.objects().values()].flatMap(({ status }) => (status?.comparison?.strangers ?? []).map((stranger) =>
       ({ place: `${stranger.clusterName}/${stranger.namespace}`, state: "Stranger" as const, project: stranger.project, hard: stranger.hard }))),
   ]);
@@ -33,21 +33,21 @@ export function Findings() {
     ...[...ruled.objects().values()].map((object) => ({ object, link: `/tenants/${object.metadata.name}` })),
     ...[...all.objects().values()].map((object) => ({ object, link: linkOf(object.metadata.name) })),
     ...[...inside.objects().values()].map((object) => ({ object, link: linkOf(object.metadata.name, object.metadata.namespace) })),
-  ].flatMap(({ object, link }) => wrongOf(object).map((wrong) => ({ name: object.metadata.name, link, wrong }))));
-  const differing = createKept(() => [...all.objects().values()].flatMap(({ metadata: { name }, status }) =>
+  ].flatMap(({ object, link }) => problemsOf(object).map((wrong) => ({ name: object.metadata.name, link, wrong }))));
+  const differing = createStableRows(() => [...all.objects().values()].flatMap(({ metadata: { name }, status }) =>
     (status?.ledger?.differences ?? []).map((difference) => ({ name, difference }))));
-  const waiting = createKept(() => [...fleet.objects().values()].flatMap(({ metadata: { name }, status }) => {
+  const waiting = createStableRows(() => [...fleet.objects().values()].flatMap(({ metadata: { name }, status }) => {
     const { missing, unreported = 0 } = status?.comparison ?? { missing: t("cluster.notcompared") };
     if (missing) return [{ name, why: missing }];
     return unreported > 0 ? [{ name, why: t("cluster.unreported", { count: unreported }) }] : [];
   }));
-  // By name: a question that is open there outlives a change of the project.
+  // By name, so that an open dialog survives a change of the project.
   const locked = createMemo(() => [...all.objects().values()].filter(({ status }) => status?.locked).map(({ metadata }) => metadata.name));
   const none = () => t(fleet.objects().size > 0 ? "findings.none" : "findings.none.own");
   return (
     <>
-      <Head title={t("findings.title")} under={t("findings.about")} />
-      <Living states={[all.state(), inside.state(), ...seen(fleet.state(), ruled.state())]}>
+      <PageHeader title={t("findings.title")} under={t("findings.about")} />
+      <FeedBoundary states={[all.state(), inside.state(), ...withoutForbidden(fleet.state(), ruled.state())]}>
         <Show when={found().length + troubled().length + locked().length + differing().length + waiting().length > 0} fallback={<p class="card empty">{none()}</p>}>
           <Show when={waiting().length > 0}>
             <section class="card" aria-label={t("findings.growth")}>
@@ -58,7 +58,7 @@ export function Findings() {
               </ul>
               <p class="quiet">{t("findings.growth.ends")}</p>
               <p class="notice">{t("findings.growth.danger")}</p>
-              <Runnable line={`${AUDIT} --go-on`} />
+              <CommandLine line={`${AUDIT} --go-on`} />
             </section>
           </Show>
           <Show when={differing().length > 0}>
@@ -69,55 +69,55 @@ export function Findings() {
               </ul>
               <p class="quiet">{t("findings.differences.ends")}</p>
               <p class="notice">{t("findings.differences.danger")}</p>
-              <Runnable line={`${AUDIT} --repair`} />
+              <CommandLine line={`${AUDIT} --repair`} />
             </section>
           </Show>
-          <Show when={found().length > 0}><Held found={found()} /></Show>
+          <Show when={found().length > 0}><OrphanTable found={found()} /></Show>
           <Show when={troubled().length > 0}><Conditions troubled={troubled()} /></Show>
           <For each={locked()}>
             {(name) => (
               <section class="card" aria-label={name}>
                 <div class="head">
                   <A href={`/projects/${name}`}>{name}</A>
-                  <ReasonedAct label={t("act.unlock")} title={t("act.unlock.title", { name })} text={t("act.unlock.text")} path={`${pathOf("projects", name)}/unlock`} />
+                  <ActionWithReason label={t("act.unlock")} title={t("act.unlock.title", { name })} text={t("act.unlock.text")} path={`${pathOf("projects", name)}/unlock`} />
                 </div>
                 <p>{t("project.locked")} {all.objects().get(name)?.metadata.annotations?.["business.tkestack.io/lock-reason"]}</p>
               </section>
             )}
           </For>
         </Show>
-      </Living>
+      </FeedBoundary>
     </>
   );
 }
 
-/** A condition that is not as it should be, and where its object is. */
+/** A condition that is not good, with a link to its object. */
 interface Trouble {
   name: string;
   link: string;
   wrong: Condition;
 }
 
-/** A cluster that is away makes one of each namespace there. */
+/** Conditions that are not good. May be long: an unreachable cluster causes one for each of its namespaces. */
 function Conditions(props: { troubled: readonly Trouble[] }) {
-  const [most, more] = createPart(t("findings.conditions"));
-  const shown = createKept(() => props.troubled.slice(0, most()));
+  const [most, more] = createPaging(t("findings.conditions"));
+  const shown = createStableRows(() => props.troubled.slice(0, most()));
   return (
     <section class="card" aria-label={t("findings.conditions")}>
       <h2>{t("findings.conditions")}</h2>
       <ul class="stairs">
         <For each={shown()}>
-          {({ name, link, wrong }) => <li><A href={link}>{name}</A>{" "}<ConditionWords one={wrong} /></li>}
+          {({ name, link, wrong }) => <li><A href={link}>{name}</A>{" "}<ConditionLine one={wrong} /></li>}
         </For>
       </ul>
-      <More shown={most()} of={props.troubled.length} show={more} />
+      <ShowMore shown={most()} of={props.troubled.length} show={more} />
     </section>
   );
 }
 
-function Held(props: { found: readonly Found[] }) {
+function OrphanTable(props: { found: readonly Orphan[] }) {
   return (
-    <Listing label={t("findings.orphans")} none={t("findings.none")} rows={props.found} called={({ place, project = "" }) => `${place} ${project}`}
+    <SearchableTable label={t("findings.orphans")} none={t("findings.none")} rows={props.found} searchText={({ place, project = "" }) => `${place} ${project}`}
       columns={["column.name", "column.phase", "column.project", "column.amounts", "column.reason"]}>
       {({ place, state, uid, project, hard, reason }) => (
         <tr>
@@ -137,13 +137,13 @@ function Held(props: { found: readonly Found[] }) {
                 <details>
                   <summary>{t("findings.writeoff")}</summary>
                   <p class="notice">{t("findings.writeoff.danger")}</p>
-                  <Runnable line={`${AUDIT} --write-off ${is()}`} />
+                  <CommandLine line={`${AUDIT} --write-off ${is()}`} />
                 </details>
               )}
             </Show>
           </td>
         </tr>
       )}
-    </Listing>
+    </SearchableTable>
   );
 }

@@ -2,9 +2,9 @@ import { For, Match, Switch, createEffect, createResource } from "solid-js";
 import { request } from "../api/client";
 import { type ConsoleConfig, login } from "../api/session";
 import { messageOf } from "../api/status";
-import { LANGUAGES, type Language, language, speak, t } from "../i18n/messages";
+import { LANGUAGES, type Language, chooseLanguage, language, t } from "../i18n/messages";
 
-/** Who is nobody yet. */
+/** The page of a user who is not logged in. */
 export function Login() {
   createEffect(() => (document.title = `${t("login.title")} · ${t("app.title")}`));
   const [config, { refetch }] = createResource(() => request<ConsoleConfig>("/console/config"));
@@ -33,7 +33,7 @@ export function Login() {
         </Switch>
         <label class="field">
           <span>{t("language.label")}</span>
-          <select value={language()} onChange={(event) => speak(event.currentTarget.value as Language)}>
+          <select value={language()} onChange={(event) => chooseLanguage(event.currentTarget.value as Language)}>
             <For each={Object.entries(LANGUAGES)}>{([one, name]) => <option value={one} lang={one}>{name}</option>}</For>
           </select>
         </label>

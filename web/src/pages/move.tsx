@@ -1,16 +1,16 @@
 import { useNavigate, useParams } from "@solidjs/router";
 import { For, Show, createMemo, createResource, createSignal } from "solid-js";
 import { request } from "../api/client";
-import { pathOf, pathOfPlace, projects } from "../api/collections";
+import { pathOf, pathOfRoute, projects } from "../api/collections";
 import { linkOf } from "../api/links";
 import type { Namespace, Project } from "../api/types";
-import { liesIn } from "../budget/forest";
+import { isWithin } from "../budget/forest";
 import { t } from "../i18n/messages";
-import { AskingForm, type Outgoing, checked } from "../ui/asking";
-import { FieldState, MADE } from "../ui/awaited";
+import { DryRunForm, type WriteRequest, createDryRun } from "../ui/dryrun";
+import { FieldState, JUST_CREATED } from "../ui/notfound";
 import { choiceNamed, inChoiceOrder } from "../ui/choice";
-import { type Meanwhile, fromTo } from "../ui/meanwhile";
-import { Head, Loaded } from "../ui/parts";
+import { type ConflictHandler, fromTo } from "../ui/conflict";
+import { PageHeader, ResourceBoundary } from "../ui/parts";
 
 type Plural = "projects" | "namespaces";
 type Moved = { is: "namespace"; object: Namespace; project: string } | { is: "project"; object: Project };
@@ -18,26 +18,26 @@ type Moved = { is: "namespace"; object: Namespace; project: string } | { is: "pr
 const place = (moved: Moved) =>
   moved.is === "namespace" ? pathOf("namespaces", moved.object.metadata.name, moved.project) : pathOf("projects", moved.object.metadata.name);
 
-/** A namespace or a project goes elsewhere, with what it is charged. The server says which level has no room for it. */
+/** Moves a namespace or a project, with its charge, to another parent. */
 export function Move() {
   const params = useParams<{ plural: Plural; place: string }>();
-  // Keyed: from one place to another Back and Forward keep the page, and a form is of one object.
+  // Keyed, since Back and Forward from one object to another keep the component, but a form belongs to one object.
   return <Show keyed when={`${params.plural}/${params.place}`}><MoveOf plural={params.plural} place={params.place} /></Show>;
 }
 
 function MoveOf({ plural, place }: { plural: Plural; place: string }) {
-  const path = pathOfPlace(plural, place);
+  const path = pathOfRoute(plural, place);
   const [moved, { mutate, refetch }] = createResource(async (): Promise<Moved> => (plural === "projects"
     ? { is: "project", object: await request<Project>(path) }
     : { is: "namespace", object: await request<Namespace>(path), project: place.split("/")[0] ?? "" }));
   return (
-    <Loaded of={moved} again={refetch}>
+    <ResourceBoundary of={moved} retry={refetch}>
       {(found) => <MoveForm moved={found()} take={(fresh) => mutate(fresh)} />}
-    </Loaded>
+    </ResourceBoundary>
   );
 }
 
-function outgoing(moved: Moved, to: string, reason: string): Outgoing {
+function outgoing(moved: Moved, to: string, reason: string): WriteRequest {
   const { uid, resourceVersion } = moved.object.metadata;
   return moved.is === "namespace"
     ? { method: "POST", path: `${place(moved)}/transfer`, body: { project: to, uid, ...(reason && { reason }) } }
@@ -53,15 +53,15 @@ function MoveForm(props: { moved: Moved; take: (fresh: Moved) => void }) {
   const isProject = props.moved.is === "project";
   const parentOf = (object: Project) => object.spec?.parentProjectName ?? "";
   const from = () => (props.moved.is === "project" ? parentOf(props.moved.object) : props.moved.project);
-  const meanwhile: Meanwhile = {
-    told: (fresh) => [fromTo(t("form.parent"), from(), parentOf(fresh as Project))],
-    take: (fresh) => props.take({ is: "project", object: fresh as Project }),
+  const onConflict: ConflictHandler = {
+    describe: (fresh) => [fromTo(t("form.parent"), from(), parentOf(fresh as Project))],
+    rebase: (fresh) => props.take({ is: "project", object: fresh as Project }),
   };
   const names = createMemo(() => inChoiceOrder([...all.objects().values()]
-    .filter(({ metadata, spec }) => metadata.name !== from() && !(isProject && liesIn(all.objects(), metadata.name, name)) && spec?.tenantID === props.moved.object.spec?.tenantID)));
+    .filter(({ metadata, spec }) => metadata.name !== from() && !(isProject && isWithin(all.objects(), metadata.name, name)) && spec?.tenantID === props.moved.object.spec?.tenantID)));
   const text = (one: string) => choiceNamed(all.objects(), one);
   const back = linkOf(name, props.moved.is === "project" ? undefined : props.moved.project);
-  /** None that is gone meanwhile. A value of its own: not each event of the feed asks the server again. */
+  /** The chosen parent, if it still exists. A memo, so that events of the feed do not start another dry run. */
   const target = createMemo(() => {
     const chosen = to();
     const isThere = chosen === "" ? from() !== "" : chosen !== undefined && names().includes(chosen);
@@ -71,12 +71,12 @@ function MoveForm(props: { moved: Moved; take: (fresh: Moved) => void }) {
     const project = target();
     return project === undefined ? undefined : outgoing(props.moved, project, reason());
   });
-  const verdict = checked(sent);
-  const done = () => navigate(linkOf(name, isProject ? undefined : to()), MADE);
+  const verdict = createDryRun(sent);
+  const done = () => navigate(linkOf(name, isProject ? undefined : to()), JUST_CREATED);
   return (
     <>
-      <Head title={t("move.title", { name })} under={from() ? t("project.parent", { name: from() }) : t("form.parent.none")} />
-      <AskingForm sent={sent()} verdict={verdict()} label={t("act.move")} incomplete={t("move.incomplete")} done={done} cancel={back} meanwhile={meanwhile}>
+      <PageHeader title={t("move.title", { name })} under={from() ? t("project.parent", { name: from() }) : t("form.parent.none")} />
+      <DryRunForm sent={sent()} verdict={verdict()} label={t("act.move")} incomplete={t("move.incomplete")} done={done} cancel={back} onConflict={onConflict}>
         <p class="quiet">{t(isProject ? "move.project" : "move.namespace")}</p>
         <label class="field">
           <span>{t("move.to")}</span>
@@ -95,7 +95,7 @@ function MoveForm(props: { moved: Moved; take: (fresh: Moved) => void }) {
             <small>{t("move.reason.help")}</small>
           </label>
         </Show>
-      </AskingForm>
+      </DryRunForm>
     </>
   );
 }

@@ -6,20 +6,20 @@ import { isOperator, namespacesOf, pathOf, projects } from "../api/collections";
 import { conditionsOf } from "../api/conditions";
 import { messageOf } from "../api/status";
 import type { Namespace as NamespaceObject, Project } from "../api/types";
-import { leavingWhy } from "../budget/releasing";
+import { deletionBlocker } from "../budget/releases";
 import { chargeOf, fullness, namespaceShares } from "../budget/shares";
-import { moment, t } from "../i18n/messages";
+import { formatDateTime, t } from "../i18n/messages";
 import { Access } from "../ui/access";
-import { DeleteButton, ReasonedAct, ReviewLink } from "../ui/acts";
-import { Missing } from "../ui/awaited";
-import { AmountText, ApiWords, Conditions, Fullness, Head, Living, MarkLegend, Warnings, phaseText } from "../ui/parts";
-import { Recent } from "../ui/recent";
+import { ActionWithReason, DeleteButton, ReviewLink } from "../ui/actions";
+import { NotFound } from "../ui/notfound";
+import { AmountText, ApiText, Conditions, FeedBoundary, Fullness, MarkLegend, PageHeader, Warnings, phaseText } from "../ui/parts";
+import { RecentChanges } from "../ui/recent";
 import { Table } from "../ui/table";
 
-/** One namespace: what it was granted, is charged and uses. */
+/** A namespace: what it was granted, is charged and uses. */
 export function Namespace() {
   const params = useParams<{ project: string; name: string }>();
-  // Keyed: from one place to another Back and Forward keep the page, which follows the namespaces of one project.
+  // Keyed, since Back and Forward from one namespace to another keep the component, which subscribes to one project.
   return <Show keyed when={`${params.project}/${params.name}`}><NamespaceOf project={params.project} name={params.name} /></Show>;
 }
 
@@ -28,11 +28,11 @@ function NamespaceOf({ project, name }: { project: string; name: string }) {
   const above = projects();
   const found = createMemo(() => all.objects().get(`${project}/${name}`));
   return (
-    <Living states={[all.state(), above.state()]}>
-      <Show when={found()} fallback={<Missing name={name} />}>
+    <FeedBoundary states={[all.state(), above.state()]}>
+      <Show when={found()} fallback={<NotFound name={name} />}>
         {(namespace) => <Shown namespace={namespace()} projects={above.objects()} />}
       </Show>
-    </Living>
+    </FeedBoundary>
   );
 }
 
@@ -53,7 +53,7 @@ function Shown(props: { namespace: NamespaceObject; projects: ReadonlyMap<string
   };
   return (
     <>
-      <Head title={meta().name} under={`${project()} · ${phaseText(props.namespace.status?.phase)}`}>
+      <PageHeader title={meta().name} under={`${project()} · ${phaseText(props.namespace.status?.phase)}`}>
         <Show when={!meta().deletionTimestamp}>
           <button class="button main" type="button" onClick={() => void download()}>{t("namespace.kubeconfig")}</button>
           <A class="button" href={`/change/namespaces/${project()}/${meta().name}`}>{t("namespace.edit")}</A>
@@ -64,16 +64,16 @@ function Shown(props: { namespace: NamespaceObject; projects: ReadonlyMap<string
           <DeleteButton plural="namespaces" name={meta().name} namespace={project()} uid={meta().uid} text={t("act.delete.namespace")} after={`/projects/${project()}`} />
         }>
           <Show when={isOperator()}>
-            <ReasonedAct grave label={t("act.abandon")} title={t("act.abandon.title", { name: meta().name })} text={t("act.abandon.text")}
+            <ActionWithReason grave label={t("act.abandon")} title={t("act.abandon.title", { name: meta().name })} text={t("act.abandon.text")}
               typed={meta().name} path={`${pathOf("namespaces", meta().name, project())}/abandon`} after={`/projects/${project()}`} />
           </Show>
         </Show>
-      </Head>
+      </PageHeader>
       <p><A href={`/projects/${project()}`}>{t("project.parent", { name: project() })}</A></p>
       <Show when={meta().deletionTimestamp}>
-        {(since) => <p class="notice">{t("namespace.leaving", { time: moment(since()) })} {leavingWhy(props.namespace)}</p>}
+        {(since) => <p class="notice">{t("namespace.leaving", { time: formatDateTime(since()) })} {deletionBlocker(props.namespace)}</p>}
       </Show>
-      <Show when={problem()}><p class="notice bad" role="alert">{t("namespace.kubeconfig.none", { why: "" })}<ApiWords>{problem()}</ApiWords></p></Show>
+      <Show when={problem()}><p class="notice bad" role="alert">{t("namespace.kubeconfig.none", { why: "" })}<ApiText>{problem()}</ApiText></p></Show>
       <Show when={warnings().length > 0}><div class="stairs" role="status"><Warnings texts={warnings()} /></div></Show>
       <section class="card" aria-label={t("project.budget")}>
         <h2>{t("project.budget")}</h2>
@@ -106,15 +106,15 @@ function Shown(props: { namespace: NamespaceObject; projects: ReadonlyMap<string
           <Conditions all={conditionsOf(props.namespace)} />
         </section>
         <Access of={project()} all={props.projects} />
-        <Recent object={props.namespace} />
+        <RecentChanges object={props.namespace} />
       </div>
     </>
   );
 }
 
-/** A file that opens the namespace in its cluster, with a certificate for whoever asks. */
-function kubeconfig(project: string, name: string, warned: (texts: readonly string[]) => void): Promise<string> {
-  return requestText(`${pathOf("namespaces", name, project)}/certificate?format=kubeconfig`, { warned });
+/** A kubeconfig for the namespace in its cluster, with a client certificate of the user. */
+function kubeconfig(project: string, name: string, onWarnings: (texts: readonly string[]) => void): Promise<string> {
+  return requestText(`${pathOf("namespaces", name, project)}/certificate?format=kubeconfig`, { onWarnings });
 }
 
 function save(name: string, text: string): void {

@@ -4,21 +4,21 @@ import { request } from "../api/client";
 import { pathOf } from "../api/collections";
 import type { Platform, Project, Tenant } from "../api/types";
 import { t } from "../i18n/messages";
-import { type PeopleChange, type Person, PERSON_KINDS, type PersonKind, ROLES, type Role, changesOf, isWhole, meant, nameOf, namedBy, rebased, user, written } from "../people/person";
-import { AskingForm, type Outgoing, checked } from "../ui/asking";
-import type { Meanwhile } from "../ui/meanwhile";
-import { Head, Loaded, Problem, missing } from "../ui/parts";
+import { PERSON_KINDS, type PeopleChange, type Person, type PersonKind, ROLES, type Role, changesOf, isComplete, nameOf, peopleOf, rebasePeople, toApi, trimmed, user } from "../people/person";
+import { DryRunForm, type WriteRequest, createDryRun } from "../ui/dryrun";
+import type { ConflictHandler } from "../ui/conflict";
+import { ErrorCard, PageHeader, ResourceBoundary, notFoundError } from "../ui/parts";
 
-type Held = Project | Tenant | Platform;
+type ObjectWithPeople = Project | Tenant | Platform;
 
-/** Where people stand in a kind, and what they are given there. */
+/** How a kind stores people and their roles. */
 interface PeopleOf {
   kinds: readonly PersonKind[];
   hasRoles: boolean;
   title: (name: string) => string;
-  back: (object: Held) => string;
-  read: (object: Held) => Person[];
-  /** `spec` of the merge patch that changes one list into the other. */
+  back: (object: ObjectWithPeople) => string;
+  read: (object: ObjectWithPeople) => Person[];
+  /** `spec` of the merge patch from one list to the other. */
   write: (people: readonly Person[], before: readonly Person[]) => object;
 }
 
@@ -28,11 +28,11 @@ const PEOPLE_OF: Record<string, PeopleOf> = {
     hasRoles: true,
     title: (name) => t("people.title", { name }),
     back: ({ metadata }) => `/projects/${metadata.name}`,
-    read: (object) => namedBy(object as Project),
+    read: (object) => peopleOf(object as Project),
     write: (people, before) => {
       const members = (all: readonly Person[]) => all.filter(({ member }) => member).map(({ name }) => name);
       const isTouched = members(people).join("\n") !== members(before).join("\n");
-      return { access: people.filter(({ member }) => !member).map((one) => written(one, true)), ...(isTouched && { members: members(people) }) };
+      return { access: people.filter(({ member }) => !member).map((one) => toApi(one, true)), ...(isTouched && { members: members(people) }) };
     },
   },
   tenants: {
@@ -42,7 +42,7 @@ const PEOPLE_OF: Record<string, PeopleOf> = {
     back: ({ metadata }) => `/tenants/${metadata.name}`,
     read: ({ spec }) => ((spec as Tenant["spec"])?.administrators ?? []).map(({ kind, name, namespace = "" }) =>
       ({ kind, name, namespace, cluster: "", role: "admin", member: false })),
-    write: (people) => ({ administrators: people.map((one) => written(one, false)) }),
+    write: (people) => ({ administrators: people.map((one) => toApi(one, false)) }),
   },
   platforms: {
     kinds: ["User"],
@@ -54,13 +54,13 @@ const PEOPLE_OF: Record<string, PeopleOf> = {
   },
 };
 
-/** Who may do what: people are added, changed and taken away in one write, which the server judges before it is sent. */
+/** Adds, changes and removes people in one write, checked by a dry run. */
 export function People() {
   const params = useParams<{ plural: string; name: string }>();
-  // Keyed: from one place to another Back and Forward keep the page, and a form is of one object.
+  // Keyed, since Back and Forward from one object to another keep the component, but a form belongs to one object.
   return (
     <Show keyed when={`${params.plural}/${params.name}`}>
-      <Show when={PEOPLE_OF[params.plural]} fallback={<Problem error={missing(params.plural)} />}>
+      <Show when={PEOPLE_OF[params.plural]} fallback={<ErrorCard error={notFoundError(params.plural)} />}>
         {(of) => <PeopleIn of={of()} path={pathOf(params.plural, params.name)} />}
       </Show>
     </Show>
@@ -68,44 +68,44 @@ export function People() {
 }
 
 function PeopleIn({ of, path }: { of: PeopleOf; path: string }) {
-  const [object, { refetch }] = createResource(() => request<Held>(path));
+  const [object, { refetch }] = createResource(() => request<ObjectWithPeople>(path));
   return (
-    <Loaded of={object} again={refetch}>
+    <ResourceBoundary of={object} retry={refetch}>
       {(found) => <PeopleForm object={found()} of={of} path={path} />}
-    </Loaded>
+    </ResourceBoundary>
   );
 }
 
-function PeopleForm(props: { object: Held; of: PeopleOf; path: string }) {
+function PeopleForm(props: { object: ObjectWithPeople; of: PeopleOf; path: string }) {
   const [base, setBase] = createSignal(props.object);
   const before = createMemo(() => props.of.read(base()));
   const [people, setPeople] = createSignal<readonly Person[]>(before());
-  const named = createMemo(() => meant(people(), before()));
-  const isUnfinished = () => !named().every(isWhole);
-  const changes = createMemo(() => changesOf(before(), named().filter(isWhole)));
+  const named = createMemo(() => trimmed(people(), before()));
+  const isUnfinished = () => !named().every(isComplete);
+  const changes = createMemo(() => changesOf(before(), named().filter(isComplete)));
   const say = ({ is, who, role }: PeopleChange) => t(`people.${is}`, { who, role: props.of.hasRoles ? role : "admin" });
-  const meanwhile: Meanwhile = {
-    told: (fresh) => changesOf(before(), props.of.read(fresh as Held)).map(say),
-    take: (fresh) => batch(() => {
-      setPeople(rebased(before(), people(), props.of.read(fresh as Held)));
-      setBase(() => fresh as Held);
+  const onConflict: ConflictHandler = {
+    describe: (fresh) => changesOf(before(), props.of.read(fresh as ObjectWithPeople)).map(say),
+    rebase: (fresh) => batch(() => {
+      setPeople(rebasePeople(before(), people(), props.of.read(fresh as ObjectWithPeople)));
+      setBase(() => fresh as ObjectWithPeople);
     }),
   };
   const navigate = useNavigate();
   const back = () => props.of.back(props.object);
-  const sent = createMemo((): Outgoing | undefined => {
+  const sent = createMemo((): WriteRequest | undefined => {
     if (changes().length === 0 || isUnfinished()) return undefined;
     const { resourceVersion } = base().metadata;
     return { method: "PATCH", path: props.path, body: { metadata: { resourceVersion }, spec: props.of.write(named(), before()) }, base: base() };
   });
-  const verdict = checked(sent);
+  const verdict = createDryRun(sent);
   const put = (at: number, change: Partial<Person>) => setPeople(people().map((one, index) => (index === at ? { ...one, ...change } : one)));
   const add = () => setPeople([...people(), user("", props.of.hasRoles ? "view" : "admin")]);
   return (
     <>
-      <Head title={props.of.title(props.object.metadata.name)} />
-      <AskingForm sent={sent()} verdict={verdict()} label={t("form.save")} incomplete={t(isUnfinished() ? "people.incomplete" : "people.unchanged")}
-        fits={t("people.fits")} done={() => navigate(back())} cancel={back()} meanwhile={meanwhile}>
+      <PageHeader title={props.of.title(props.object.metadata.name)} />
+      <DryRunForm sent={sent()} verdict={verdict()} label={t("form.save")} incomplete={t(isUnfinished() ? "people.incomplete" : "people.unchanged")}
+        fits={t("people.fits")} done={() => navigate(back())} cancel={back()} onConflict={onConflict}>
         <div class="people">
           <For each={people().map((_, index) => index)} fallback={<p class="quiet">{t("people.nobody")}</p>}>
             {(index) => (
@@ -124,7 +124,7 @@ function PeopleForm(props: { object: Held; of: PeopleOf; path: string }) {
           </section>
         </Show>
         <Meaning hasRoles={props.of.hasRoles} isTaking={changes().some(({ is }) => is !== "given")} />
-      </AskingForm>
+      </DryRunForm>
     </>
   );
 }
@@ -171,7 +171,7 @@ function PersonFields(props: { person: Person; of: PeopleOf; put: (change: Parti
   );
 }
 
-/** What a role lets somebody do, and what stays when it is taken away. */
+/** What each role allows, and what remains when one is removed. */
 function Meaning(props: { hasRoles: boolean; isTaking: boolean }) {
   return (
     <div class="stairs quiet">

@@ -4,22 +4,22 @@ import { isOperator, namespaces, pathOf, projects } from "../api/collections";
 import { conditionsOf } from "../api/conditions";
 import type { Project as ProjectObject } from "../api/types";
 import { type TreeNode, forest } from "../budget/forest";
-import { below, holders, membersOf } from "../budget/holders";
-import { leavingWhy } from "../budget/releasing";
-import { moment, percent, t } from "../i18n/messages";
+import { childSummaries, countBelow, holders } from "../budget/holders";
+import { deletionBlocker } from "../budget/releases";
+import { formatDateTime, percent, t } from "../i18n/messages";
 import { Access } from "../ui/access";
-import { DeleteButton, ReasonedAct, ReviewLink } from "../ui/acts";
-import { Missing } from "../ui/awaited";
-import { AmountText, ApiWords, Conditions, Head, Legend, Living, Shares, phaseText } from "../ui/parts";
+import { ActionWithReason, DeleteButton, ReviewLink } from "../ui/actions";
+import { NotFound } from "../ui/notfound";
+import { AmountText, ApiText, Conditions, FeedBoundary, Legend, PageHeader, Shares, phaseText } from "../ui/parts";
 import { MoreObjects } from "../ui/more";
-import { Recent } from "../ui/recent";
-import { Releasing } from "../ui/releasing";
-import { Listing } from "../ui/table";
+import { RecentChanges } from "../ui/recent";
+import { Releasing } from "../ui/releases";
+import { SearchableTable } from "../ui/table";
 
-/** One budget: what it is, and who holds it. */
+/** A project: its limits, and what holds them. */
 export function Project() {
   const params = useParams<{ name: string }>();
-  // Keyed: from one place to another Back and Forward keep the page, and what is searched in a list is of one project.
+  // Keyed, since Back and Forward from one project to another keep the component, but the searches in its lists belong to one project.
   return <Show keyed when={params.name}>{(name) => <ProjectOf name={name} />}</Show>;
 }
 
@@ -28,11 +28,11 @@ function ProjectOf(props: { name: string }) {
   const inside = namespaces();
   const node = createMemo(() => find(forest(all.objects().values(), inside.objects().values()), props.name));
   return (
-    <Living states={[all.state(), inside.state()]}>
-      <Show when={node()} fallback={<Missing name={props.name} />}>
+    <FeedBoundary states={[all.state(), inside.state()]}>
+      <Show when={node()} fallback={<NotFound name={props.name} />}>
         {(found) => <Shown node={found()} all={all.objects()} />}
       </Show>
-    </Living>
+    </FeedBoundary>
   );
 }
 
@@ -51,7 +51,7 @@ function Shown(props: { node: TreeNode; all: ReadonlyMap<string, ProjectObject> 
   const leaving = () => project().metadata.deletionTimestamp;
   return (
     <>
-      <Head title={spec()?.displayName || props.node.name} under={[props.node.name, spec()?.tenantID, phaseText(project().status?.phase)].filter(Boolean).join(" · ")}>
+      <PageHeader title={spec()?.displayName || props.node.name} under={[props.node.name, spec()?.tenantID, phaseText(project().status?.phase)].filter(Boolean).join(" · ")}>
         <Show when={!leaving()}>
           <A class="button main" href={`/create/namespace?project=${props.node.name}`}>{t("project.create.namespace")}</A>
           <A class="button" href={`/create/project?parent=${props.node.name}`}>{t("project.create.below")}</A>
@@ -60,14 +60,14 @@ function Shown(props: { node: TreeNode; all: ReadonlyMap<string, ProjectObject> 
         <ReviewLink plural="projects" name={props.node.name} />
         <Show when={!leaving()}><A class="button" href={`/move/projects/${props.node.name}`}>{t("act.move")}</A></Show>
         <Show when={isOperator() && !leaving()}>
-          <ReasonedAct label={t(locked() ? "act.unlock" : "act.lock")}
+          <ActionWithReason label={t(locked() ? "act.unlock" : "act.lock")}
             title={t(locked() ? "act.unlock.title" : "act.lock.title", { name: props.node.name })} text={t(locked() ? "act.unlock.text" : "act.lock.text")}
             path={`${pathOf("projects", props.node.name)}/${locked() ? "unlock" : "lock"}`} />
         </Show>
         <Show when={!leaving()}>
-          <DeleteButton plural="projects" name={props.node.name} uid={project().metadata.uid} text={t("act.delete.project", below(props.node))} after="/" />
+          <DeleteButton plural="projects" name={props.node.name} uid={project().metadata.uid} text={t("act.delete.project", countBelow(props.node))} after="/" />
         </Show>
-      </Head>
+      </PageHeader>
       <Show when={spec()?.parentProjectName}>
         {(parent) => <p><A href={`/projects/${parent()}`}>{t("project.parent", { name: parent() })}</A></p>}
       </Show>
@@ -75,7 +75,7 @@ function Shown(props: { node: TreeNode; all: ReadonlyMap<string, ProjectObject> 
         {(template) => <p>{t("form.template")}: <A href={`/review/namespacetemplates/${template()}`}>{template()}</A></p>}
       </Show>
       <Show when={leaving()}>
-        {(since) => <p class="notice">{t("project.leaving", { time: moment(since()) })}{" "}<ApiWords>{leavingWhy(project())}</ApiWords></p>}
+        {(since) => <p class="notice">{t("project.leaving", { time: formatDateTime(since()) })}{" "}<ApiText>{deletionBlocker(project())}</ApiText></p>}
       </Show>
       <Show when={locked()}>
         <p class="notice bad">{t("project.locked")} {project().metadata.annotations?.["business.tkestack.io/lock-reason"]}</p>
@@ -95,18 +95,18 @@ function Shown(props: { node: TreeNode; all: ReadonlyMap<string, ProjectObject> 
           <h2>{t("project.conditions")}</h2>
           <Conditions all={conditionsOf(project())} />
         </section>
-        <Recent object={project()} />
+        <RecentChanges object={project()} />
         <MoreObjects kinds={["imagenamespaces", "chartgroups", "registrycredentials"]} project={props.node.name} />
       </div>
     </>
   );
 }
 
-/** All that lies directly in it: each has a way to it, whether it holds something or not. */
+/** Links to all children of the project, also to those that hold nothing. */
 function Members(props: { node: TreeNode }) {
-  const all = createMemo(() => membersOf(props.node));
+  const all = createMemo(() => childSummaries(props.node));
   return (
-    <Listing label={t("project.members")} none={t("project.nomembers")} rows={all()} called={({ name }) => name}
+    <SearchableTable label={t("project.members")} none={t("project.nomembers")} rows={all()} searchText={({ name }) => name}
       columns={["column.name", "column.kind", "column.phase", "form.cluster", "column.most"]}>
       {(member) => (
         <tr>
@@ -117,14 +117,14 @@ function Members(props: { node: TreeNode }) {
           <td class="number">{member.share > 0 ? percent(member.share) : "–"}</td>
         </tr>
       )}
-    </Listing>
+    </SearchableTable>
   );
 }
 
 function Holders(props: { node: TreeNode }) {
   const all = createMemo(() => holders(props.node));
   return (
-    <Listing label={t("project.holders")} none={t("project.noholders")} rows={all()} called={({ name, cluster, resource }) => `${name} ${cluster} ${resource}`}
+    <SearchableTable label={t("project.holders")} none={t("project.noholders")} rows={all()} searchText={({ name, cluster, resource }) => `${name} ${cluster} ${resource}`}
       columns={["column.name", "column.phase", "column.resource", "column.allocated", "column.share", "column.idle"]}>
       {(holder) => (
         <tr>
@@ -136,6 +136,6 @@ function Holders(props: { node: TreeNode }) {
           <td class="number">{percent(holder.idle)}</td>
         </tr>
       )}
-    </Listing>
+    </SearchableTable>
   );
 }

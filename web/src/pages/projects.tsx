@@ -4,28 +4,28 @@ import { For, Show, createEffect, createMemo, createSignal, createUniqueId, on, 
 import { namespaces, projects } from "../api/collections";
 import { linkOf } from "../api/links";
 import type { Namespace } from "../api/types";
-import { type TreeNode, type TreeRow, asBefore, forest, namespacesFound, rows } from "../budget/forest";
+import { type TreeNode, type TreeRow, forest, keepOrder, searchNamespaces, visibleRows } from "../budget/forest";
 import { type Share, fullestFirst, fullness } from "../budget/shares";
 import { type MessageKey, t } from "../i18n/messages";
-import { isRead } from "../live/states";
-import { keep, kept } from "../ui/back";
-import { AmountsText, Bar, Fullness, Head, Legend, Living, phaseText } from "../ui/parts";
-import { Listing } from "../ui/table";
+import { hasBeenRead } from "../live/states";
+import { saveState, savedState } from "../ui/restore";
+import { AmountsText, Bar, FeedBoundary, Fullness, Legend, PageHeader, phaseText } from "../ui/parts";
+import { SearchableTable } from "../ui/table";
 
-/** A row, a limit of a row that is open, and a step inwards; where it is narrow, amounts stand below the name. */
+/** Heights of a row and of a limit below it, and the indent of a level, in pixels. On a narrow screen amounts are below the name. */
 const WIDE = { row: 52, limit: 30, step: 20 };
 const NARROW = { row: 104, limit: 66, step: 12 };
-/** What stands around all limits of a row. */
+/** The padding around the limits of a row. */
 const AROUND = 10;
 const FRAMES_MAX = 20;
 const ALL = "all";
 const NONE: ReadonlySet<string> = new Set();
 
-/** As somebody has left it: whoever comes back finds it so. */
+/** Collapsed projects. Kept outside of the component, so that a user who comes back finds the tree as it was. */
 const [closed, setClosed] = createSignal(NONE);
-/** Those whose limits are shown where others' are not, or the other way. */
+/** Projects that differ from the setting for all: their limits are shown if `of` is false, and hidden if it is true. */
 const [others, setOthers] = createSignal({ of: false, names: NONE });
-/** The row that Tab comes to. */
+/** The row with tabindex 0. */
 const [current, setCurrent] = createSignal("");
 const SCROLLED = "tree";
 
@@ -34,13 +34,13 @@ const [isNarrow, setNarrow] = createSignal(narrow.matches);
 narrow.addEventListener("change", () => setNarrow(narrow.matches));
 const sizes = () => (isNarrow() ? NARROW : WIDE);
 
-/** All that somebody sees, as trees: the fullest first. */
+/** All projects that the user sees, as trees, the fullest first. */
 export function Projects() {
   const all = projects();
   const inside = namespaces();
   const [query, setQuery] = useSearchParams<{ q?: string; limits?: string }>();
-  const [search, seek] = searched(() => query.q ?? "", (q) => setQuery({ q }, { replace: true }));
-  /** While somebody points at the tree or is in it, rows stay where they are. */
+  const [search, seek] = createSearch(() => query.q ?? "", (q) => setQuery({ q }, { replace: true }));
+  /** While the pointer or the focus is in the tree, rows keep their order. */
   let isHeld = false;
   const [released, release] = createSignal(undefined, { equals: false });
   const hold = (is: boolean) => {
@@ -51,63 +51,63 @@ export function Projects() {
   const roots = createMemo<TreeNode[]>((before) => {
     released();
     const fresh = forest(all.objects().values(), inside.objects().values());
-    return isHeld ? asBefore(fresh, before) : fresh;
+    return isHeld ? keepOrder(fresh, before) : fresh;
   }, []);
-  const shown = createMemo(() => rows(roots(), closed(), search()));
-  const found = createMemo(() => namespacesFound(inside.objects().values(), search()));
-  /** What is found is shown with all that is above it: nothing of that closes. */
+  const shown = createMemo(() => visibleRows(roots(), closed(), search()));
+  const found = createMemo(() => searchNamespaces(inside.objects().values(), search()));
+  /** A search shows all ancestors of a match, so rows cannot be collapsed. */
   const isFixed = () => search().trim() !== "";
-  const turn = (name: string) => {
-    if (!isFixed()) setClosed(turned(closed(), name));
+  const toggle = (name: string) => {
+    if (!isFixed()) setClosed(toggled(closed(), name));
   };
   const whole = () => query.limits === ALL;
   const unlike = () => (others().of === whole() ? others().names : NONE);
   const showsLimits = (name: string) => whole() !== unlike().has(name);
-  const turnAll = () => setQuery({ limits: whole() ? undefined : ALL }, { replace: true });
+  const toggleAllLimits = () => setQuery({ limits: whole() ? undefined : ALL }, { replace: true });
   return (
     <>
-      <Head title={t("projects.title")} under={isRead(all.state()) ? t("projects.count", { count: all.objects().size }) : ""}>
+      <PageHeader title={t("projects.title")} under={hasBeenRead(all.state()) ? t("projects.count", { count: all.objects().size }) : ""}>
         <input class="search" type="search" aria-label={t("projects.search")} placeholder={t("projects.search")}
           value={search()} onInput={(event) => seek(event.currentTarget.value)} />
-        <button class="button" type="button" aria-pressed={whole()} onClick={turnAll}>{t("projects.limits")}</button>
+        <button class="button" type="button" aria-pressed={whole()} onClick={toggleAllLimits}>{t("projects.limits")}</button>
         <A class="button main" href="/create/project">{t("projects.create")}</A>
-      </Head>
-      <Living states={[all.state(), inside.state()]}>
-        <Show when={all.objects().size > 0} fallback={<Nothing title={t("projects.none")} text={t("projects.none.text")} />}>
-          <Show when={shown().length + found().length > 0} fallback={<Nothing title={t("projects.nomatch")} text="" />}>
+      </PageHeader>
+      <FeedBoundary states={[all.state(), inside.state()]}>
+        <Show when={all.objects().size > 0} fallback={<EmptyCard title={t("projects.none")} text={t("projects.none.text")} />}>
+          <Show when={shown().length + found().length > 0} fallback={<EmptyCard title={t("projects.nomatch")} text="" />}>
             <Show when={shown().length > 0}>
               <Legend />
-              <Tree rows={shown()} hold={hold} isFixed={isFixed()} showsLimits={showsLimits} turn={turn}
-                turnLimits={(name) => setOthers({ of: whole(), names: turned(unlike(), name) })} />
+              <Tree rows={shown()} hold={hold} isFixed={isFixed()} showsLimits={showsLimits} toggle={toggle}
+                toggleLimits={(name) => setOthers({ of: whole(), names: toggled(unlike(), name) })} />
             </Show>
-            <Show when={found().length > 0}><Found namespaces={found()} /></Show>
+            <Show when={found().length > 0}><FoundNamespaces namespaces={found()} /></Show>
           </Show>
         </Show>
-      </Living>
+      </FeedBoundary>
     </>
   );
 }
 
-/** What is searched for, which the address has, too: what is typed does not wait for it. */
-function searched(told: () => string, tell: (text: string) => void): [() => string, (text: string) => void] {
-  const [search, setSearch] = createSignal(untrack(told));
+/** The search text, mirrored in the URL. Typing does not wait for the router. */
+function createSearch(fromUrl: () => string, toUrl: (text: string) => void): [() => string, (text: string) => void] {
+  const [search, setSearch] = createSignal(untrack(fromUrl));
   let last = search();
-  createEffect(on(told, (text) => {
+  createEffect(on(fromUrl, (text) => {
     if (text !== last) setSearch((last = text));
   }, { defer: true }));
   return [search, (text) => {
     last = text;
     setSearch(text);
-    tell(text);
+    toUrl(text);
   }];
 }
 
-/** Namespaces that are searched for: the tree has projects alone. */
-function Found(props: { namespaces: readonly Namespace[] }) {
+/** Namespaces that match the search; the tree only has projects. */
+function FoundNamespaces(props: { namespaces: readonly Namespace[] }) {
   const all = () => props.namespaces.map(({ metadata: { name, namespace = "" }, spec, status }) =>
     ({ name, project: namespace, cluster: spec?.clusterName ?? "", phase: status?.phase }));
   return (
-    <Listing label={t("cluster.namespaces")} none={t("projects.nomatch")} rows={all()}
+    <SearchableTable label={t("cluster.namespaces")} none={t("projects.nomatch")} rows={all()}
       columns={["column.name", "column.project", "form.cluster", "column.phase"]}>
       {({ name, project, cluster, phase }) => (
         <tr>
@@ -117,29 +117,29 @@ function Found(props: { namespaces: readonly Namespace[] }) {
           <td>{phaseText(phase)}</td>
         </tr>
       )}
-    </Listing>
+    </SearchableTable>
   );
 }
 
-function Nothing(props: { title: string; text: string }) {
+function EmptyCard(props: { title: string; text: string }) {
   return <div class="card empty"><h2>{props.title}</h2><p>{props.text}</p></div>;
 }
 
-function turned(names: ReadonlySet<string>, name: string): ReadonlySet<string> {
+function toggled(names: ReadonlySet<string>, name: string): ReadonlySet<string> {
   const next = new Set(names);
   if (!next.delete(name)) next.add(name);
   return next;
 }
 
 interface TreeProps {
-  /** Whether rows neither open nor close. */
+  /** Whether rows can neither be expanded nor collapsed. */
   isFixed: boolean;
   showsLimits: (name: string) => boolean;
-  turn: (name: string) => void;
-  turnLimits: (name: string) => void;
+  toggle: (name: string) => void;
+  toggleLimits: (name: string) => void;
 }
 
-/** Only the rows that are in sight are in the document, and the one that Tab comes to. */
+/** A virtual list: only the rows in sight are in the DOM, and the row with tabindex 0. */
 function Tree(props: TreeProps & { rows: TreeRow[]; hold: (isHeld: boolean) => void }) {
   let place: HTMLDivElement | undefined;
   const navigate = useNavigate();
@@ -158,46 +158,46 @@ function Tree(props: TreeProps & { rows: TreeRow[]; hold: (isHeld: boolean) => v
     getScrollElement: () => place ?? null,
     estimateSize: (index) => heights()[index] ?? sizes().row,
     overscan: 12,
-    // Another one for another row: what one has answered is kept.
+    // A new function for each focusable row, since the virtualizer memoizes the result of one function.
     get rangeExtractor() {
-      const kept = at();
+      const focusable = at();
       return (range: Range) => {
         const inSight = defaultRangeExtractor(range);
-        return kept < range.count && !inSight.includes(kept) ? [...inSight, kept].sort((a, b) => a - b) : inSight;
+        return focusable < range.count && !inSight.includes(focusable) ? [...inSight, focusable].sort((a, b) => a - b) : inSight;
       };
     },
   });
   createEffect(on(heights, () => virtual.measure(), { defer: true }));
-  const before = kept<number>(SCROLLED) ?? 0;
-  // Its height is there with the next frame.
+  const before = savedState<number>(SCROLLED) ?? 0;
+  // The tree has its height only in the next frame.
   onMount(() => requestAnimationFrame(() => place?.scrollTo({ top: before })));
   let isPointedAt = false;
   let isEntered = false;
-  const tellHold = () => props.hold(isPointedAt || isEntered);
+  const updateHold = () => props.hold(isPointedAt || isEntered);
   const point = (isAt: boolean) => {
     isPointedAt = isAt;
-    tellHold();
+    updateHold();
   };
   const enter = (event: FocusEvent) => {
     const name = rowOf(event)?.node.name;
     if (name !== undefined) setCurrent(name);
     isEntered = true;
-    tellHold();
+    updateHold();
   };
   const leave = (event: FocusEvent) => {
     isEntered = place?.contains(event.relatedTarget as Node | null) ?? false;
-    tellHold();
+    updateHold();
   };
   onCleanup(() => props.hold(false));
   const indexOf = (event: Event) => Number((event.target as Element).closest<HTMLElement>("[data-row]")?.dataset["row"] ?? -1);
   const rowOf = (event: Event): TreeRow | undefined => props.rows[indexOf(event)];
-  /** A row that is out of sight is in the document some frames after it is scrolled to. */
+  /** Focuses a row. One that was out of sight is in the DOM only some frames after it is scrolled to. */
   const focus = (index: number, frames = FRAMES_MAX) => {
     const row = place?.querySelector<HTMLElement>(`[data-row="${index}"]`);
     if (row) row.focus();
     else if (frames > 0) requestAnimationFrame(() => focus(index, frames - 1));
   };
-  // Rows that come or go above do not take the focus elsewhere.
+  // Keeps the focus on the same project when rows above it appear or disappear.
   createEffect(on(at, (index) => {
     const { activeElement: focused } = document;
     if (!isEntered || focused?.getAttribute("role") !== "treeitem" || props.rows[index]?.node.name !== current()) return;
@@ -208,7 +208,7 @@ function Tree(props: TreeProps & { rows: TreeRow[]; hold: (isHeld: boolean) => v
     virtual.scrollToIndex(row);
     focus(row);
   };
-  /** As trees are walked everywhere. */
+  /** The keys of the ARIA tree pattern. */
   const walk = (event: KeyboardEvent) => {
     const index = indexOf(event);
     const row = props.rows[index];
@@ -218,9 +218,9 @@ function Tree(props: TreeProps & { rows: TreeRow[]; hold: (isHeld: boolean) => v
       ArrowUp: () => go(index - 1),
       Home: () => go(0),
       End: () => go(props.rows.length - 1),
-      ArrowRight: () => (opens && !row.open ? props.turn(row.node.name) : opens && go(index + 1)),
-      ArrowLeft: () => (opens && row.open && !props.isFixed ? props.turn(row.node.name) : row && row.depth > 0 && go(parentOf(props.rows, index))),
-      // A button or a link in a row has its own.
+      ArrowRight: () => (opens && !row.open ? props.toggle(row.node.name) : opens && go(index + 1)),
+      ArrowLeft: () => (opens && row.open && !props.isFixed ? props.toggle(row.node.name) : row && row.depth > 0 && go(parentOf(props.rows, index))),
+      // Enter on a button or a link in a row is its own.
       ...(row && (event.target as Element).getAttribute("role") === "treeitem" ? { Enter: () => navigate(`/projects/${row.node.name}`) } : {}),
     };
     const step = steps[event.key];
@@ -232,14 +232,14 @@ function Tree(props: TreeProps & { rows: TreeRow[]; hold: (isHeld: boolean) => v
     <>
       <div class="tree" ref={place} role="tree" aria-label={t("projects.title")} aria-describedby="tree-keys" onKeyDown={walk}
         onFocusIn={enter} onFocusOut={leave} onPointerEnter={() => point(true)} onPointerLeave={() => point(false)}
-        onScroll={(event) => keep(SCROLLED, event.currentTarget.scrollTop)}>
+        onScroll={(event) => saveState(SCROLLED, event.currentTarget.scrollTop)}>
         <div class="tree-inner" role="presentation" ref={(inner) => createEffect(() => (inner.style.height = `${virtual.getTotalSize()}px`))}>
           <For each={virtual.getVirtualItems()}>
             {(item) => (
               <Show when={props.rows[item.index]}>
                 {(row) => (
                   <Row row={row()} index={item.index} isCurrent={item.index === at()} top={item.start}
-                    isFixed={props.isFixed} showsLimits={props.showsLimits} turn={props.turn} turnLimits={props.turnLimits} />
+                    isFixed={props.isFixed} showsLimits={props.showsLimits} toggle={props.toggle} toggleLimits={props.toggleLimits} />
                 )}
               </Show>
             )}
@@ -251,13 +251,13 @@ function Tree(props: TreeProps & { rows: TreeRow[]; hold: (isHeld: boolean) => v
   );
 }
 
-/** The row above that this one belongs to. */
+/** The index of the parent row. */
 function parentOf(rows: readonly TreeRow[], at: number): number {
   const depth = rows[at]?.depth ?? 0;
   return rows.slice(0, at).findLastIndex((row) => row.depth < depth);
 }
 
-/** Of all rows one is reached by Tab, and from it its own button: the others by arrows. */
+/** A row. Tab reaches only the current one and then its button; arrow keys reach the others. */
 function Row(props: TreeProps & { row: TreeRow; index: number; isCurrent: boolean; top: number }) {
   const node = () => props.row.node;
   const fullest = () => fullestFirst(node().shares)[0];
@@ -266,7 +266,7 @@ function Row(props: TreeProps & { row: TreeRow; index: number; isCurrent: boolea
   const indent = (element: HTMLSpanElement) => createEffect(() => (element.style.width = `${props.row.depth * sizes().step}px`));
   const limitsOf = () => t("projects.limits.of", { count: node().shares.length, name: node().name });
   const isOpen = () => props.showsLimits(node().name);
-  // What buttons and bars in it are called is no part of its name.
+  // The labels of buttons and bars in a row are not part of its accessible name.
   const [called, full] = [createUniqueId(), createUniqueId()];
   const state = (): MessageKey | undefined => {
     const { metadata, status } = node().project;
@@ -280,7 +280,7 @@ function Row(props: TreeProps & { row: TreeRow; index: number; isCurrent: boolea
         <span class="tree-name">
           <span class="indent" ref={indent} />
           <button class={`twist ${node().children.length > 0 ? "" : "none"}`} type="button" tabindex="-1" aria-label={twist()} disabled={props.isFixed}
-            onClick={() => props.turn(node().name)}>
+            onClick={() => props.toggle(node().name)}>
             {props.row.open ? "▾" : "▸"}
           </button>
           <span class="text" id={called}>
@@ -292,12 +292,12 @@ function Row(props: TreeProps & { row: TreeRow; index: number; isCurrent: boolea
           </span>
         </span>
         <Show when={fullest()} fallback={<span class="quiet">{t("projects.nolimits")}</span>}>
-          {(share) => <><Bar share={share()} /><Given share={share()} isTold={!isOpen()} /></>}
+          {(share) => <><Bar share={share()} /><UsageText share={share()} showsName={!isOpen()} /></>}
         </Show>
         <Fullness id={full} thousandths={node().own} unlimited={node().shares.every((share) => share.hard === undefined)} />
         <button class={`twist more ${node().shares.length > 0 ? "" : "none"}`} type="button" tabindex={props.isCurrent ? 0 : -1} aria-expanded={isOpen()}
           aria-label={limitsOf()} title={limitsOf()}
-          onClick={() => props.turnLimits(node().name)}>
+          onClick={() => props.toggleLimits(node().name)}>
           {isOpen() ? "−" : node().shares.length}
         </button>
       </div>
@@ -308,7 +308,7 @@ function Row(props: TreeProps & { row: TreeRow; index: number; isCurrent: boolea
   );
 }
 
-/** A limit below its project's line, in the same columns. */
+/** A limit below the row of its project, in the same columns. */
 function Limit(props: { share: Share }) {
   return (
     <div class="tree-line limit">
@@ -316,18 +316,18 @@ function Limit(props: { share: Share }) {
         {props.share.resource}<span class="quiet">{" · "}{props.share.cluster}</span>
       </span>
       <Bar share={props.share} />
-      <Given share={props.share} isTold={false} />
+      <UsageText share={props.share} showsName={false} />
       <Fullness thousandths={fullness(props.share)} unlimited={props.share.hard === undefined} />
     </div>
   );
 }
 
-/** What is used, and given of what. */
-function Given(props: { share: Share; isTold: boolean }) {
+/** What is used and allocated, with the name of the limit if it is not shown elsewhere. */
+function UsageText(props: { share: Share; showsName: boolean }) {
   return (
     <span class="what">
       <AmountsText share={props.share} />
-      <Show when={props.isTold}><span class="quiet">{props.share.resource} · {props.share.cluster}</span></Show>
+      <Show when={props.showsName}><span class="quiet">{props.share.resource} · {props.share.cluster}</span></Show>
     </span>
   );
 }

@@ -1,28 +1,26 @@
 import { useParams } from "@solidjs/router";
 import { For, Show, batch, createEffect, createResource, createSignal, on, untrack } from "solid-js";
 import { request } from "../api/client";
-import { pathOfPlace } from "../api/collections";
-import { type Conditioned, conditionsOf } from "../api/conditions";
-import { instant, moment, t } from "../i18n/messages";
-import type { ManagedFields, Resource } from "../live/feed";
-import { partsOf } from "../live/recent";
+import { pathOfRoute } from "../api/collections";
+import { conditionsOf } from "../api/conditions";
+import { formatDateTime, formatTimeOfDay, t } from "../i18n/messages";
+import type { ManagedFields } from "../live/feed";
+import { type ObjectWithConditions, fieldPathsOf } from "../live/recent";
 import { CopyButton } from "../ui/copy";
-import { AgainButton, Conditions, ErrorText, Head, Problem } from "../ui/parts";
+import { Conditions, ErrorCard, ErrorText, PageHeader, RetryButton } from "../ui/parts";
 import { yamlOf } from "../ui/yaml";
 
-type Reviewed = Resource & Conditioned;
-
-/** An object as it is stored. */
+/** An object as stored, as YAML. */
 export function Review() {
   const params = useParams<{ plural: string; place: string }>();
-  const path = () => pathOfPlace(params.plural, params.place);
-  // No resource of Solid's: when it is read again, the page would give way to "Loading".
-  const [object, setObject] = createSignal<{ found: Reviewed; read: number }>();
+  const path = () => pathOfRoute(params.plural, params.place);
+  // Not createResource: on a reload it would suspend the whole page.
+  const [object, setObject] = createSignal<{ found: ObjectWithConditions; read: number }>();
   const [problem, setProblem] = createSignal<unknown>();
   const read = async (path: string) => {
     const isWanted = () => path === here();
     try {
-      const found = await request<Reviewed>(path);
+      const found = await request<ObjectWithConditions>(path);
       if (!isWanted()) return;
       batch(() => {
         setObject({ found, read: Date.now() });
@@ -33,7 +31,7 @@ export function Review() {
     }
   };
   const here = () => untrack(path);
-  const again = () => {
+  const retry = () => {
     setProblem(undefined);
     void read(here());
   };
@@ -45,11 +43,11 @@ export function Review() {
     void read(path);
   }));
   return (
-    <Show when={object()} fallback={<Unread problem={problem()} again={again} />}>
+    <Show when={object()} fallback={<Unread problem={problem()} retry={retry} />}>
       {(one) => (
         <>
           <Show when={problem()}>{(is) => <p class="notice bad" role="alert"><ErrorText error={is()} /></p>}</Show>
-          <Shown object={one().found} read={one().read} again={again} />
+          <Shown object={one().found} read={one().read} retry={retry} />
         </>
       )}
     </Show>
@@ -57,19 +55,19 @@ export function Review() {
 }
 
 /** Nothing was read yet. */
-function Unread(props: { problem: unknown; again: () => void }) {
+function Unread(props: { problem: unknown; retry: () => void }) {
   return (
     <Show when={props.problem} fallback={<p class="empty" role="status">{t("state.loading")}</p>}>
-      {(is) => <Problem error={is()}><AgainButton again={props.again} /></Problem>}
+      {(is) => <ErrorCard error={is()}><RetryButton retry={props.retry} /></ErrorCard>}
     </Show>
   );
 }
 
-/** So many parts stand beside a manager; more of them open. */
+/** How many field paths are listed beside a manager; more are in a collapsed element. */
 const PARTS = 6;
 
 function Parts(props: { fields: ManagedFields }) {
-  const all = () => partsOf(props.fields);
+  const all = () => fieldPathsOf(props.fields);
   const text = () => <code class="line">{all().join(", ")}</code>;
   return (
     <Show when={all().length > 0}>
@@ -80,18 +78,18 @@ function Parts(props: { fields: ManagedFields }) {
   );
 }
 
-function Shown(props: { object: Reviewed; read: number; again: () => void }) {
+function Shown(props: { object: ObjectWithConditions; read: number; retry: () => void }) {
   const [yaml] = createResource(() => props.object, (object) => {
     const { managedFields: _, ...metadata } = object.metadata;
     return yamlOf({ ...object, metadata });
   });
   return (
     <>
-      <Head title={t("review.title", { name: props.object.metadata.name })} under={props.object.kind ?? ""}>
+      <PageHeader title={t("review.title", { name: props.object.metadata.name })} under={props.object.kind ?? ""}>
         <CopyButton text={yaml.latest ?? ""} />
-        <button class="button" type="button" onClick={() => props.again()}>{t("review.again")}</button>
-      </Head>
-      <p class="quiet" role="status">{t("review.read", { time: instant(props.read) })}</p>
+        <button class="button" type="button" onClick={() => props.retry()}>{t("review.again")}</button>
+      </PageHeader>
+      <p class="quiet" role="status">{t("review.read", { time: formatTimeOfDay(props.read) })}</p>
       <div class="cards">
         <section class="card" aria-label={t("review.conditions")}>
           <h2>{t("review.conditions")}</h2>
@@ -104,7 +102,7 @@ function Shown(props: { object: Reviewed; read: number; again: () => void }) {
               {(fields) => (
                 <li>
                   <span class="tag">{fields.operation}</span>{" "}{fields.manager}{fields.subresource ? ` · ${fields.subresource}` : ""}{" "}
-                  <span class="quiet">{fields.time ? moment(fields.time) : ""}</span>
+                  <span class="quiet">{fields.time ? formatDateTime(fields.time) : ""}</span>
                   <Parts fields={fields} />
                 </li>
               )}

@@ -3,28 +3,28 @@ import { For, Show, createMemo } from "solid-js";
 import { isOperator, namespaces, platforms, projects, tenants } from "../api/collections";
 import { conditionsOf } from "../api/conditions";
 import type { Platform, Project, Tenant as TenantObject } from "../api/types";
-import { type TreeNode, add, forest } from "../budget/forest";
+import { type TreeNode, addUsage, forest } from "../budget/forest";
 import { tenantShares, worst } from "../budget/shares";
 import { t } from "../i18n/messages";
-import { seen } from "../live/states";
+import { withoutForbidden } from "../live/states";
 import { PeopleLink } from "../ui/access";
-import { ReviewLink } from "../ui/acts";
+import { ReviewLink } from "../ui/actions";
 import { MoreObjects } from "../ui/more";
-import { Conditions, Fullness, Head, Legend, Living, MarkLegend, Problem, Shares, missing } from "../ui/parts";
-import { createKept } from "../ui/rows";
+import { Conditions, ErrorCard, FeedBoundary, Fullness, Legend, MarkLegend, PageHeader, Shares, notFoundError } from "../ui/parts";
+import { createStableRows } from "../ui/rows";
 import { Table } from "../ui/table";
 
-/** What the roots of a tenant consume, by cluster and resource. */
-function usesOf(roots: readonly TreeNode[], tenant: string): Map<string, bigint> {
-  const uses = new Map<string, bigint>();
+/** What the root projects of a tenant consume, by cluster and resource. */
+function usageOf(roots: readonly TreeNode[], tenant: string): Map<string, bigint> {
+  const usage = new Map<string, bigint>();
   for (const root of roots) {
     if (root.project.spec?.tenantID !== tenant) continue;
-    for (const [key, amount] of root.uses) add(uses, key, amount);
+    for (const [key, amount] of root.usage) addUsage(usage, key, amount);
   }
-  return uses;
+  return usage;
 }
 
-/** How many projects of a tenant are seen. */
+/** How many projects of a tenant the user sees. */
 function countOf(all: Iterable<Project>, tenant: string): number {
   let count = 0;
   for (const { spec } of all) if (spec?.tenantID === tenant) count += 1;
@@ -42,8 +42,8 @@ export function Tenants() {
     .sort((a, b) => b.full - a.full || a.name.localeCompare(b.name)));
   return (
     <>
-      <Head title={t("tenants.title")} />
-      <Living states={[all.state()]}>
+      <PageHeader title={t("tenants.title")} />
+      <FeedBoundary states={[all.state()]}>
         <Show when={sorted().length > 0} fallback={<p class="card empty">{t("tenants.none")}</p>}>
           <MarkLegend />
           <Table label={t("tenants.title")} rows={sorted()} isCard
@@ -59,12 +59,12 @@ export function Tenants() {
           </Table>
         </Show>
         <MoreObjects kinds={["platforms", "namespacetemplates"]} />
-      </Living>
+      </FeedBoundary>
     </>
   );
 }
 
-/** Ceilings, and what is below them. */
+/** A tenant: its ceilings, and the projects below it. */
 export function Tenant() {
   const params = useParams<{ name: string }>();
   const all = tenants();
@@ -74,29 +74,29 @@ export function Tenant() {
   const roots = createMemo(() => forest(inside.objects().values(), used.objects().values()));
   const own = () => [...named.objects().values()].filter(({ spec }) => spec?.tenantID === params.name);
   return (
-    <Living states={[all.state(), inside.state(), used.state(), ...seen(named.state())]}>
-      <Show when={all.objects().get(params.name)} fallback={<Problem error={missing(params.name)} />}>
+    <FeedBoundary states={[all.state(), inside.state(), used.state(), ...withoutForbidden(named.state())]}>
+      <Show when={all.objects().get(params.name)} fallback={<ErrorCard error={notFoundError(params.name)} />}>
         {(tenant) => <Shown tenant={tenant()} roots={roots()} seen={countOf(inside.objects().values(), params.name)} platforms={own()} />}
       </Show>
-    </Living>
+    </FeedBoundary>
   );
 }
 
 function Shown(props: { tenant: TenantObject; roots: TreeNode[]; seen: number; platforms: Platform[] }) {
   const name = () => props.tenant.metadata.name;
   const count = () => props.tenant.status?.projects ?? 0;
-  const shares = createMemo(() => tenantShares(props.tenant, usesOf(props.roots, name())).filter((share) => share.hard !== undefined));
-  // Kept: each event of the feed makes the trees anew, and a link that somebody is at stays.
-  const own = createKept(() => props.roots.filter(({ project }) => project.spec?.tenantID === name()).map((root) => ({
+  const shares = createMemo(() => tenantShares(props.tenant, usageOf(props.roots, name())).filter((share) => share.hard !== undefined));
+  // Stable rows: each event of the feed rebuilds the trees, but a link keeps the focus.
+  const own = createStableRows(() => props.roots.filter(({ project }) => project.spec?.tenantID === name()).map((root) => ({
     name: root.name, title: root.project.spec?.displayName || root.name,
     full: worst(root.shares), unlimited: root.shares.every((share) => share.hard === undefined),
   })));
   return (
     <>
-      <Head title={props.tenant.spec?.displayName || name()} under={name()}>
+      <PageHeader title={props.tenant.spec?.displayName || name()} under={name()}>
         <Show when={isOperator()}><A class="button" href={`/change/tenants/${name()}`}>{t("project.change")}</A></Show>
         <ReviewLink plural="tenants" name={name()} />
-      </Head>
+      </PageHeader>
       <Show when={props.tenant.spec?.template}>
         {(template) => <p>{t("form.template")}: <A href={`/review/namespacetemplates/${template()}`}>{template()}</A></p>}
       </Show>
@@ -129,7 +129,7 @@ function Shown(props: { tenant: TenantObject; roots: TreeNode[]; seen: number; p
   );
 }
 
-/** Those whom the Tenant names, which operators change, and those of its Platform, which they change themselves. */
+/** Administrators of the Tenant, whom operators change, and those of its Platforms, who change them themselves. */
 function Administrators(props: { tenant: TenantObject; platforms: Platform[] }) {
   return (
     <section class="card" aria-label={t("tenant.administrators")}>

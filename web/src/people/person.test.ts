@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import type { Project } from "../api/types";
-import { type Person, accessTo, changesOf, isWhole, meant, rebased, user, written } from "./person";
+import { type Person, accessTo, changesOf, isComplete, rebasePeople, toApi, trimmed, user } from "./person";
 
 const person = (name: string, more: Partial<Person> = {}): Person => ({ kind: "User", name, namespace: "", cluster: "", role: "edit", member: false, ...more });
 
@@ -19,9 +19,9 @@ it("takes a user and a group of one name for two", () => {
 
 it("writes of a service account where it is, and of others nothing more", () => {
   const robot = person("argocd", { kind: "ServiceAccount", namespace: "gitops", cluster: "east" });
-  expect(written(robot, true)).toEqual({ kind: "ServiceAccount", name: "argocd", namespace: "gitops", cluster: "east", role: "edit" });
-  expect(written(person("ann"), false)).toEqual({ kind: "User", name: "ann" });
-  expect([isWhole(robot), isWhole({ ...robot, namespace: "" }), isWhole(person(""))]).toEqual([true, false, false]);
+  expect(toApi(robot, true)).toEqual({ kind: "ServiceAccount", name: "argocd", namespace: "gitops", cluster: "east", role: "edit" });
+  expect(toApi(person("ann"), false)).toEqual({ kind: "User", name: "ann" });
+  expect([isComplete(robot), isComplete({ ...robot, namespace: "" }), isComplete(person(""))]).toEqual([true, false, false]);
 });
 
 it("tells who has a role in a project, and which project gives it", () => {
@@ -42,13 +42,13 @@ it("keeps what was changed, and takes everybody else as he is now", () => {
   const before = [person("ann"), person("bob"), person("cyd"), person("dan")];
   const mine = [person("ann", { role: "admin" }), person("bob"), person("dan"), person("new")];
   const after = [person("ann"), person("bob", { role: "view" }), person("cyd"), person("eve"), person("new", { role: "admin" })];
-  expect(rebased(before, mine, after)).toEqual([person("ann", { role: "admin" }), person("bob", { role: "view" }), person("new"), person("eve")]);
+  expect(rebasePeople(before, mine, after)).toEqual([person("ann", { role: "admin" }), person("bob", { role: "view" }), person("new"), person("eve")]);
 });
 
 it("takes the white space around a name that is typed for none of it, and leaves who is there with it", () => {
   const odd = user(" carol ", "view");
-  expect(meant([odd, user(" dave ", "edit"), user("Dave of Acme", "view")], [odd])).toEqual([odd, user("dave", "edit"), user("Dave of Acme", "view")]);
+  expect(trimmed([odd, user(" dave ", "edit"), user("Dave of Acme", "view")], [odd])).toEqual([odd, user("dave", "edit"), user("Dave of Acme", "view")]);
   const account: Person = { kind: "ServiceAccount", name: "argocd\t", namespace: " gitops", cluster: " ", role: "view", member: false };
-  expect(meant([account], [])).toEqual([{ ...account, name: "argocd", namespace: "gitops", cluster: "" }]);
-  expect(meant([user(" ", "view")], []).every(isWhole)).toBe(false);
+  expect(trimmed([account], [])).toEqual([{ ...account, name: "argocd", namespace: "gitops", cluster: "" }]);
+  expect(trimmed([user(" ", "view")], []).every(isComplete)).toBe(false);
 });

@@ -1,23 +1,23 @@
-/** People as lists of ours name them: pure functions. */
+/** The people in access lists of our objects: pure functions. */
 
 import type { Project } from "../api/types";
 
 export const PERSON_KINDS = ["User", "Group", "ServiceAccount"] as const;
 export type PersonKind = (typeof PERSON_KINDS)[number];
 
-/** From the least to the most. */
+/** Ordered by their rights, the least first. */
 export const ROLES = ["view", "edit", "admin"] as const;
 export type Role = (typeof ROLES)[number];
 
 export interface Person {
   kind: PersonKind;
   name: string;
-  /** Of a service account. */
+  /** The namespace of a service account. */
   namespace: string;
   /** The member cluster of a service account; empty for the host cluster. */
   cluster: string;
   role: Role;
-  /** By `spec.members`: a user whose credential names the tenant. */
+  /** Whether `spec.members` names him: a user whose credential carries the tenant. */
   member: boolean;
 }
 
@@ -31,14 +31,14 @@ export function nameOf({ kind, name, namespace, cluster }: Person): string {
   return kind === "ServiceAccount" ? `${namespace}:${name}${cluster && ` (${cluster})`}` : name;
 }
 
-export function isWhole({ kind, name, namespace }: Person): boolean {
+export function isComplete({ kind, name, namespace }: Person): boolean {
   return name !== "" && (kind !== "ServiceAccount" || namespace !== "");
 }
 
 export const user = (name: string, role: Role, member = false): Person => ({ kind: "User", name, namespace: "", cluster: "", role, member });
 
-/** Whom a project names itself. */
-export function namedBy({ spec }: Project): Person[] {
+/** The people that a project names itself. */
+export function peopleOf({ spec }: Project): Person[] {
   const { access = [], members = [] } = spec ?? {};
   return [
     ...access.map(({ kind, name, namespace = "", cluster = "", role }) => ({ kind, name, namespace, cluster, role, member: false })),
@@ -46,30 +46,30 @@ export function namedBy({ spec }: Project): Person[] {
   ];
 }
 
-export interface Right {
-  /** The project that gives it. */
+export interface AccessGrant {
+  /** The project that grants it. */
   from: string;
   kind: PersonKind;
   name: string;
   role: Role;
 }
 
-/** Who has a role in a project: by itself and by those above it, as far as one sees them. */
-export function accessTo(name: string, all: ReadonlyMap<string, Project>): Right[] {
+/** Who has a role in a project, from the project itself and its ancestors, as far as the user may see them. */
+export function accessTo(name: string, all: ReadonlyMap<string, Project>): AccessGrant[] {
   const line: Project[] = [];
   for (let at = all.get(name); at && !line.includes(at); at = all.get(at.spec?.parentProjectName ?? "")) line.push(at);
-  return line.flatMap((project) => namedBy(project).map((one) => ({ from: project.metadata.name, kind: one.kind, name: nameOf(one), role: one.role })));
+  return line.flatMap((project) => peopleOf(project).map((one) => ({ from: project.metadata.name, kind: one.kind, name: nameOf(one), role: one.role })));
 }
 
 const keyOf = ({ kind, name, namespace, cluster, member }: Person) => JSON.stringify([kind, name, namespace, cluster, member]);
 
-/** As they are meant: no name has white space around it, but whoever is there with it is not made another one. */
-export function meant(typed: readonly Person[], before: readonly Person[]): Person[] {
+/** Trims names that were typed. Entries that exist with white space stay as they are. */
+export function trimmed(typed: readonly Person[], before: readonly Person[]): Person[] {
   const known = new Set(before.map(keyOf));
   return typed.map((one) => (known.has(keyOf(one)) ? one : { ...one, name: one.name.trim(), namespace: one.namespace.trim(), cluster: one.cluster.trim() }));
 }
 
-/** What becomes of whom. */
+/** The differences between two lists. */
 export function changesOf(before: readonly Person[], after: readonly Person[]): PeopleChange[] {
   const had = new Map(before.map((one) => [keyOf(one), one]));
   const has = new Set(after.map(keyOf));
@@ -82,13 +82,13 @@ export function changesOf(before: readonly Person[], after: readonly Person[]): 
   return [...more, ...less];
 }
 
-/** As the API has it. */
-export function written({ kind, name, namespace, cluster, role }: Person, hasRole: boolean): object {
+/** The entry for the API. */
+export function toApi({ kind, name, namespace, cluster, role }: Person, hasRole: boolean): object {
   return { kind, name, ...(kind === "ServiceAccount" && { namespace, ...(cluster && { cluster }) }), ...(hasRole && { role }) };
 }
 
-/** Who has changed people keeps that; whom he has not touched is as he is now. */
-export function rebased(before: readonly Person[], mine: readonly Person[], after: readonly Person[]): Person[] {
+/** Three-way merge: keeps the changes of the user, and takes everybody else from `after`. */
+export function rebasePeople(before: readonly Person[], mine: readonly Person[], after: readonly Person[]): Person[] {
   const byKey = (all: readonly Person[]) => new Map(all.map((one) => [keyOf(one), one]));
   const [old, now, named] = [byKey(before), byKey(after), byKey(mine)];
   const kept = mine.flatMap((one) => {

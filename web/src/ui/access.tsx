@@ -6,8 +6,8 @@ import { ROLES, accessTo } from "../people/person";
 import { Table } from "./table";
 
 /**
- * Who may do what in a project, and in the namespaces of it: those whom it names, and those whom projects above it name. On its own page
- * `isChanged` says whether they may be changed.
+ * Who has a role in a project and its namespaces, granted by the project itself or its ancestors. Only the page of the project sets
+ * `isChanged`: whether they may be changed.
  */
 export function Access(props: { of: string; all: ReadonlyMap<string, Project>; isChanged?: boolean }) {
   const people = () => accessTo(props.of, props.all);
@@ -36,7 +36,7 @@ export function Access(props: { of: string; all: ReadonlyMap<string, Project>; i
   );
 }
 
-/** Where people of an object are changed. */
+/** A link to the page that changes the people of an object. */
 export function PeopleLink(props: { plural: "projects" | "tenants" | "platforms"; name: string }) {
   return <A class="button" href={`/people/${props.plural}/${props.name}`}>{t("people.edit")}</A>;
 }

@@ -1,16 +1,16 @@
 import { createSignal } from "solid-js";
 import { t } from "../i18n/messages";
 
-/** Copies a text, and says whether that was done. */
+/** Copies a text to the clipboard, and shows whether that succeeded. */
 export function CopyButton(props: { text: string; of?: string }) {
-  const [done, tell] = createSignal<"yes" | "no">();
+  const [done, setDone] = createSignal<"yes" | "no">();
   const copy = async () => {
-    tell(undefined);
+    setDone(undefined);
     try {
       await navigator.clipboard.writeText(props.text);
-      tell("yes");
+      setDone("yes");
     } catch {
-      tell("no");
+      setDone("no");
     }
   };
   return (
@@ -21,7 +21,7 @@ export function CopyButton(props: { text: string; of?: string }) {
   );
 }
 
-/** A command, as it is run. */
-export function Runnable(props: { line: string }) {
+/** A command line with a button that copies it. */
+export function CommandLine(props: { line: string }) {
   return <div class="row"><code class="line">{props.line}</code><CopyButton text={props.line} of={props.line} /></div>;
 }

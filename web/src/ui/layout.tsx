@@ -3,12 +3,12 @@ import { A } from "@solidjs/router";
 import { For, type ParentProps, Show, createSignal } from "solid-js";
 import { request } from "../api/client";
 import { isOperator } from "../api/collections";
-import { type Away, type ConsoleConfig, type Session, loginPath, logout, sessionEnds } from "../api/session";
+import { type ConsoleConfig, type OfflineState, type Session, loginPath, logout, sessionEndsSoon } from "../api/session";
 import { messageOf } from "../api/status";
-import { LANGUAGES, type Language, language, moment, speak, t } from "../i18n/messages";
-import { AwayText } from "./parts";
-import { type Precision, precision, tellAmounts } from "./precision";
-import { type Theme, paint, theme } from "./theme";
+import { LANGUAGES, type Language, chooseLanguage, formatDateTime, language, t } from "../i18n/messages";
+import { OfflineText } from "./parts";
+import { type Precision, choosePrecision, precision } from "./precision";
+import { type Theme, chooseTheme, theme } from "./theme";
 
 const THEMES: Theme[] = ["system", "light", "dark"];
 const PRECISIONS: Precision[] = ["rounded", "exact"];
@@ -19,14 +19,14 @@ const PAGES = [
   { path: "/findings", key: "nav.findings", operators: false },
 ] as const;
 
-/** What stands around every page. */
-export function Layout(props: ParentProps<{ session: Session; away: Away | undefined }>) {
+/** The frame around every page. */
+export function Layout(props: ParentProps<{ session: Session; away: OfflineState | undefined }>) {
   const [stays, setStays] = createSignal<string>();
   const leave = () => {
     setStays(undefined);
     void logout().catch((error: unknown) => setStays(messageOf(error)));
   };
-  // Before the router, for which it is a place in the page and nothing to move the focus to.
+  // A native listener, so that the router does not handle the click: it would not move the focus.
   const skip = (event: Event) => {
     event.preventDefault();
     document.getElementById("content")?.focus();
@@ -45,9 +45,9 @@ export function Layout(props: ParentProps<{ session: Session; away: Away | undef
       </header>
       <div class="notices">
         <div role="status">
-          <Show when={sessionEnds()}>
+          <Show when={sessionEndsSoon()}>
             <p class="notice">
-              {t("account.endsoon", { time: moment(props.session.ends) })}{" "}
+              {t("account.endsoon", { time: formatDateTime(props.session.ends) })}{" "}
               <a href={loginPath(props.session.issuer, "/console/")} target="_blank">{t("account.again")}</a>
             </p>
           </Show>
@@ -55,7 +55,7 @@ export function Layout(props: ParentProps<{ session: Session; away: Away | undef
         <Show when={stays()}>{(why) => <p class="notice bad" role="alert">{t("account.stays", { why: why() })}</p>}</Show>
       </div>
       <main class="content" id="content" tabindex="-1">
-        <Show when={props.away}>{(away) => <p class="notice bad" role="alert"><AwayText away={away()} /></p>}</Show>
+        <Show when={props.away}>{(away) => <p class="notice bad" role="alert"><OfflineText away={away()} /></p>}</Show>
         {props.children}
       </main>
     </>
@@ -75,14 +75,14 @@ function Account(props: { session: Session; onLeave: () => void }) {
       </DropdownMenu.Trigger>
       <DropdownMenu.Portal>
         <DropdownMenu.Content class="menu">
-          <DropdownMenu.Item disabled class="about">{t("account.ends", { time: moment(props.session.ends) })}</DropdownMenu.Item>
+          <DropdownMenu.Item disabled class="about">{t("account.ends", { time: formatDateTime(props.session.ends) })}</DropdownMenu.Item>
           <Show when={props.session.groups.length > 0}>
             <DropdownMenu.Item disabled class="about">{t("account.groups")}: {props.session.groups.join(", ")}</DropdownMenu.Item>
           </Show>
-          <Choice label={t("theme.label")} chosen={theme()} choose={paint} all={THEMES.map((one) => ({ one, name: t(`theme.${one}`) }))} />
-          <Choice label={t("language.label")} chosen={language()} choose={speak}
+          <Choice label={t("theme.label")} chosen={theme()} choose={chooseTheme} all={THEMES.map((one) => ({ one, name: t(`theme.${one}`) }))} />
+          <Choice label={t("language.label")} chosen={language()} choose={chooseLanguage}
             all={Object.entries(LANGUAGES).map(([one, name]) => ({ one: one as Language, name, lang: one }))} />
-          <Choice label={t("amounts.label")} chosen={precision()} choose={tellAmounts}
+          <Choice label={t("amounts.label")} chosen={precision()} choose={choosePrecision}
             all={PRECISIONS.map((one) => ({ one, name: t(`amounts.${one}`) }))} />
           <DropdownMenu.Item onSelect={() => props.onLeave()}>{t("account.logout")}</DropdownMenu.Item>
           <DropdownMenu.Item disabled class="about">{t("account.keys")}</DropdownMenu.Item>
@@ -95,7 +95,7 @@ function Account(props: { session: Session; onLeave: () => void }) {
   );
 }
 
-/** One of several, for this browser. */
+/** A setting of this browser. */
 function Choice<One extends string>(props: {
   label: string;
   chosen: One;

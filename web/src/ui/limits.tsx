@@ -1,33 +1,33 @@
-/** What is asked for of each cluster. */
+/** Fields for the limits of each cluster. */
 
 import { For, Show, createResource, createUniqueId } from "solid-js";
-import { exact } from "../amounts/people";
+import { formatExact } from "../amounts/format";
 import { parseAmount } from "../amounts/quantity";
 import { GROUP, request } from "../api/client";
 import { projects } from "../api/collections";
-import type { Limits } from "../budget/changing";
-import { type Giver, leftIn } from "../budget/left";
-import { type AmountRow, type ClusterLimits, emptyLimits, isNamedBefore } from "../budget/offering";
-import { inOrder } from "../budget/shares";
+import type { Limits } from "../budget/edits";
+import { type BudgetSource, remainingIn } from "../budget/remaining";
+import { type AmountRow, type ClusterLimits, emptyLimits, isDuplicate } from "../budget/form";
+import { compareNames } from "../budget/shares";
 import { t } from "../i18n/messages";
 
 const COMMON = ["requests.cpu", "requests.memory", "limits.cpu", "limits.memory", "requests.storage", "pods"];
 
-/** The clusters of the project above, or, without one, those that are offered. The registry is none that a namespace lives in. */
+/** The clusters of the parent, or all that are offered. Without `registry` for a namespace, which cannot be there. */
 export function clusterChoices(parent: () => string, withRegistry: () => boolean): () => string[] {
   const all = projects();
   const [offers] = createResource(() => request<{ items: { metadata: { name: string } }[] }>(`${GROUP}/clusteroffers`).catch(() => ({ items: [] })));
   return () => {
     const above = all.objects().get(parent());
     const names = above ? Object.keys(above.spec?.clusters ?? {}) : (offers.latest?.items.map(({ metadata }) => metadata.name) ?? []);
-    return names.filter((name) => withRegistry() || name !== "registry").sort(inOrder);
+    return names.filter((name) => withRegistry() || name !== "registry").sort(compareNames);
   };
 }
 
-/** What a project or a tenant has left, in words: exact, as rounded it would be less than what fits. */
-export function leftText(key: "form.left" | "form.most", giver: Giver | undefined, cluster: string, resource: string, own?: Limits): string | undefined {
-  const left = leftIn(giver, cluster, resource, own);
-  return left === undefined ? undefined : t(key, { amount: exact(left, resource), project: giver?.metadata.name ?? "" });
+/** What a project or a tenant has left, as text. Exact, since a rounded amount would be less than what fits. */
+export function remainingText(key: "form.left" | "form.most", source: BudgetSource | undefined, cluster: string, resource: string, own?: Limits): string | undefined {
+  const left = remainingIn(source, cluster, resource, own);
+  return left === undefined ? undefined : t(key, { amount: formatExact(left, resource), project: source?.metadata.name ?? "" });
 }
 
 interface LimitsFieldsProps {
@@ -35,7 +35,7 @@ interface LimitsFieldsProps {
   choices: readonly string[];
   isSeveral: boolean;
   set: (limits: readonly ClusterLimits[]) => void;
-  /** What may be asked for at most, as far as that is known. */
+  /** The text that says how much is left, if that is known. */
   left?: ((cluster: string, resource: string) => string | undefined) | undefined;
 }
 
@@ -85,7 +85,7 @@ function Amounts(props: { rows: readonly AmountRow[]; set: (rows: AmountRow[]) =
         {(index) => {
           const row = () => props.rows[index] ?? { resource: "", amount: "" };
           const isWrong = () => row().amount !== "" && parseAmount(row().amount) === undefined;
-          const isTwice = () => isNamedBefore(props.rows, index);
+          const isTwice = () => isDuplicate(props.rows, index);
           const [why, whyTwice] = [createUniqueId(), createUniqueId()];
           return (
             <div class="amount">

@@ -1,36 +1,36 @@
 import { A } from "@solidjs/router";
 import { For, Show, createEffect, createMemo, createSignal, on, onCleanup } from "solid-js";
 import { GROUP, request } from "../api/client";
-import { type Conditioned, wrongOf } from "../api/conditions";
+import { problemsOf } from "../api/conditions";
 import { messageOf } from "../api/status";
 import { t } from "../i18n/messages";
-import type { Resource } from "../live/feed";
-import { ConditionWords } from "./parts";
+import type { ObjectWithConditions } from "../live/recent";
+import { ConditionLine } from "./parts";
 
 type Plural = "platforms" | "namespacetemplates" | "imagenamespaces" | "chartgroups" | "registrycredentials";
 
-type Listed = Resource & Conditioned & { spec?: { tenantID?: string } };
+type ListedObject = ObjectWithConditions & { spec?: { tenantID?: string } };
 
-interface Read {
+interface ListResult {
   plural: Plural;
-  items: Listed[];
+  items: ListedObject[];
   problem: string;
 }
 
 interface MoreProps {
   kinds: readonly Plural[];
-  /** The project that they are in. */
+  /** The project of the objects. */
   project?: string;
-  /** Of platforms, whose. */
+  /** Lists only Platforms of this tenant. */
   tenant?: string;
 }
 
-/** Objects without a page of their own: what they are, their reviews say. They are read when somebody asks for them. */
+/** Objects without a page of their own, with links to their reviews. They are listed when the user opens the section. */
 export function MoreObjects(props: MoreProps) {
   const [isOpen, setOpen] = createSignal(false);
-  // No resource of Solid's: while one is read, the whole page gives way to "Loading".
-  const [all, setAll] = createSignal<Read[]>();
-  // By value: each event of the feed brings the same place once more, and nothing is read for that.
+  // Not createResource: it would suspend the whole page.
+  const [all, setAll] = createSignal<ListResult[]>();
+  // Compared as text, since events of the feed set equal props again, which must not start a request.
   const place = createMemo(() => JSON.stringify([props.kinds, props.project, props.tenant]));
   createEffect(on([place, isOpen], ([, isOpen]) => {
     const { kinds, project, tenant } = props;
@@ -52,17 +52,17 @@ export function MoreObjects(props: MoreProps) {
   );
 }
 
-async function list(plural: Plural, project: string | undefined, tenant: string | undefined): Promise<Read> {
+async function list(plural: Plural, project: string | undefined, tenant: string | undefined): Promise<ListResult> {
   const place = project === undefined ? GROUP : `${GROUP}/namespaces/${encodeURIComponent(project)}`;
   try {
-    const { items } = await request<{ items: Listed[] }>(`${place}/${plural}`);
+    const { items } = await request<{ items: ListedObject[] }>(`${place}/${plural}`);
     return { plural, items: items.filter(({ spec }) => plural !== "platforms" || tenant === undefined || spec?.tenantID === tenant), problem: "" };
   } catch (error) {
     return { plural, items: [], problem: messageOf(error) };
   }
 }
 
-function Kind(props: { read: Read; project: string | undefined }) {
+function Kind(props: { read: ListResult; project: string | undefined }) {
   const link = (name: string) => `/review/${props.read.plural}/${props.project === undefined ? name : `${props.project}/${name}`}`;
   return (
     <div class="stairs">
@@ -73,7 +73,7 @@ function Kind(props: { read: Read; project: string | undefined }) {
             {(object) => (
               <li>
                 <A href={link(object.metadata.name)}>{object.metadata.name}</A>
-                <For each={wrongOf(object)}>{(wrong) => <>{" "}<ConditionWords one={wrong} /></>}</For>
+                <For each={problemsOf(object)}>{(wrong) => <>{" "}<ConditionLine one={wrong} /></>}</For>
               </li>
             )}
           </For>

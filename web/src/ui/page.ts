@@ -1,25 +1,25 @@
-/** Pages that are loaded when somebody first goes there. */
+/** Pages whose code is loaded on the first visit. */
 
 import { type Component, lazy } from "solid-js";
 
-/** A page's code could not be had: nothing answered, or an upgrade has taken it away. */
-export class NotLoaded extends Error {
+/** The code of a page could not be loaded: the server is offline, or an upgrade has removed it. */
+export class PageLoadError extends Error {
   constructor(
-    /** Rejects while it cannot be had. */
-    readonly again: () => Promise<unknown>,
+    /** Loads it again; rejects while that fails. */
+    readonly retry: () => Promise<unknown>,
     cause: unknown,
   ) {
     super(String(cause), { cause });
   }
 }
 
-/** A page that, where it cannot be had, says how it is asked for again. */
-export function page(load: () => Promise<Component>) {
+/** A lazy page that throws {@link PageLoadError} if its code cannot be loaded. */
+export function lazyPage(load: () => Promise<Component>) {
   return lazy(async () => {
     try {
       return { default: await load() };
     } catch (error) {
-      throw new NotLoaded(load, error);
+      throw new PageLoadError(load, error);
     }
   });
 }

@@ -1,34 +1,34 @@
-/** Small parts that all pages are made of. */
+/** Small components that all pages use. */
 
 import { A } from "@solidjs/router";
 import { For, type JSX, Match, type ParentProps, type Resource, Show, Switch, batch, createEffect, createSignal, onCleanup, onMount } from "solid-js";
 import { Dynamic } from "solid-js/web";
-import { exact } from "../amounts/people";
+import { formatExact } from "../amounts/format";
 import type { Amount } from "../amounts/quantity";
 import { permille } from "../amounts/quantity";
 import { gradeOf } from "../api/conditions";
-import type { Away } from "../api/session";
+import type { OfflineState } from "../api/session";
 import { ApiError, messageOf } from "../api/status";
 import type { Condition } from "../api/types";
-import type { RefusedPicture } from "../budget/refused";
+import type { RefusalBarLengths } from "../budget/refusal";
 import { NOTED, type Share, URGENT, fullness } from "../budget/shares";
-import { messageOr, moment, percent, t } from "../i18n/messages";
+import { formatDateTime, messageOr, percent, t } from "../i18n/messages";
 import type { FeedState } from "../live/feed";
-import { said } from "./precision";
-import { entitle } from "./title";
+import { formatAmount } from "./precision";
+import { createTitle } from "./title";
 
-/** An amount as it is wanted; the exact one under the pointer, too. */
+/** An amount in the chosen precision, with the exact one as tooltip. */
 export function AmountText(props: { amount: Amount | undefined; resource: string }) {
   return (
     <Show when={props.amount !== undefined} fallback={<span class="quiet">{t("share.unlimited")}</span>}>
-      <span class="number" title={exact(props.amount ?? 0n, props.resource)}>{said(props.amount ?? 0n, props.resource)}</span>
+      <span class="number" title={formatExact(props.amount ?? 0n, props.resource)}>{formatAmount(props.amount ?? 0n, props.resource)}</span>
     </Show>
   );
 }
 
 const WIDTH = 1000;
 
-/** Used, given away beyond that, and room: all bars have one scale, the limit. Without one there is nothing to be a part of. */
+/** A bar of what is used and allocated; its length is the limit. Empty without a limit. */
 export function Bar(props: { share: Share }) {
   const part = (amount: Amount) => Math.min(WIDTH, permille(amount, props.share.hard ?? 0n));
   return (
@@ -43,16 +43,16 @@ export function Bar(props: { share: Share }) {
   );
 }
 
-/** What was asked for beside what is given, as far as it goes: a line is the limit, and what lies beyond is hatched. */
-export function RefusedBar(props: { picture: RefusedPicture; label: string }) {
-  const part = (amount: Amount) => permille(amount, props.picture.whole) / 10;
+/** The bar of a refusal: what is allocated and what was requested. A line marks the limit; the part beyond it is hatched. */
+export function RefusedBar(props: { lengths: RefusalBarLengths; label: string }) {
+  const part = (amount: Amount) => permille(amount, props.lengths.whole) / 10;
   const from = (start: () => Amount, end: () => Amount) => (element: HTMLSpanElement) =>
     createEffect(() => {
       element.style.left = `${part(start())}%`;
       element.style.width = `${Math.max(0, part(end()) - part(start()))}%`;
     });
   const { given, asked, limit } = {
-    given: () => props.picture.given, asked: () => props.picture.asked, limit: () => props.picture.limit,
+    given: () => props.lengths.given, asked: () => props.lengths.asked, limit: () => props.lengths.limit,
   };
   return (
     <span class="bar refused" role="img" aria-label={props.label}>
@@ -64,7 +64,7 @@ export function RefusedBar(props: { picture: RefusedPicture; label: string }) {
   );
 }
 
-/** What the parts of such a bar are. */
+/** The legend of the bar of a refusal. */
 export function RefusedLegend() {
   return (
     <p class="legend">
@@ -76,24 +76,24 @@ export function RefusedLegend() {
   );
 }
 
-/** What the parts of a bar are. */
+/** The legend of a bar. */
 export function Legend() {
   return (
     <p class="legend">
       <span><svg viewBox="0 0 26 10" aria-hidden="true"><rect class="used" y="3" width="26" height="7" /></svg>{t("share.used")}</span>
       <span><svg viewBox="0 0 26 10" aria-hidden="true"><rect class="given" width="26" height="10" /></svg>{t("share.given")}</span>
       <span><svg viewBox="0 0 26 10" aria-hidden="true" />{t("share.room")}</span>
-      <MarkWords />
+      <MarkLegendText />
     </p>
   );
 }
 
-/** What the marks of a share are, where there are no bars. */
+/** The legend of the marks, where there are no bars. */
 export function MarkLegend() {
-  return <p class="legend"><MarkWords /></p>;
+  return <p class="legend"><MarkLegendText /></p>;
 }
 
-function MarkWords() {
+function MarkLegendText() {
   return <><span>! {t("share.noted")}</span><span>!! {t("share.urgent")}</span></>;
 }
 
@@ -101,12 +101,12 @@ export function describe(share: Share): string {
   const { cluster, resource, hard, allocated, used } = share;
   return t("share.text", {
     cluster, resource,
-    hard: hard === undefined ? t("share.unlimited") : said(hard, resource),
-    allocated: said(allocated, resource), used: said(used, resource),
+    hard: hard === undefined ? t("share.unlimited") : formatAmount(hard, resource),
+    allocated: formatAmount(allocated, resource), used: formatAmount(used, resource),
   });
 }
 
-/** What is used, and what is given of what. */
+/** What is used, and what is allocated of the limit. */
 export function AmountsText(props: { share: Share }) {
   const text = (say: (amount: Amount, resource: string) => string) => {
     const { resource, hard, allocated, used } = props.share;
@@ -119,13 +119,13 @@ export function AmountsText(props: { share: Share }) {
   };
   return (
     <span class="told">
-      <span class="number" title={text(exact).used}>{text(said).used}</span>{" · "}
-      <span class="number" title={text(exact).given}>{text(said).given}</span>
+      <span class="number" title={text(formatExact).used}>{text(formatAmount).used}</span>{" · "}
+      <span class="number" title={text(formatExact).given}>{text(formatAmount).given}</span>
     </span>
   );
 }
 
-/** How full, marked by words as well as by colour. */
+/** The fullness in percent, marked by text as well as by colour. */
 export function Fullness(props: { thousandths: number; unlimited?: boolean; id?: string }) {
   const grade = () => (props.unlimited ? "" : props.thousandths >= URGENT ? "urgent" : props.thousandths >= NOTED ? "noted" : "");
   const text = () => `${percent(props.thousandths)}${grade() === "urgent" ? "!!" : grade() === "noted" ? "!" : ""}`;
@@ -137,7 +137,7 @@ export function Fullness(props: { thousandths: number; unlimited?: boolean; id?:
   );
 }
 
-/** A limit, and what of it is used and given away. */
+/** A limit, and what of it is used and allocated. */
 export function ShareRow(props: { share: Share }) {
   return (
     <div class="share">
@@ -149,7 +149,7 @@ export function ShareRow(props: { share: Share }) {
   );
 }
 
-/** The shares of one cluster after the other. */
+/** The shares, with a card for each cluster. */
 export function Shares(props: { shares: readonly Share[] }) {
   const clusters = () => [...new Set(props.shares.map((share) => share.cluster))];
   return (
@@ -166,39 +166,39 @@ export function Shares(props: { shares: readonly Share[] }) {
   );
 }
 
-/** What the API says is English, whatever language the page is in. */
-export function ApiWords(props: { children: string | undefined }) {
+/** Text of the API, which is English in every language of the page. */
+export function ApiText(props: { children: string | undefined }) {
   return <span lang="en">{props.children}</span>;
 }
 
-/** Why nobody is let go on: the server is away, or says no. */
-export function AwayText(props: { away: Away }) {
-  return <>{t(props.away.refused ? "state.refused" : "state.offline")}{" "}<ApiWords>{props.away.why}</ApiWords></>;
+/** Why the user cannot go on: the server is offline, or refuses. */
+export function OfflineText(props: { away: OfflineState }) {
+  return <>{t(props.away.refused ? "state.refused" : "state.offline")}{" "}<ApiText>{props.away.why}</ApiText></>;
 }
 
-/** What the server warns of, though it has done what it was asked for, or would do it. */
+/** Warnings of the server about a request that it accepts. */
 export function Warnings(props: { texts: readonly string[] }) {
-  return <For each={props.texts}>{(text) => <p class="notice">{t("state.warning")}{" "}<ApiWords>{text}</ApiWords></p>}</For>;
+  return <For each={props.texts}>{(text) => <p class="notice">{t("state.warning")}{" "}<ApiText>{text}</ApiText></p>}</For>;
 }
 
-/** What went wrong: in the API's own words where they are its own. */
+/** The message of an error, marked as English if it comes from the API. */
 export function ErrorText(props: { error: unknown }) {
   const text = () => messageOf(props.error);
   return (
-    <Show when={props.error instanceof ApiError && !(props.error instanceof Missing)} fallback={text()}>
-      <ApiWords>{text()}</ApiWords>
+    <Show when={props.error instanceof ApiError && !(props.error instanceof NotFoundError)} fallback={text()}>
+      <ApiText>{text()}</ApiText>
     </Show>
   );
 }
 
-/** What is wrong, in the API's own words; and what may be done about it. */
-export function Problem(props: ParentProps<{ error: unknown }>) {
+/** An error with a title, and buttons as children. */
+export function ErrorCard(props: ParentProps<{ error: unknown }>) {
   const status = () => (props.error instanceof ApiError ? props.error : undefined);
   const title = () => t(status()?.code === 403 ? "state.forbidden" : status()?.code === 404 ? "state.notfound" : "state.error");
-  entitle(title);
+  createTitle(title);
   return (
     <div class="card empty" role="alert">
-      <Dynamic component={heads() > 0 ? "h2" : "h1"}>{title()}</Dynamic>
+      <Dynamic component={headerCount() > 0 ? "h2" : "h1"}>{title()}</Dynamic>
       <p><ErrorText error={props.error} /></p>
       {props.children}
       <A href="/">{t("state.back")}</A>
@@ -206,23 +206,23 @@ export function Problem(props: ParentProps<{ error: unknown }>) {
   );
 }
 
-/** For what may work the next time. */
-export function AgainButton(props: { again: () => void }) {
-  return <button class="button" type="button" onClick={() => props.again()}>{t("state.again")}</button>;
+/** A button that tries again. */
+export function RetryButton(props: { retry: () => void }) {
+  return <button class="button" type="button" onClick={() => props.retry()}>{t("state.again")}</button>;
 }
 
-/** The page's own words, unlike those of the API. */
-class Missing extends ApiError {}
+/** A 404 of the page itself; its text is in the language of the page, unlike that of the API. */
+class NotFoundError extends ApiError {}
 
-/** What is not among what one sees. */
-export function missing(name: string): ApiError {
-  return new Missing({ kind: "Status", message: `${name}: ${t("state.notfound.text")}` }, 404);
+/** The object is not among those that the user sees. */
+export function notFoundError(name: string): ApiError {
+  return new NotFoundError({ kind: "Status", message: `${name}: ${t("state.notfound.text")}` }, 404);
 }
 
-/** What is read once, or why it is not. */
-export function Loaded<Found>(props: { of: Resource<Found>; again: () => unknown; children: (found: () => NonNullable<Found>) => JSX.Element }) {
+/** Shows a resource when it is loaded, or its error. */
+export function ResourceBoundary<Found>(props: { of: Resource<Found>; retry: () => unknown; children: (found: () => NonNullable<Found>) => JSX.Element }) {
   return (
-    <Show when={props.of.error === undefined} fallback={<Problem error={props.of.error}><AgainButton again={() => void props.again()} /></Problem>}>
+    <Show when={props.of.error === undefined} fallback={<ErrorCard error={props.of.error}><RetryButton retry={() => void props.retry()} /></ErrorCard>}>
       <Show when={props.of()} fallback={<p class="empty" role="status">{t("state.loading")}</p>}>
         {(found) => props.children(found)}
       </Show>
@@ -230,21 +230,21 @@ export function Loaded<Found>(props: { of: Resource<Found>; again: () => unknown
   );
 }
 
-/** What is shown, or why not; and that it is old, when it is. */
-export function Living(props: ParentProps<{ states: FeedState[] }>) {
+/** Shows the children once all feeds were read, with a notice if they are out of date; or why they cannot be shown. */
+export function FeedBoundary(props: ParentProps<{ states: FeedState[] }>) {
   const at = <At extends FeedState["at"]>(wanted: At) =>
     props.states.find((state) => state.at === wanted) as Extract<FeedState, { at: At }> | undefined;
-  const again = () => batch(() => {
-    for (const state of props.states) if (state.at === "refused") state.again();
+  const retry = () => batch(() => {
+    for (const state of props.states) if (state.at === "refused") state.retry();
   });
   return (
     <Switch>
-      <Match when={at("refused")}>{(refused) => <Problem error={refused().error}><AgainButton again={again} /></Problem>}</Match>
+      <Match when={at("refused")}>{(refused) => <ErrorCard error={refused().error}><RetryButton retry={retry} /></ErrorCard>}</Match>
       <Match when={at("unread")}>{(unread) => <p class="notice" role="status">{t("state.unread", { why: unread().why })}</p>}</Match>
       <Match when={at("loading")}><p class="empty" role="status">{t("state.loading")}</p></Match>
       <Match when={true}>
         <Show when={at("cut")}>
-          {(cut) => <p class="notice" role="status">{t("state.cut", { time: moment(cut().since), why: cut().why })}</p>}
+          {(cut) => <p class="notice" role="status">{t("state.cut", { time: formatDateTime(cut().since), why: cut().why })}</p>}
         </Show>
         {props.children}
       </Match>
@@ -252,28 +252,28 @@ export function Living(props: ParentProps<{ states: FeedState[] }>) {
   );
 }
 
-/** A condition in plain words; one that has none, as the API has it. */
+/** The text of a condition; type and status for one without a message. */
 export function conditionText({ type, status }: Condition): string {
   return messageOr(`condition.${type}.${status}`, `${type}: ${status}`);
 }
 
-/** The phase of a project or a namespace. */
+/** The text of the phase of a project or a namespace. */
 export function phaseText(phase: string | undefined): string {
   return messageOr(`phase.${phase}`, phase ?? "");
 }
 
-/** A condition in plain words, and what the API says of it. */
-export function ConditionWords(props: { one: Condition }) {
+/** The text of a condition, with the message of the API. */
+export function ConditionLine(props: { one: Condition }) {
   const isGood = () => gradeOf(props.one) === "good";
   return (
     <>
       <span class={`tag words ${gradeOf(props.one)}`}>{conditionText(props.one)}</span>
-      <Show when={props.one.message || (!isGood() && props.one.reason)}>{(said) => <>{" "}<ApiWords>{said()}</ApiWords></>}</Show>
+      <Show when={props.one.message || (!isGood() && props.one.reason)}>{(text) => <>{" "}<ApiText>{text()}</ApiText></>}</Show>
     </>
   );
 }
 
-/** Conditions in plain words, and as the API has them: what is not as it should be comes first. */
+/** Conditions as text and as in the API; those that are not good come first. */
 export function Conditions(props: { all: readonly Condition[] }) {
   const ordered = () => [...props.all].sort((a, b) => Number(gradeOf(a) === "good") - Number(gradeOf(b) === "good"));
   return (
@@ -281,10 +281,10 @@ export function Conditions(props: { all: readonly Condition[] }) {
       <For each={ordered()} fallback={<li class="quiet">{t("conditions.none")}</li>}>
         {(one) => (
           <li>
-            <ConditionWords one={one} />{" "}
+            <ConditionLine one={one} />{" "}
             <span class="quiet">
               <code lang="en">{one.type}={one.status}{one.reason && one.reason !== one.type ? ` (${one.reason})` : ""}</code>
-              <Show when={one.lastTransitionTime}>{(time) => <>{" "}<span class="number">· {moment(time())}</span></>}</Show>
+              <Show when={one.lastTransitionTime}>{(time) => <>{" "}<span class="number">· {formatDateTime(time())}</span></>}</Show>
             </span>
           </li>
         )}
@@ -293,14 +293,14 @@ export function Conditions(props: { all: readonly Condition[] }) {
   );
 }
 
-/** Heads that are shown: without one, whatever stands in a page's place is its heading. */
-const [heads, setHeads] = createSignal(0);
+/** The number of mounted headers: without one, an error card has the h1 of the page. */
+const [headerCount, setHeaderCount] = createSignal(0);
 
-/** The head of a page. */
-export function Head(props: ParentProps<{ title: string; under?: string }>) {
-  entitle(() => props.title);
-  onMount(() => setHeads((count) => count + 1));
-  onCleanup(() => setHeads((count) => count - 1));
+/** The header of a page. */
+export function PageHeader(props: ParentProps<{ title: string; under?: string }>) {
+  createTitle(() => props.title);
+  onMount(() => setHeaderCount((count) => count + 1));
+  onCleanup(() => setHeaderCount((count) => count - 1));
   return (
     <header class="head">
       <div>

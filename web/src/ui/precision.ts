@@ -1,20 +1,20 @@
 import { createSignal } from "solid-js";
-import { exact, forPeople } from "../amounts/people";
+import { formatExact, formatRounded } from "../amounts/format";
 import type { Amount } from "../amounts/quantity";
 
 export type Precision = "rounded" | "exact";
-const KEPT = "business-console-amounts";
+const STORAGE_KEY = "business-console-amounts";
 
-const [precision, setPrecision] = createSignal<Precision>(localStorage.getItem(KEPT) === "exact" ? "exact" : "rounded");
+const [precision, setPrecision] = createSignal<Precision>(localStorage.getItem(STORAGE_KEY) === "exact" ? "exact" : "rounded");
 export { precision };
 
-/** How somebody wants amounts, on this browser. */
-export function tellAmounts(wanted: Precision): void {
-  localStorage.setItem(KEPT, wanted);
+/** Sets the precision of amounts in this browser. */
+export function choosePrecision(wanted: Precision): void {
+  localStorage.setItem(STORAGE_KEY, wanted);
   setPrecision(wanted);
 }
 
-/** An amount as it is wanted. */
-export function said(amount: Amount, resource: string): string {
-  return precision() === "exact" ? exact(amount, resource) : forPeople(amount, resource);
+/** An amount in the chosen precision. */
+export function formatAmount(amount: Amount, resource: string): string {
+  return precision() === "exact" ? formatExact(amount, resource) : formatRounded(amount, resource);
 }

@@ -1,20 +1,20 @@
 import { For, Match, Show, Switch, createMemo, createSignal } from "solid-js";
-import { moment, t } from "../i18n/messages";
-import { type Happening, type Told, happenings } from "../live/recent";
-import { ApiWords, conditionText } from "./parts";
+import { formatDateTime, t } from "../i18n/messages";
+import { type ObjectWithConditions, type RecentChange, recentChanges } from "../live/recent";
+import { ApiText, conditionText } from "./parts";
 
 const FIRST = 8;
 
-/** What happened to an object, the newest first. */
-export function Recent(props: { object: Told }) {
-  const all = createMemo(() => happenings(props.object));
+/** The recent changes of an object, newest first. */
+export function RecentChanges(props: { object: ObjectWithConditions }) {
+  const all = createMemo(() => recentChanges(props.object));
   const [whole, setWhole] = createSignal(false);
   return (
     <section class="card" aria-label={t("recent.title")}>
       <h2>{t("recent.title")}</h2>
       <ol class="timeline">
         <For each={whole() ? all() : all().slice(0, FIRST)}>
-          {(one) => <li><time class="quiet number" datetime={one.when}>{moment(one.when)}</time><What happening={one} /></li>}
+          {(one) => <li><time class="quiet number" datetime={one.when}>{formatDateTime(one.when)}</time><ChangeText change={one} /></li>}
         </For>
       </ol>
       <Show when={!whole() && all().length > FIRST}>
@@ -24,8 +24,8 @@ export function Recent(props: { object: Told }) {
   );
 }
 
-function What(props: { happening: Happening }) {
-  const as = <Is extends Happening["is"]>(is: Is) => (props.happening.is === is ? (props.happening as Extract<Happening, { is: Is }>) : undefined);
+function ChangeText(props: { change: RecentChange }) {
+  const as = <Is extends RecentChange["is"]>(is: Is) => (props.change.is === is ? (props.change as Extract<RecentChange, { is: Is }>) : undefined);
   return (
     <Switch>
       <Match when={as("created")}><span>{t("recent.created")}</span></Match>
@@ -39,7 +39,7 @@ function What(props: { happening: Happening }) {
         )}
       </Match>
       <Match when={as("condition")}>
-        {(told) => <span><strong>{conditionText(told().condition)}</strong>{" "}<ApiWords>{told().condition.message || told().condition.reason}</ApiWords></span>}
+        {(change) => <span><strong>{conditionText(change().condition)}</strong>{" "}<ApiText>{change().condition.message || change().condition.reason}</ApiText></span>}
       </Match>
     </Switch>
   );

@@ -1,14 +1,14 @@
 import { createSignal } from "solid-js";
 
 export type Theme = "system" | "light" | "dark";
-const KEPT = "business-console-theme";
+const STORAGE_KEY = "business-console-theme";
 
-const [theme, setTheme] = createSignal<Theme>((localStorage.getItem(KEPT) as Theme | null) ?? "system");
+const [theme, setTheme] = createSignal<Theme>((localStorage.getItem(STORAGE_KEY) as Theme | null) ?? "system");
 export { theme };
 
-/** What somebody wants, on this browser. */
-export function paint(wanted: Theme): void {
-  localStorage.setItem(KEPT, wanted);
+/** Sets the theme of this browser. */
+export function chooseTheme(wanted: Theme): void {
+  localStorage.setItem(STORAGE_KEY, wanted);
   setTheme(wanted);
   apply();
 }

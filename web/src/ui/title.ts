@@ -1,25 +1,25 @@
-/** The document's title: what stands innermost says it, as long as it is there. */
+/** The title of the document: the component that was mounted last sets it. */
 
 import { createEffect, onCleanup } from "solid-js";
 import { t } from "../i18n/messages";
 
-const told: (() => string)[] = [];
+const titles: (() => string)[] = [];
 
 function show(): void {
-  const last = told.at(-1);
+  const last = titles.at(-1);
   document.title = last ? `${last()} · ${t("app.title")}` : t("app.title");
 }
 
-/** Says the title, in whatever language, until its owner goes. */
-export function entitle(title: () => string): void {
+/** Sets the title until the cleanup of the owner; follows the language. */
+export function createTitle(title: () => string): void {
   createEffect(() => {
     title();
-    if (!told.includes(title)) told.push(title);
+    if (!titles.includes(title)) titles.push(title);
     show();
   });
   onCleanup(() => {
-    const at = told.indexOf(title);
-    if (at >= 0) told.splice(at, 1);
+    const at = titles.indexOf(title);
+    if (at >= 0) titles.splice(at, 1);
     show();
   });
 }

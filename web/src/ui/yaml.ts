@@ -1,10 +1,10 @@
-/** YAML, whose writer is loaded when something is first shown as such. */
+/** YAML; its library is loaded on first use. */
 
 export async function yamlOf(value: unknown): Promise<string> {
   try {
     return (await import("yaml")).stringify(value);
   } catch {
-    // While nothing answers: JSON is YAML, too.
+    // The library could not be loaded: JSON is YAML, too.
     return JSON.stringify(value, null, 2);
   }
 }

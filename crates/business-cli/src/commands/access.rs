@@ -2,17 +2,17 @@ use crate::api::Api;
 use crate::dry_run::{DryRunFlag, suffix};
 use crate::failure::{Failure, Outcome};
 use crate::objects::{self, Namespace, Project};
-use crate::output::{self, View};
+use crate::output::{self, OutputFormat};
 use crate::paths;
-use crate::screen::{Cell, Screen, Table, harmless, left, note, print};
+use crate::screen::{Cell, Screen, Table, left, note, print, sanitize};
 use business_types::access::AccessRole;
 use business_types::condition::OTHER_ACCESS;
 use business_types::{AccessEntry, Condition, Subject, SubjectKind, names};
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use serde_json::{Value, json};
 
-/// How often a list is read anew that somebody else has changed meanwhile.
-const TRIES: usize = 5;
+/// How often the update is tried, if somebody else changes the project meanwhile.
+const ATTEMPTS_MAX: usize = 5;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -28,11 +28,11 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Access {
     #[command(subcommand)]
-    act: AccessAct,
+    act: AccessCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum AccessAct {
+enum AccessCommand {
     /// Who has a role, here or from above
     #[command(visible_alias = "ls", after_help = EXAMPLES)]
     List {
@@ -40,7 +40,7 @@ enum AccessAct {
         project: String,
         /// How to show it
         #[arg(long, short, value_enum, default_value_t)]
-        output: View,
+        output: OutputFormat,
     },
     /// Give somebody a role, or another one
     #[command(after_help = EXAMPLES)]
@@ -48,7 +48,7 @@ enum AccessAct {
         /// The project
         project: String,
         #[command(flatten)]
-        who: Who,
+        who: SubjectFlags,
         /// What he may do
         #[arg(long, value_enum)]
         role: Role,
@@ -61,7 +61,7 @@ enum AccessAct {
         /// The project
         project: String,
         #[command(flatten)]
-        who: Who,
+        who: SubjectFlags,
         #[command(flatten)]
         dry_run: DryRunFlag,
     },
@@ -77,7 +77,7 @@ enum Role {
 /// Somebody.
 #[derive(Clone, Debug, Args)]
 #[command(group = ArgGroup::new("who").required(true))]
-struct Who {
+struct SubjectFlags {
     /// A user
     #[arg(long, group = "who", value_name = "NAME")]
     user: Option<String>,
@@ -92,48 +92,49 @@ struct Who {
     cluster: Option<String>,
 }
 
-/// Somebody's role and where it comes from.
+/// A subject's role, and the project that gives it.
 #[derive(Debug, serde::Serialize)]
-pub(crate) struct Holder {
+pub(crate) struct RoleHolder {
     #[serde(flatten)]
     entry: AccessEntry,
     project: String,
-    /// By `spec.members`: users whose credential names the tenant.
+    /// Whether the role comes from `spec.members`: users whose credential names the tenant.
     member: bool,
 }
 
 impl Access {
     pub(crate) async fn run(&self, api: &Api, screen: Screen) -> Result<Outcome, Failure> {
         match &self.act {
-            AccessAct::List { project, output } => list(api, screen, project, *output).await?,
-            AccessAct::Add { project, who, role, dry_run } => {
-                let entry = who.entry(role.of())?;
-                let line = objects::line_of(api, project).await?;
-                let is = change(api, project, dry_run.asks_server()?, |access| {
-                    access.put(entry.clone());
+            AccessCommand::List { project, output } => list(api, screen, project, *output).await?,
+            AccessCommand::Add { project, who, role, dry_run } => {
+                let entry = who.entry(role.to_api())?;
+                let lineage = objects::lineage(api, project).await?;
+                let is = update_access(api, project, dry_run.is_server_dry_run()?, |access| {
+                    access.set(entry.clone());
                     Ok(())
                 })
                 .await?;
-                let who = shown(&entry);
-                print(format_args!("project/{is}: {who} has the role {}\n", word(entry.role)))?;
-                if !entry.cluster.is_empty() && is_unseen(api, &entry.cluster).await {
+                let who = subject_text(&entry);
+                print(format_args!("project/{is}: {who} has the role {}\n", role_text(entry.role)))?;
+                if !entry.cluster.is_empty() && is_invisible(api, &entry.cluster).await {
                     note(format_args!(
                         "you see no cluster {}: the role counts once there is one; `kubectl get clusteroffers` shows which there are",
                         entry.cluster
                     ));
                 }
-                still(&line, project, &entry, Some(entry.role)).iter().for_each(note);
+                remaining_access(&lineage, project, &entry, Some(entry.role)).iter().for_each(note);
             }
-            AccessAct::Remove { project, who, dry_run } => {
+            AccessCommand::Remove { project, who, dry_run } => {
                 let entry = who.entry(AccessRole::View)?;
-                let dry_run = dry_run.asks_server()?;
-                let line = objects::line_of(api, project).await?;
-                let gone = change(api, project, dry_run, |access| access.take(&entry, project)).await?;
-                let who = shown(&entry);
+                let dry_run = dry_run.is_server_dry_run()?;
+                let lineage = objects::lineage(api, project).await?;
+                let gone =
+                    update_access(api, project, dry_run, |access| access.remove(&entry, project)).await?;
+                let who = subject_text(&entry);
                 print(format_args!("project/{gone}: {who} has no role of its own here any more\n"))?;
-                still(&line, project, &entry, None).iter().for_each(note);
+                remaining_access(&lineage, project, &entry, None).iter().for_each(note);
                 if !dry_run {
-                    left_inside(api, project).await?;
+                    note_unmanaged_access(api, project).await?;
                 }
             }
         }
@@ -142,7 +143,7 @@ impl Access {
 }
 
 impl Role {
-    fn of(self) -> AccessRole {
+    fn to_api(self) -> AccessRole {
         match self {
             Self::View => AccessRole::View,
             Self::Edit => AccessRole::Edit,
@@ -151,7 +152,7 @@ impl Role {
     }
 }
 
-impl Who {
+impl SubjectFlags {
     fn entry(&self, role: AccessRole) -> Result<AccessEntry, Failure> {
         let plain = |kind, name: &str| Subject { kind, name: name.to_owned(), namespace: String::new() };
         let subject = match (&self.user, &self.group, &self.service_account) {
@@ -169,45 +170,46 @@ impl Who {
     }
 }
 
-/// The two lists of a project.
-struct Lists {
+/// The access entries and the members of a project.
+struct ProjectAccess {
     access: Vec<AccessEntry>,
     members: Vec<String>,
     touches_members: bool,
 }
 
-impl Lists {
-    fn put(&mut self, entry: AccessEntry) {
-        let is_same =
-            |known: &&mut AccessEntry| known.subject == entry.subject && known.cluster == entry.cluster;
+impl ProjectAccess {
+    fn set(&mut self, entry: AccessEntry) {
+        let is_same = |existing: &&mut AccessEntry| {
+            existing.subject == entry.subject && existing.cluster == entry.cluster
+        };
         match self.access.iter_mut().find(is_same) {
-            Some(known) => known.role = entry.role,
+            Some(existing) => existing.role = entry.role,
             None => self.access.push(entry),
         }
     }
 
-    fn take(&mut self, entry: &AccessEntry, project: &str) -> Result<(), Failure> {
+    fn remove(&mut self, entry: &AccessEntry, project: &str) -> Result<(), Failure> {
         let before = self.access.len() + self.members.len();
-        self.access.retain(|known| known.subject != entry.subject || known.cluster != entry.cluster);
+        self.access.retain(|existing| existing.subject != entry.subject || existing.cluster != entry.cluster);
         if entry.subject.kind == SubjectKind::User {
             let members = self.members.len();
             self.members.retain(|member| *member != entry.subject.name);
             self.touches_members = self.members.len() != members;
         }
         if self.access.len() + self.members.len() == before {
-            let who = shown(entry);
-            let same = |known: &&AccessEntry| known.subject == entry.subject;
+            let who = subject_text(entry);
+            let same = |existing: &&AccessEntry| existing.subject == entry.subject;
             if let Some(other) = self.access.iter().find(same) {
                 let at = match other.cluster.as_str() {
                     "" => "leave --cluster out".to_owned(),
                     cluster => format!("say --cluster {cluster}"),
                 };
-                let other = shown(other);
-                return Err(Failure::Stopped(format!(
+                let other = subject_text(other);
+                return Err(Failure::Other(format!(
                     "project {project} gives {who} no role, but {other}: {at}"
                 )));
             }
-            return Err(Failure::Stopped(format!(
+            return Err(Failure::Other(format!(
                 "project {project} gives {who} no role itself; `kubectl business access list {project}` shows what comes \
                  from above"
             )));
@@ -216,78 +218,81 @@ impl Lists {
     }
 }
 
-/// Whether no cluster of this name is there for the caller, as far as that can be known.
-async fn is_unseen(api: &Api, cluster: &str) -> bool {
-    matches!(api.find::<Value>(&paths::named(names::CLUSTER_OFFERS, cluster)).await, Ok(None))
+/// Whether the caller sees no cluster of this name.
+async fn is_invisible(api: &Api, cluster: &str) -> bool {
+    matches!(api.find::<Value>(&paths::object(names::CLUSTER_OFFERS, cluster)).await, Ok(None))
 }
 
-/// Reads the lists, changes them, and writes them with the version that was read. The project's name.
-async fn change(
+/// Reads a project's access, changes it, and writes it with the resourceVersion that was read. Returns the project's
+/// name.
+async fn update_access(
     api: &Api,
     name: &str,
     dry_run: bool,
-    mut with: impl FnMut(&mut Lists) -> Result<(), Failure>,
+    mut with: impl FnMut(&mut ProjectAccess) -> Result<(), Failure>,
 ) -> Result<String, Failure> {
-    let target = paths::rehearsed_if(paths::named(names::PROJECTS, name), dry_run);
-    let mut tries = 1;
+    let target = paths::with_dry_run(paths::object(names::PROJECTS, name), dry_run);
+    let mut attempts = 1;
     loop {
-        let live = objects::project(api, name).await?;
-        let mut lists =
-            Lists { access: live.spec.access, members: live.spec.members, touches_members: false };
-        with(&mut lists)?;
-        let mut spec = json!({ "access": lists.access });
-        if let (true, Some(spec)) = (lists.touches_members, spec.as_object_mut()) {
-            spec.insert("members".to_owned(), json!(lists.members));
+        let live = objects::get_project(api, name).await?;
+        let mut access =
+            ProjectAccess { access: live.spec.access, members: live.spec.members, touches_members: false };
+        with(&mut access)?;
+        let mut spec = json!({ "access": access.access });
+        if let (true, Some(spec)) = (access.touches_members, spec.as_object_mut()) {
+            spec.insert("members".to_owned(), json!(access.members));
         }
         let metadata = json!({ "resourceVersion": live.metadata.resource_version });
         match api.merge_patch(&target, &json!({"metadata": metadata, "spec": spec})).await {
             Ok(_) => return Ok(format!("{name}{}", suffix(dry_run))),
-            Err(failure) if failure.is_conflict() && tries < TRIES => tries += 1,
+            Err(failure) if failure.is_conflict() && attempts < ATTEMPTS_MAX => attempts += 1,
             Err(failure) => return Err(failure),
         }
     }
 }
 
-async fn list(api: &Api, screen: Screen, name: &str, view: View) -> Result<(), Failure> {
-    objects::project(api, name).await?;
-    let line = objects::line_of(api, name).await?;
-    let holders = by(&line);
-    match view {
-        View::Json | View::Yaml => return output::data(view, &json!({ "project": name, "access": holders })),
-        View::Text | View::Wide => {}
+async fn list(api: &Api, screen: Screen, name: &str, format: OutputFormat) -> Result<(), Failure> {
+    objects::get_project(api, name).await?;
+    let lineage = objects::lineage(api, name).await?;
+    let holders = role_holders(&lineage);
+    match format {
+        OutputFormat::Json | OutputFormat::Yaml => {
+            return output::print_data(format, &json!({ "project": name, "access": holders }));
+        }
+        OutputFormat::Text | OutputFormat::Wide => {}
     }
     let table = table(&holders, name);
     if table.is_empty() {
         note("nobody has a role by the projects that you see; the tenant's administrators rule it");
     } else {
-        print(table.shown(screen, ""))?;
+        print(table.render(screen, ""))?;
     }
     Ok(())
 }
 
-/// A line for each holder; `here` is the project that is looked at.
-pub(crate) fn table<'a>(holders: impl IntoIterator<Item = &'a Holder>, here: &str) -> Table {
+/// A table of role holders; `here` is the project that is shown.
+pub(crate) fn table<'a>(holders: impl IntoIterator<Item = &'a RoleHolder>, here: &str) -> Table {
     let mut table = Table::new(&[left("WHO"), left("ROLE"), left("FROM")]);
     for holder in holders {
         let who = if holder.member {
             format!("member {}", holder.entry.subject.name)
         } else {
-            shown(&holder.entry)
+            subject_text(&holder.entry)
         };
         let from =
             if holder.project == here { "here".to_owned() } else { format!("project {}", holder.project) };
-        table.row([Cell::from(who), word(holder.entry.role).into(), from.into()]);
+        table.row([Cell::from(who), role_text(holder.entry.role).into(), from.into()]);
     }
     table
 }
 
-/// Everybody who has a role by these projects, which lie one above the other.
-pub(crate) fn by(line: &[Project]) -> Vec<Holder> {
-    line.iter().flat_map(holders).collect()
+/// All role holders of a project and its ancestors.
+pub(crate) fn role_holders(lineage: &[Project]) -> Vec<RoleHolder> {
+    lineage.iter().flat_map(holders).collect()
 }
 
-fn holders(project: &Project) -> Vec<Holder> {
-    let of = |entry, member| Holder { entry, project: project.name().to_owned(), member };
+fn holders(project: &Project) -> Vec<RoleHolder> {
+    let of = |entry, member| RoleHolder { entry, project: project.name().to_owned(), member };
     let members = project.spec.members.iter().map(|name| {
         let subject = Subject { kind: SubjectKind::User, name: name.clone(), namespace: String::new() };
         of(AccessEntry { subject, cluster: String::new(), role: AccessRole::Edit }, true)
@@ -295,52 +300,57 @@ fn holders(project: &Project) -> Vec<Holder> {
     project.spec.access.iter().cloned().map(|entry| of(entry, false)).chain(members).collect()
 }
 
-/// What somebody may still do after his entry in a project was changed: `given` is the role that he has by it now, if
-/// any. Of several roles the greatest counts.
-fn still(line: &[Project], project: &str, entry: &AccessEntry, given: Option<AccessRole>) -> Vec<String> {
-    let who = shown(entry);
-    let holders = by(line);
-    let mut more: Vec<&Holder> =
+/// Notes on the roles that a subject still has after its entry in a project was changed. `given` is the role of the
+/// entry now, if any. The highest of several roles counts.
+fn remaining_access(
+    lineage: &[Project],
+    project: &str,
+    entry: &AccessEntry,
+    given: Option<AccessRole>,
+) -> Vec<String> {
+    let who = subject_text(entry);
+    let holders = role_holders(lineage);
+    let mut more: Vec<&RoleHolder> =
         holders.iter().filter(|one| given.is_none_or(|given| one.entry.role > given)).collect();
-    let mut told = Vec::new();
+    let mut notes = Vec::new();
     if entry.subject.kind != SubjectKind::Group
         && more.iter().any(|one| one.entry.subject.kind == SubjectKind::Group)
     {
-        told.push(format!(
+        notes.push(format!(
             "a role by a group counts all the same, and who is in one is not known here: `kubectl business access list {project}` \
              shows them"
         ));
     }
     more.retain(|one| one.entry.subject == entry.subject && one.entry.cluster == entry.cluster);
-    for Holder { entry: other, project: from, member } in more {
-        let role = word(other.role);
+    for RoleHolder { entry: other, project: from, member } in more {
+        let role = role_text(other.role);
         if from != project {
-            told.push(format!("{who} still has the role {role}, from project {from}: take it there"));
+            notes.push(format!("{who} still has the role {role}, from project {from}: take it there"));
         } else if *member && given.is_some() {
-            told.push(format!(
+            notes.push(format!(
                 "{who} still has the role {role} as a member: `kubectl business access remove` takes it, then give the other one"
             ));
         }
     }
-    let top = line.last().filter(|top| !top.spec.parent_project_name.is_empty());
+    let top = lineage.last().filter(|top| !top.spec.parent_project_name.is_empty());
     if let (None, Some(top)) = (given, top) {
-        told.push(format!(
+        notes.push(format!(
             "project {} lies below one that you do not see: what comes from there stays",
             top.name()
         ));
     }
-    told
+    notes
 }
 
-/// Bindings that are not ours outlive a role: they are shown to the caller who takes a role away.
-async fn left_inside(api: &Api, project: &str) -> Result<(), Failure> {
-    let namespaces: Vec<Namespace> = objects::seen(api, names::NAMESPACES).await?;
-    let below = below(&objects::seen::<Project>(api, names::PROJECTS).await?, project);
+/// Notes on access that outlives a removed role, such as RoleBindings that are not ours.
+async fn note_unmanaged_access(api: &Api, project: &str) -> Result<(), Failure> {
+    let namespaces: Vec<Namespace> = objects::list_or_empty(api, names::NAMESPACES).await?;
+    let below = descendants(&objects::list_or_empty::<Project>(api, names::PROJECTS).await?, project);
     let is_other = |condition: &&Condition| condition.type_ == OTHER_ACCESS && condition.is_true();
     for namespace in namespaces.iter().filter(|namespace| below.contains(&namespace.metadata.namespace)) {
         if let Some(other) = namespace.status.conditions.iter().find(is_other) {
             let place = format!("{}/{}", namespace.metadata.namespace, namespace.name());
-            note(format_args!("look at {place}: {}", harmless(&other.message)));
+            note(format_args!("look at {place}: {}", sanitize(&other.message)));
         }
     }
     note(
@@ -353,8 +363,8 @@ async fn left_inside(api: &Api, project: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A project and all below it.
-fn below(projects: &[Project], top: &str) -> std::collections::BTreeSet<String> {
+/// A project and all of its descendants.
+fn descendants(projects: &[Project], top: &str) -> std::collections::BTreeSet<String> {
     let mut found: std::collections::BTreeSet<String> = [top.to_owned()].into();
     loop {
         let more: Vec<String> = projects
@@ -372,7 +382,7 @@ fn below(projects: &[Project], top: &str) -> std::collections::BTreeSet<String> 
 }
 
 /// `user alice`, `service account ci:deployer of east`
-fn shown(entry: &AccessEntry) -> String {
+fn subject_text(entry: &AccessEntry) -> String {
     let Subject { kind, name, namespace } = &entry.subject;
     match kind {
         SubjectKind::User => format!("user {name}"),
@@ -384,8 +394,8 @@ fn shown(entry: &AccessEntry) -> String {
     }
 }
 
-/// As it is written.
-fn word(role: AccessRole) -> String {
+/// The role as it is serialised.
+fn role_text(role: AccessRole) -> String {
     serde_json::to_value(role).ok().as_ref().and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
@@ -410,46 +420,50 @@ mod tests {
             cluster: cluster.to_owned(),
             ..entry(SubjectKind::ServiceAccount, "dep", AccessRole::Edit)
         };
-        let mut lists = Lists { access: vec![account("east")], members: Vec::new(), touches_members: false };
-        let why = lists.take(&account(""), "web").unwrap_err().to_string();
+        let mut access =
+            ProjectAccess { access: vec![account("east")], members: Vec::new(), touches_members: false };
+        let why = access.remove(&account(""), "web").unwrap_err().to_string();
         assert!(why.ends_with("of east: say --cluster east"), "{why}");
-        lists.take(&account("east"), "web").unwrap();
-        let why = lists.take(&account("east"), "web").unwrap_err().to_string();
+        access.remove(&account("east"), "web").unwrap();
+        let why = access.remove(&account("east"), "web").unwrap_err().to_string();
         assert!(why.contains("no role itself"), "{why}");
     }
 
     #[test]
     fn what_somebody_keeps_is_told_with_where_it_comes_from() {
         let bob = |role: AccessRole| entry(SubjectKind::User, "bob", role);
-        let line = [
+        let lineage = [
             project("web", "shop", &json!({"access": [bob(AccessRole::Admin)], "members": ["bob"]})),
             project("shop", "", &json!({"access": [bob(AccessRole::Edit)]})),
         ];
         let from_shop = "user bob still has the role edit, from project shop: take it there";
-        let removed = still(&line, "web", &bob(AccessRole::View), None);
+        let removed = remaining_access(&lineage, "web", &bob(AccessRole::View), None);
         assert_eq!(removed, [from_shop], "what was taken here is not told");
-        let lessened = still(&line, "web", &bob(AccessRole::View), Some(AccessRole::View));
+        let lessened = remaining_access(&lineage, "web", &bob(AccessRole::View), Some(AccessRole::View));
         assert_eq!(lessened.len(), 2, "{lessened:?}");
         assert!(lessened[0].starts_with("user bob still has the role edit as a member"), "{lessened:?}");
         assert_eq!(lessened[1], from_shop);
-        let same = still(&line, "web", &bob(AccessRole::Edit), Some(AccessRole::Edit));
+        let same = remaining_access(&lineage, "web", &bob(AccessRole::Edit), Some(AccessRole::Edit));
         assert!(same.is_empty(), "{same:?}");
         let eve = entry(SubjectKind::User, "eve", AccessRole::View);
-        assert!(still(&line, "web", &eve, None).is_empty());
+        assert!(remaining_access(&lineage, "web", &eve, None).is_empty());
         let elsewhere = AccessEntry { cluster: "east".to_owned(), ..bob(AccessRole::View) };
-        assert!(still(&line, "web", &elsewhere, None).is_empty(), "an account of a cluster is another one");
+        assert!(
+            remaining_access(&lineage, "web", &elsewhere, None).is_empty(),
+            "an account of a cluster is another one"
+        );
     }
 
     #[test]
     fn what_cannot_be_known_here_is_told_to_be_unknown() {
         let developers = entry(SubjectKind::Group, "developers", AccessRole::Edit);
-        let line = [project("web", "shop", &json!({ "access": [developers] }))];
+        let lineage = [project("web", "shop", &json!({ "access": [developers] }))];
         let bob = entry(SubjectKind::User, "bob", AccessRole::View);
-        let told = still(&line, "web", &bob, None);
-        assert_eq!(told.len(), 2, "{told:?}");
-        assert!(told[0].starts_with("a role by a group counts all the same"), "{told:?}");
-        assert!(told[1].starts_with("project web lies below one that you do not see"), "{told:?}");
-        let given = still(&line, "web", &bob, Some(AccessRole::Admin));
+        let notes = remaining_access(&lineage, "web", &bob, None);
+        assert_eq!(notes.len(), 2, "{notes:?}");
+        assert!(notes[0].starts_with("a role by a group counts all the same"), "{notes:?}");
+        assert!(notes[1].starts_with("project web lies below one that you do not see"), "{notes:?}");
+        let given = remaining_access(&lineage, "web", &bob, Some(AccessRole::Admin));
         assert!(given.is_empty(), "nothing is more than that: {given:?}");
     }
 }

@@ -1,5 +1,5 @@
-use super::explain::documents;
-use super::member::{self, Both, BothClusters, text};
+use super::explain::read_documents;
+use super::member::{self, ClusterFlags, Clusters, text};
 use crate::connection::ConnectionFlags;
 use crate::dry_run::DryRunFlag;
 use crate::failure::{Failure, Outcome};
@@ -28,33 +28,34 @@ pub(crate) struct Adopt {
     #[arg(long, short, value_name = "FILE")]
     filename: PathBuf,
     #[command(flatten)]
-    both: BothClusters,
+    both: ClusterFlags,
     #[command(flatten)]
     dry_run: DryRunFlag,
 }
 
 impl Adopt {
     pub(crate) async fn run(&self, connection: &ConnectionFlags) -> Result<Outcome, Failure> {
-        let dry_run = self.dry_run.asks_server()?;
-        let Both { host, member } = self.both.open(connection).await?;
-        let mut items = documents(&self.filename)?;
-        self.good(items.iter().filter_map(wrong))?;
+        let dry_run = self.dry_run.is_server_dry_run()?;
+        let Clusters { host, member } = self.both.open(connection).await?;
+        let mut items = read_documents(&self.filename)?;
+        self.fail_if_any(items.iter().filter_map(problem_of))?;
         let clusters: BTreeSet<&str> = items.iter().map(|item| text(item, "/spec/clusterName")).collect();
         if clusters.len() > 1 {
             let why = format!("it names several clusters ({clusters:?}): take those of each by themselves");
             return Err(Failure::File { path: self.filename.clone(), why });
         }
         for cluster in clusters {
-            member::record(&host, &member, cluster).await?;
+            member::verified_record(&host, &member, cluster).await?;
         }
-        let there = member.list::<Value>("/api/v1/namespaces").await?;
-        let there: BTreeSet<&str> = there.iter().map(|namespace| text(namespace, "/metadata/name")).collect();
-        self.good(items.iter().filter_map(|item| absent(item, &there)))?;
-        items.iter_mut().for_each(consent);
+        let existing = member.list::<Value>("/api/v1/namespaces").await?;
+        let existing: BTreeSet<&str> =
+            existing.iter().map(|namespace| text(namespace, "/metadata/name")).collect();
+        self.fail_if_any(items.iter().filter_map(|item| missing_namespace(item, &existing)))?;
+        items.iter_mut().for_each(set_adopt_annotation);
         let list = json!({
             "apiVersion": names::API_VERSION, "kind": "NamespaceList", "metadata": {}, "items": items,
         });
-        let path = paths::rehearsed_if(paths::all(names::NAMESPACES), dry_run);
+        let path = paths::with_dry_run(paths::collection(names::NAMESPACES), dry_run);
         host.post(&path, &list).await?;
         let (count, are) = if items.len() == 1 {
             ("1 namespace".to_owned(), "is")
@@ -69,8 +70,8 @@ impl Adopt {
         Ok(Outcome::Done)
     }
 
-    /// Nothing is wrong with any of its objects.
-    fn good(&self, wrong: impl Iterator<Item = String>) -> Result<(), Failure> {
+    /// Fails with all problems, if there are any.
+    fn fail_if_any(&self, wrong: impl Iterator<Item = String>) -> Result<(), Failure> {
         let wrong: Vec<String> = wrong.collect();
         if wrong.is_empty() {
             return Ok(());
@@ -79,8 +80,8 @@ impl Adopt {
     }
 }
 
-/// What is wrong with an object of the file.
-fn wrong(item: &Value) -> Option<String> {
+/// Why an object of the file cannot be adopted.
+fn problem_of(item: &Value) -> Option<String> {
     let (name, project) = (text(item, "/spec/namespace"), text(item, "/metadata/namespace"));
     if text(item, "/kind") != names::NAMESPACE_KIND || text(item, "/apiVersion") != names::API_VERSION {
         return Some(format!("{} is no Namespace of {}", text(item, "/kind"), names::API_VERSION));
@@ -92,13 +93,13 @@ fn wrong(item: &Value) -> Option<String> {
     cluster.is_empty().then(|| format!("namespace {name}: say in spec.clusterName in which cluster it is"))
 }
 
-fn absent(item: &Value, there: &BTreeSet<&str>) -> Option<String> {
+fn missing_namespace(item: &Value, existing: &BTreeSet<&str>) -> Option<String> {
     let name = text(item, "/spec/namespace");
-    (!there.contains(name)).then(|| format!("namespace {name} is not there: it would be made"))
+    (!existing.contains(name)).then(|| format!("namespace {name} is not there: it would be made"))
 }
 
-/// Records an operator's consent that it may be taken over.
-fn consent(item: &mut Value) {
+/// Sets the annotation that allows the controller to take the namespace over.
+fn set_adopt_annotation(item: &mut Value) {
     let metadata = item.get_mut("metadata").and_then(Value::as_object_mut);
     let Some(metadata) = metadata else { return };
     let annotations = metadata.entry("annotations").or_insert_with(|| json!({}));

@@ -1,9 +1,9 @@
-use super::describe::held_lines;
+use super::describe::held_table;
 use crate::api::Api;
 use crate::connection::duration;
 use crate::failure::{Failure, Outcome};
 use crate::objects::{self, MemberCluster, Namespace, Project, Tenant};
-use crate::output::{self, View};
+use crate::output::{self, OutputFormat};
 use crate::screen::{Cell, Screen, Table, Tone, left, note, print};
 use business_types::condition::{
     self, BOUNDED, CAPACITY_DERIVED, FALSE, QUOTA_CONSISTENT, REPLACED, WITHIN_CEILINGS,
@@ -29,16 +29,16 @@ something is wrong, when nobody has compared a cluster for long, or when you see
 pub(crate) struct Audit {
     /// How to show it
     #[arg(long, short, value_enum, default_value_t)]
-    output: View,
+    output: OutputFormat,
     /// How long ago a cluster may have been compared with the objects; the controller does so every five minutes
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "1h")]
     compared_within: Duration,
 }
 
-/// Something that is not as it should be.
+/// A problem that the audits have found.
 #[derive(Debug, Serialize)]
 struct Finding {
-    /// As the API calls it.
+    /// The kind in the API.
     kind: &'static str,
     /// The project of a namespace.
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -47,9 +47,9 @@ struct Finding {
     why: String,
 }
 
-/// An amount that counts against a project without an object.
+/// An amount held against a project without an object.
 #[derive(Debug, Serialize)]
-struct HeldOf {
+struct ProjectHold {
     project: String,
     #[serde(flatten)]
     held: HeldAmount,
@@ -57,9 +57,9 @@ struct HeldOf {
 
 /// When a cluster was last compared with the objects.
 #[derive(Debug, Serialize)]
-struct Compared {
+struct ComparisonTime {
     cluster: String,
-    /// RFC 3339; absent while it is not.
+    /// RFC 3339; absent if the cluster is not compared.
     #[serde(skip_serializing_if = "Option::is_none")]
     time: Option<String>,
 }
@@ -68,28 +68,28 @@ struct Compared {
 struct Report {
     consistent: bool,
     findings: Vec<Finding>,
-    compared: Vec<Compared>,
-    held: Vec<HeldOf>,
+    compared: Vec<ComparisonTime>,
+    held: Vec<ProjectHold>,
 }
 
 impl Audit {
     pub(crate) async fn run(&self, api: &Api, screen: Screen) -> Result<Outcome, Failure> {
         let (tenants, projects, namespaces, clusters) = tokio::try_join!(
-            objects::all_by_role::<Tenant>(api, names::TENANTS),
-            objects::all_by_role::<Project>(api, names::PROJECTS),
-            objects::all_by_role::<Namespace>(api, names::NAMESPACES),
-            objects::seen::<MemberCluster>(api, names::MEMBER_CLUSTERS),
+            objects::list_with_role_advice::<Tenant>(api, names::TENANTS),
+            objects::list_with_role_advice::<Project>(api, names::PROJECTS),
+            objects::list_with_role_advice::<Namespace>(api, names::NAMESPACES),
+            objects::list_or_empty::<MemberCluster>(api, names::MEMBER_CLUSTERS),
         )?;
-        let saw = !(tenants.is_empty() && projects.is_empty() && clusters.is_empty());
-        if !saw {
+        let sees_anything = !(tenants.is_empty() && projects.is_empty() && clusters.is_empty());
+        if !sees_anything {
             note("you see no tenant, no project and no cluster: nothing was looked at");
         }
         let mut report = Report::default();
         for project in &projects {
-            report.take_project(project);
+            report.add_project(project);
         }
         for tenant in &tenants {
-            report.take_false(
+            report.add_false_conditions(
                 names::TENANT_KIND,
                 tenant.name(),
                 &tenant.status.conditions,
@@ -97,52 +97,59 @@ impl Audit {
             );
         }
         for namespace in &namespaces {
-            let replaced =
-                condition::find(&namespace.status.conditions, REPLACED).filter(|told| told.is_true());
-            report.findings.extend(replaced.map(|told| Finding {
+            let replaced = condition::find(&namespace.status.conditions, REPLACED)
+                .filter(|condition| condition.is_true());
+            report.findings.extend(replaced.map(|condition| Finding {
                 kind: names::NAMESPACE_KIND,
                 project: namespace.metadata.namespace.clone(),
                 name: namespace.name().to_owned(),
-                why: told.message.clone(),
+                why: condition.message.clone(),
             }));
         }
         let within = i64::try_from(self.compared_within.as_secs()).unwrap_or(i64::MAX);
         let oldest = Timestamp::now().as_second().saturating_sub(within);
         for cluster in &clusters {
-            report.take_cluster(cluster);
-            report.take_age(cluster, oldest);
+            report.add_cluster(cluster);
+            report.add_comparison_time(cluster, oldest);
         }
-        report.consistent = saw && report.findings.is_empty();
+        report.consistent = sees_anything && report.findings.is_empty();
         match self.output {
-            View::Json | View::Yaml => output::data(self.output, &report)?,
-            View::Text | View::Wide => print(report.shown(screen))?,
+            OutputFormat::Json | OutputFormat::Yaml => output::print_data(self.output, &report)?,
+            OutputFormat::Text | OutputFormat::Wide => print(report.render(screen))?,
         }
         Ok(if report.consistent { Outcome::Done } else { Outcome::No })
     }
 }
 
 impl Report {
-    fn find(&mut self, kind: &'static str, name: &str, why: impl Into<String>) {
+    fn add_finding(&mut self, kind: &'static str, name: &str, why: impl Into<String>) {
         let project = String::new();
         self.findings.push(Finding { kind, project, name: name.to_owned(), why: why.into() });
     }
 
-    /// Conditions that should not be False.
-    fn take_false(&mut self, kind: &'static str, name: &str, conditions: &[Condition], types: &[&str]) {
-        for told in
-            conditions.iter().filter(|told| types.contains(&told.type_.as_str()) && told.status == FALSE)
+    /// Adds conditions of these types that are False.
+    fn add_false_conditions(
+        &mut self,
+        kind: &'static str,
+        name: &str,
+        conditions: &[Condition],
+        types: &[&str],
+    ) {
+        for condition in conditions
+            .iter()
+            .filter(|condition| types.contains(&condition.type_.as_str()) && condition.status == FALSE)
         {
-            self.find(kind, name, format!("{}: {}", told.type_, told.message));
+            self.add_finding(kind, name, format!("{}: {}", condition.type_, condition.message));
         }
     }
 
-    fn take_project(&mut self, project: &Project) {
+    fn add_project(&mut self, project: &Project) {
         let (name, status) = (project.name(), &project.status);
         for difference in &status.ledger.differences {
-            self.find(names::PROJECT_KIND, name, difference.as_str());
+            self.add_finding(names::PROJECT_KIND, name, difference.as_str());
         }
         if status.ledger.differences.is_empty() {
-            self.take_false(names::PROJECT_KIND, name, &status.conditions, &[QUOTA_CONSISTENT]);
+            self.add_false_conditions(names::PROJECT_KIND, name, &status.conditions, &[QUOTA_CONSISTENT]);
         }
         for orphan in status.orphans.iter().filter(|orphan| !status.ledger.is_done_with(orphan)) {
             let place = format!("{}/{}", orphan.cluster_name, orphan.namespace);
@@ -153,12 +160,12 @@ impl Report {
             );
         }
         let held = status.ledger.held.iter().cloned();
-        self.held.extend(held.map(|held| HeldOf { project: name.to_owned(), held }));
+        self.held.extend(held.map(|held| ProjectHold { project: name.to_owned(), held }));
     }
 
-    fn take_cluster(&mut self, cluster: &MemberCluster) {
+    fn add_cluster(&mut self, cluster: &MemberCluster) {
         let name = cluster.name();
-        self.take_false(
+        self.add_false_conditions(
             names::MEMBER_CLUSTER_KIND,
             name,
             &cluster.status.conditions,
@@ -166,7 +173,11 @@ impl Report {
         );
         let Some(comparison) = &cluster.status.comparison else { return };
         if !comparison.missing.is_empty() {
-            self.find(names::MEMBER_CLUSTER_KIND, name, format!("was not compared: {}", comparison.missing));
+            self.add_finding(
+                names::MEMBER_CLUSTER_KIND,
+                name,
+                format!("was not compared: {}", comparison.missing),
+            );
         }
         if comparison.unreported > 0 {
             self.find(
@@ -186,25 +197,25 @@ impl Report {
         }
     }
 
-    /// Reports a cluster that has been there since `oldest`, in Unix seconds, and was not compared since then.
-    fn take_age(&mut self, cluster: &MemberCluster, oldest: i64) {
+    /// Adds a finding if a cluster is older than `oldest`, in Unix seconds, and was not compared since then.
+    fn add_comparison_time(&mut self, cluster: &MemberCluster, oldest: i64) {
         let name = cluster.name();
-        let told = cluster.status.comparison.as_ref().map(|comparison| comparison.time.as_str());
-        let time = told.filter(|time| !time.is_empty());
+        let comparison = cluster.status.comparison.as_ref();
+        let time = comparison.map(|comparison| comparison.time.as_str()).filter(|time| !time.is_empty());
         let since = time.unwrap_or(&cluster.metadata.creation_timestamp);
         if since.parse::<Timestamp>().is_ok_and(|since| since.as_second() < oldest) {
             let why = match time {
                 Some(time) => format!("nobody has compared it since {time}: is there a controller that can?"),
                 None => "nobody has compared it yet: is there a controller that can?".to_owned(),
             };
-            self.find(names::MEMBER_CLUSTER_KIND, name, why);
+            self.add_finding(names::MEMBER_CLUSTER_KIND, name, why);
         }
-        let is_compared = cluster.status.comparison.as_ref().is_some_and(|told| told.missing.is_empty());
+        let is_compared = comparison.is_some_and(|comparison| comparison.missing.is_empty());
         let time = time.filter(|_| is_compared).map(str::to_owned);
-        self.compared.push(Compared { cluster: name.to_owned(), time });
+        self.compared.push(ComparisonTime { cluster: name.to_owned(), time });
     }
 
-    fn shown(&self, screen: Screen) -> String {
+    fn render(&self, screen: Screen) -> String {
         let mut text = String::new();
         if self.consistent {
             text.push_str(
@@ -222,14 +233,14 @@ impl Report {
                 };
                 table.row([Cell::from(word), name.into(), Cell::toned(Tone::High, why.as_str())]);
             }
-            text.push_str(&table.shown(screen, ""));
+            text.push_str(&table.render(screen, ""));
         }
         if let Some(first) = self.compared.iter().min_by(|a, b| a.time.cmp(&b.time)) {
-            let told = match &first.time {
+            let summary = match &first.time {
                 Some(time) => format!("each cluster was compared with the objects at {time} or later\n"),
                 None => format!("cluster {} is not compared with the objects\n", first.cluster),
             };
-            text.push_str(&screen.paint(Tone::Faint, &told));
+            text.push_str(&screen.paint(Tone::Faint, &summary));
         }
         let projects: std::collections::BTreeSet<&str> =
             self.held.iter().map(|held| held.project.as_str()).collect();
@@ -241,7 +252,7 @@ impl Report {
                 .map(|held| held.held.clone())
                 .collect();
             let title = screen.paint(Tone::Head, &format!("Held in project {project} without an object"));
-            text.extend(["\n", &title, "\n", &held_lines(&held).shown(screen, "  ")]);
+            text.extend(["\n", &title, "\n", &held_table(&held).render(screen, "  ")]);
         }
         text
     }

@@ -1,4 +1,4 @@
-/// The words that may come next.
+/// The candidates for the word that is being typed.
 mod words;
 
 use crate::api::Api;
@@ -10,7 +10,7 @@ use business_types::names;
 use clap::{Args, Command, FromArgMatches as _, ValueEnum};
 use serde::Deserialize;
 use std::time::Duration;
-use words::{Choices, Named};
+use words::{Choices, ObjectKind};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -21,23 +21,23 @@ Examples:
 
 The last one is for `kubectl business`: kubectl's own completion asks the program of that name on PATH.";
 
-/// Nobody waits longer than this for names while typing.
+/// Timeout of asking the server for names.
 const DEADLINE: Duration = Duration::from_secs(2);
-/// More names than anybody reads.
+/// Limit of the names that are proposed.
 const NAMES_MAX: usize = 500;
-/// What kubectl and the scripts are told last: whether the shell may propose files.
-const FILES: &str = ":0";
-const NO_FILES: &str = ":4";
+/// The last line of the output, as in cobra: the directive whether the shell may complete files.
+const FILES_DIRECTIVE: &str = ":0";
+const NO_FILES_DIRECTIVE: &str = ":4";
 
 /// Print a script that completes the command line
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Completion {
-    shell: CompletedShell,
+    shell: Shell,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum CompletedShell {
+enum Shell {
     Bash,
     Zsh,
     Fish,
@@ -48,10 +48,10 @@ enum CompletedShell {
 impl Completion {
     pub(crate) fn run(&self) -> Result<Outcome, Failure> {
         print(match self.shell {
-            CompletedShell::Bash => include_str!("completion/completion.bash"),
-            CompletedShell::Zsh => include_str!("completion/completion.zsh"),
-            CompletedShell::Fish => include_str!("completion/completion.fish"),
-            CompletedShell::Kubectl => include_str!("completion/kubectl_complete-business"),
+            Shell::Bash => include_str!("completion/completion.bash"),
+            Shell::Zsh => include_str!("completion/completion.zsh"),
+            Shell::Fish => include_str!("completion/completion.fish"),
+            Shell::Kubectl => include_str!("completion/kubectl_complete-business"),
         })?;
         Ok(Outcome::Done)
     }
@@ -60,7 +60,8 @@ impl Completion {
 /// What the scripts ask: a line for each word that may stand next, with what it means, and whether files may
 #[derive(Debug, Args)]
 pub(crate) struct Complete {
-    /// The words behind the program's name, after `--`, so that none of them is taken as a flag of this call; the last one is being typed
+    /// The words behind the program's name, after `--`, so that none of them is taken as a flag of this call; the last
+    /// one is being typed
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     words: Vec<String>,
 }
@@ -69,49 +70,48 @@ impl Complete {
     /// `line`: all commands and flags.
     pub(crate) async fn run(&self, mut line: Command) -> Result<Outcome, Failure> {
         line.build();
-        let (told, files) = match words::choices(&line, &self.words) {
-            Choices::Words(words) => (words, NO_FILES),
-            Choices::Names(named, behind) => (self.names(named, &behind).await, NO_FILES),
-            Choices::Files => (Vec::new(), FILES),
-            Choices::Nothing => (Vec::new(), NO_FILES),
+        let (words, files) = match words::choices(&line, &self.words) {
+            Choices::Words(words) => (words, NO_FILES_DIRECTIVE),
+            Choices::Names(kind, prefix) => (self.names(kind, &prefix).await, NO_FILES_DIRECTIVE),
+            Choices::Files => (Vec::new(), FILES_DIRECTIVE),
+            Choices::Nothing => (Vec::new(), NO_FILES_DIRECTIVE),
         };
-        let lines = told.iter().map(|(word, means)| {
-            if means.is_empty() { format!("{word}\n") } else { format!("{word}\t{means}\n") }
+        let lines = words.iter().map(|(word, description)| {
+            if description.is_empty() { format!("{word}\n") } else { format!("{word}\t{description}\n") }
         });
         print(format!("{}{files}\n", lines.collect::<String>()))?;
         Ok(Outcome::Done)
     }
 
-    /// The names that the caller sees and that begin as the word does. A server that cannot be asked has none.
-    async fn names(&self, named: Named, behind: &str) -> Vec<(String, String)> {
-        let typed = self.words.last().and_then(|word| word.strip_prefix(behind)).unwrap_or_default();
+    /// The names that the caller sees and that have the typed prefix. None if the server does not answer.
+    async fn names(&self, kind: ObjectKind, prefix: &str) -> Vec<(String, String)> {
+        let typed = self.words.last().and_then(|word| word.strip_prefix(prefix)).unwrap_or_default();
         let Some(connection) = self.connection() else { return Vec::new() };
         let runtime = tokio::runtime::Handle::current();
-        // The thread that calls a credential plugin waits for it, and nothing can end the wait, so this is another
-        // thread.
+        // A credential plugin blocks its thread, and the wait cannot be cancelled, so it runs on another thread.
         let listed = tokio::task::spawn_blocking(move || {
             runtime.block_on(async {
-                let api = connection.open().await?.silent();
-                list(&api, named).await
+                let api = connection.open().await?.without_warnings();
+                list_kind(&api, kind).await
             })
         });
         let answered = tokio::time::timeout(DEADLINE, listed).await.ok().and_then(Result::ok);
         let names = answered.and_then(Result::ok).unwrap_or_default();
         let fitting = names.into_iter().filter(|name| name.starts_with(typed)).take(NAMES_MAX);
-        fitting.map(|name| (format!("{behind}{name}"), String::new())).collect()
+        fitting.map(|name| (format!("{prefix}{name}"), String::new())).collect()
     }
 
-    /// kubectl's own flags, out of a line that is not whole.
+    /// The connection flags of an incomplete command line.
     fn connection(&self) -> Option<ConnectionFlags> {
         let (_, before) = self.words.split_last()?;
         let flags = ConnectionFlags::augment_args(Command::new("line").no_binary_name(true));
-        let known = flags.ignore_errors(true).try_get_matches_from(of_connection(before)).ok()?;
+        let known = flags.ignore_errors(true).try_get_matches_from(connection_words(before)).ok()?;
         ConnectionFlags::from_arg_matches(&known).ok()
     }
 }
 
-/// The flags of the connection, with their values.
-fn of_connection(words: &[String]) -> Vec<&str> {
+/// The words that are connection flags, and their values.
+fn connection_words(words: &[String]) -> Vec<&str> {
     let flags = ConnectionFlags::augment_args(Command::new("line"));
     let is_known = |word: &str| {
         let name = word.split_once('=').map_or(word, |(name, _)| name);
@@ -136,30 +136,32 @@ fn of_connection(words: &[String]) -> Vec<&str> {
 }
 
 #[derive(Deserialize)]
-struct Listed {
-    metadata: ListedMeta,
+struct NamedObject {
+    metadata: NameMeta,
 }
 
 #[derive(Deserialize)]
-struct ListedMeta {
+struct NameMeta {
     name: String,
 }
 
-async fn list(api: &Api, named: Named) -> Result<Vec<String>, Failure> {
-    match named {
-        Named::Projects => listed(api, &paths::all(names::PROJECTS)).await,
-        Named::Namespaces => listed(api, &paths::namespaces_of(&api.project)).await,
-        Named::Tenants => listed(api, &paths::all(names::TENANTS)).await,
-        Named::Clusters => match listed(api, &paths::all(names::MEMBER_CLUSTERS)).await {
-            // A caller who rules no cluster sees those that are offered to him.
-            Err(failure) if failure.is_forbidden() => listed(api, &paths::all(names::CLUSTER_OFFERS)).await,
+async fn list_kind(api: &Api, kind: ObjectKind) -> Result<Vec<String>, Failure> {
+    match kind {
+        ObjectKind::Projects => list_names(api, &paths::collection(names::PROJECTS)).await,
+        ObjectKind::Namespaces => list_names(api, &paths::namespaces_of(&api.project)).await,
+        ObjectKind::Tenants => list_names(api, &paths::collection(names::TENANTS)).await,
+        ObjectKind::Clusters => match list_names(api, &paths::collection(names::MEMBER_CLUSTERS)).await {
+            // A caller who is no operator sees only the clusters that are offered.
+            Err(failure) if failure.is_forbidden() => {
+                list_names(api, &paths::collection(names::CLUSTER_OFFERS)).await
+            }
             other => other,
         },
     }
 }
 
-async fn listed(api: &Api, path: &str) -> Result<Vec<String>, Failure> {
-    let all: Vec<Listed> = api.list(path).await?;
+async fn list_names(api: &Api, path: &str) -> Result<Vec<String>, Failure> {
+    let all: Vec<NamedObject> = api.list(path).await?;
     Ok(all.into_iter().map(|listed| listed.metadata.name).collect())
 }
 

@@ -24,7 +24,7 @@ pub(crate) struct Cordon {
 
 impl Cordon {
     pub(crate) async fn run(&self, api: &Api, cordon: bool) -> Result<Outcome, Failure> {
-        let dry_run = self.dry_run.asks_server()?;
+        let dry_run = self.dry_run.is_server_dry_run()?;
         set(api, &self.cluster, cordon, dry_run).await?;
         let act = if cordon { "cordoned" } else { "uncordoned" };
         let would = suffix(dry_run);
@@ -35,6 +35,6 @@ impl Cordon {
 
 /// Closes a cluster, or opens it.
 pub(crate) async fn set(api: &Api, cluster: &str, cordon: bool, dry_run: bool) -> Result<(), Failure> {
-    let path = paths::rehearsed_if(paths::named(names::MEMBER_CLUSTERS, cluster), dry_run);
+    let path = paths::with_dry_run(paths::object(names::MEMBER_CLUSTERS, cluster), dry_run);
     api.merge_patch(&path, &json!({"spec": {"cordoned": cordon}})).await.map(drop)
 }

@@ -1,12 +1,12 @@
 use crate::api::Api;
 use crate::connection::duration;
-use crate::dry_run::{DryRun, DryRunFlag};
+use crate::desired::{DesiredKind, DesiredObject, NamespaceFlags, ProjectFlags};
+use crate::dry_run::{DryRunFlag, DryRunStrategy};
 use crate::failure::{Failure, Outcome};
 use crate::objects;
-use crate::output::{self, Told};
+use crate::output::{self, CreateFormat};
 use crate::screen::print;
-use crate::wait::{self, Look};
-use crate::wanted::{NamespaceFlags, ProjectFlags, Wanted, WantedKind};
+use crate::wait::{self, Progress};
 use business_types::{Condition, NamespacePhase, ProjectPhase};
 use clap::{Args, Subcommand};
 use serde_json::Value;
@@ -24,18 +24,18 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Create {
     #[command(subcommand)]
-    what: CreatedKind,
+    what: CreateCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum CreatedKind {
+enum CreateCommand {
     /// A project: a budget
     #[command(visible_alias = "prj", after_help = EXAMPLES)]
     Project {
         #[command(flatten)]
         flags: ProjectFlags,
         #[command(flatten)]
-        how: HowToCreate,
+        how: CreateFlags,
     },
     /// A namespace of a project (-n) in a member cluster
     #[command(visible_alias = "ns", after_help = EXAMPLES)]
@@ -43,12 +43,12 @@ enum CreatedKind {
         #[command(flatten)]
         flags: NamespaceFlags,
         #[command(flatten)]
-        how: HowToCreate,
+        how: CreateFlags,
     },
 }
 
 #[derive(Debug, Args)]
-struct HowToCreate {
+struct CreateFlags {
     #[command(flatten)]
     dry_run: DryRunFlag,
     /// Wait until it can be used
@@ -59,49 +59,49 @@ struct HowToCreate {
     timeout: Duration,
     /// What to print
     #[arg(long, short, value_enum, default_value_t)]
-    output: Told,
+    output: CreateFormat,
 }
 
 impl Create {
     pub(crate) async fn run(&self, api: &Api) -> Result<Outcome, Failure> {
-        let (wanted, how) = match &self.what {
-            CreatedKind::Project { flags, how } => (flags.new_one()?, how),
-            CreatedKind::Namespace { flags, how } => {
-                // No server refuses what is only printed.
-                let is_printed = how.dry_run.who() == DryRun::Client;
+        let (desired, how) = match &self.what {
+            CreateCommand::Project { flags, how } => (flags.new_object()?, how),
+            CreateCommand::Namespace { flags, how } => {
+                // The server does not check an object that is only printed.
+                let is_printed = how.dry_run.strategy() == DryRunStrategy::Client;
                 let project = if is_printed { api.named_project()? } else { &api.project };
-                (flags.new_one(project)?, how)
+                (flags.new_object(project)?, how)
             }
         };
-        how.make(api, &wanted).await?;
+        how.create(api, &desired).await?;
         Ok(Outcome::Done)
     }
 }
 
-impl HowToCreate {
-    async fn make(&self, api: &Api, wanted: &Wanted) -> Result<(), Failure> {
-        let (word, full) = (wanted.kind.word(), wanted.kind.full_name());
-        self.dry_run.before_waiting(self.wait)?;
-        if self.dry_run.who() == DryRun::Client {
+impl CreateFlags {
+    async fn create(&self, api: &Api, desired: &DesiredObject) -> Result<(), Failure> {
+        let (word, full) = (desired.kind.word(), desired.kind.full_name());
+        self.dry_run.check_wait(self.wait)?;
+        if self.dry_run.strategy() == DryRunStrategy::Client {
             return match self.output {
-                Told::Json => output::json(&wanted.named_body()),
-                Told::Yaml => output::yaml(&wanted.named_body()),
-                Told::Name => print(format_args!("{full}/{}\n", wanted.name)),
-                Told::Text => print(format_args!("{word}/{} created (dry run)\n", wanted.name)),
+                CreateFormat::Json => output::print_json(&desired.named_body()),
+                CreateFormat::Yaml => output::print_yaml(&desired.named_body()),
+                CreateFormat::Name => print(format_args!("{full}/{}\n", desired.name)),
+                CreateFormat::Text => print(format_args!("{word}/{} created (dry run)\n", desired.name)),
             };
         }
-        let rehearsal = self.dry_run.who() == DryRun::Server;
-        let mut made = wanted.write(api, rehearsal).await?;
-        let name = made.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let is_dry_run = self.dry_run.strategy() == DryRunStrategy::Server;
+        let mut created = desired.write(api, is_dry_run).await?;
+        let name = created.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default().to_owned();
         if self.wait {
-            made = ready(api, wanted, &name, self.timeout).await?;
+            created = wait_until_usable(api, desired, &name, self.timeout).await?;
         }
         match self.output {
-            Told::Json => output::json(&made),
-            Told::Yaml => output::yaml(&made),
-            Told::Name => print(format_args!("{full}/{name}\n")),
-            Told::Text => {
-                let how = match (rehearsal, self.wait) {
+            CreateFormat::Json => output::print_json(&created),
+            CreateFormat::Yaml => output::print_yaml(&created),
+            CreateFormat::Name => print(format_args!("{full}/{name}\n")),
+            CreateFormat::Text => {
+                let how = match (is_dry_run, self.wait) {
                     (true, _) => "created (server dry run)",
                     (false, true) => "created, and can be used",
                     (false, false) => "created",
@@ -112,36 +112,41 @@ impl HowToCreate {
     }
 }
 
-/// Waits until the controller has made it usable, and returns the object.
-async fn ready(api: &Api, wanted: &Wanted, name: &str, timeout: Duration) -> Result<Value, Failure> {
-    let what = format!("{} {name} can be used", wanted.kind.word());
-    let look = async || match wanted.kind {
-        WantedKind::Project => {
-            let live = objects::project(api, name).await?;
+/// Waits until the controller has made the object usable, and returns it.
+async fn wait_until_usable(
+    api: &Api,
+    desired: &DesiredObject,
+    name: &str,
+    timeout: Duration,
+) -> Result<Value, Failure> {
+    let what = format!("{} {name} can be used", desired.kind.word());
+    let check = async || match desired.kind {
+        DesiredKind::Project => {
+            let live = objects::get_project(api, name).await?;
             let status = &live.status;
             Ok(match status.phase {
-                ProjectPhase::Active => Look::Yes(()),
-                phase => Look::NotYet(state(phase.as_str(), &status.message, &status.conditions)),
+                ProjectPhase::Active => Progress::Done(()),
+                phase => Progress::Pending(phase_text(phase.as_str(), &status.message, &status.conditions)),
             })
         }
-        WantedKind::Namespace => {
-            let live = objects::namespace(api, &wanted.payer, name).await?;
+        DesiredKind::Namespace => {
+            let live = objects::get_namespace(api, &desired.payer, name).await?;
             let status = &live.status;
             Ok(match status.phase {
-                NamespacePhase::Available => Look::Yes(()),
-                phase => Look::NotYet(state(phase.as_str(), &status.message, &status.conditions)),
+                NamespacePhase::Available => Progress::Done(()),
+                phase => Progress::Pending(phase_text(phase.as_str(), &status.message, &status.conditions)),
             })
         }
     };
-    wait::until(&what, timeout, look).await?;
-    match wanted.kind {
-        WantedKind::Project => api.get(&crate::paths::named(business_types::names::PROJECTS, name)).await,
-        WantedKind::Namespace => api.get(&crate::paths::namespace(&wanted.payer, name)).await,
+    wait::until(&what, timeout, check).await?;
+    match desired.kind {
+        DesiredKind::Project => api.get(&crate::paths::object(business_types::names::PROJECTS, name)).await,
+        DesiredKind::Namespace => api.get(&crate::paths::namespace(&desired.payer, name)).await,
     }
 }
 
-/// A phase, and why.
-fn state(phase: &str, message: &str, conditions: &[Condition]) -> String {
+/// The phase and its reason.
+fn phase_text(phase: &str, message: &str, conditions: &[Condition]) -> String {
     let ready = conditions.iter().find(|condition| condition.type_ == business_types::condition::READY);
     let why = if message.is_empty() { ready.map_or("", |ready| ready.message.as_str()) } else { message };
     if why.is_empty() { phase.to_owned() } else { format!("{phase}: {why}") }

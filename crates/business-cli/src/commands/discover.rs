@@ -1,9 +1,9 @@
-use super::member::{self, Both, BothClusters, text};
+use super::member::{self, ClusterFlags, Clusters, text};
 use crate::amount;
 use crate::connection::ConnectionFlags;
 use crate::failure::{Failure, Outcome};
 use crate::objects::{self, Namespace};
-use crate::output::{self, View};
+use crate::output::{self, OutputFormat};
 use crate::screen::{Cell, Screen, Table, left, note, print, right};
 use business_types::names;
 use clap::Args;
@@ -27,7 +27,7 @@ pub(crate) struct Discover {
     /// The member cluster
     cluster: String,
     #[command(flatten)]
-    both: BothClusters,
+    both: ClusterFlags,
     /// The project that they are to lie in
     #[arg(long)]
     project: Option<String>,
@@ -36,12 +36,12 @@ pub(crate) struct Discover {
     project_label: String,
     /// How to show it
     #[arg(long, short, value_enum, default_value_t)]
-    output: View,
+    output: OutputFormat,
 }
 
-/// A namespace that no object holds.
+/// A namespace of the cluster that no object manages.
 #[derive(Debug)]
-struct Found {
+struct UnmanagedNamespace {
     namespace: String,
     project: String,
     quotas: usize,
@@ -51,58 +51,66 @@ struct Found {
 
 impl Discover {
     pub(crate) async fn run(&self, connection: &ConnectionFlags, screen: Screen) -> Result<Outcome, Failure> {
-        let Both { host, member } = self.both.open(connection).await?;
-        member::record(&host, &member, &self.cluster).await?;
-        let (namespaces, quotas, held) = tokio::try_join!(
+        let Clusters { host, member } = self.both.open(connection).await?;
+        member::verified_record(&host, &member, &self.cluster).await?;
+        let (namespaces, quotas, managed) = tokio::try_join!(
             member.list::<Value>("/api/v1/namespaces"),
             member.list::<Value>("/api/v1/resourcequotas"),
-            objects::all::<Namespace>(&host, names::NAMESPACES),
+            objects::list::<Namespace>(&host, names::NAMESPACES),
         )?;
-        let held: BTreeSet<String> = held
+        let managed: BTreeSet<String> = managed
             .into_iter()
             .filter(|namespace| namespace.spec.cluster_name == self.cluster)
             .map(|namespace| namespace.spec.namespace)
             .collect();
-        let found = self.found(&namespaces, &quotas, &held);
+        let found = self.unmanaged(&namespaces, &quotas, &managed);
         match self.output {
-            View::Json | View::Yaml => {
+            OutputFormat::Json | OutputFormat::Yaml => {
                 let items: Vec<Value> = found.iter().map(|one| self.object(one)).collect();
                 let list = json!({"apiVersion": names::API_VERSION, "kind": "NamespaceList", "metadata": {}, "items": items});
-                output::data(self.output, &list)?;
+                output::print_data(self.output, &list)?;
             }
-            View::Text | View::Wide if found.is_empty() => {
+            OutputFormat::Text | OutputFormat::Wide if found.is_empty() => {
                 note("every namespace is held, or the cluster's own");
             }
-            View::Text | View::Wide => print(table(&found).shown(screen, ""))?,
+            OutputFormat::Text | OutputFormat::Wide => print(table(&found).render(screen, ""))?,
         }
         Ok(Outcome::Done)
     }
 
-    fn found(&self, namespaces: &[Value], quotas: &[Value], held: &BTreeSet<String>) -> Vec<Found> {
+    fn unmanaged(
+        &self,
+        namespaces: &[Value],
+        quotas: &[Value],
+        managed: &BTreeSet<String>,
+    ) -> Vec<UnmanagedNamespace> {
         let mut by_namespace: BTreeMap<&str, Vec<&Value>> = BTreeMap::new();
         for quota in quotas {
             by_namespace.entry(text(quota, "/metadata/namespace")).or_default().push(quota);
         }
-        let own = |name: &str| held.contains(name) || names::is_forbidden(name, &names::FORBIDDEN_NAMESPACES);
-        let free = namespaces.iter().filter(|namespace| !own(text(namespace, "/metadata/name")));
-        free.map(|namespace| {
-            let name = text(namespace, "/metadata/name");
-            let quotas = by_namespace.get(name).map(Vec::as_slice).unwrap_or_default();
-            let labels = namespace.pointer("/metadata/labels");
-            let labelled = labels.and_then(|labels| labels.get(&self.project_label)).and_then(Value::as_str);
-            let most = |paths: &[&str]| most(quotas, paths);
-            Found {
-                namespace: name.to_owned(),
-                project: self.project.clone().or_else(|| labelled.map(str::to_owned)).unwrap_or_default(),
-                quotas: quotas.len(),
-                hard: most(&["/spec/hard", "/status/used"]),
-                used: most(&["/status/used"]),
-            }
-        })
-        .collect()
+        let own =
+            |name: &str| managed.contains(name) || names::is_forbidden(name, &names::FORBIDDEN_NAMESPACES);
+        let unmanaged = namespaces.iter().filter(|namespace| !own(text(namespace, "/metadata/name")));
+        unmanaged
+            .map(|namespace| {
+                let name = text(namespace, "/metadata/name");
+                let quotas = by_namespace.get(name).map(Vec::as_slice).unwrap_or_default();
+                let labels = namespace.pointer("/metadata/labels");
+                let labelled =
+                    labels.and_then(|labels| labels.get(&self.project_label)).and_then(Value::as_str);
+                let max_amounts = |paths: &[&str]| max_amounts(quotas, paths);
+                UnmanagedNamespace {
+                    namespace: name.to_owned(),
+                    project: self.project.clone().or_else(|| labelled.map(str::to_owned)).unwrap_or_default(),
+                    quotas: quotas.len(),
+                    hard: max_amounts(&["/spec/hard", "/status/used"]),
+                    used: max_amounts(&["/status/used"]),
+                }
+            })
+            .collect()
     }
 
-    fn object(&self, found: &Found) -> Value {
+    fn object(&self, found: &UnmanagedNamespace) -> Value {
         json!({
             "apiVersion": names::API_VERSION, "kind": names::NAMESPACE_KIND,
             "metadata": {"namespace": found.project, "annotations": {names::ADOPT_ANNOTATION: "true"}},
@@ -111,24 +119,24 @@ impl Discover {
     }
 }
 
-/// The greatest amount of each resource in some lists of some quotas.
-fn most(quotas: &[&Value], paths: &[&str]) -> ResourceList {
-    let mut most = ResourceList::new();
+/// The largest amount of each resource in these lists of the quotas.
+fn max_amounts(quotas: &[&Value], paths: &[&str]) -> ResourceList {
+    let mut max_amounts = ResourceList::new();
     let lists = quotas.iter().flat_map(|quota| paths.iter().filter_map(|path| quota.pointer(path)));
     for list in lists {
         let list: ResourceList = serde_json::from_value(list.clone()).unwrap_or_default();
         for (resource, amount) in list {
-            let slot = most.entry(resource).or_insert(Quantity::ZERO);
+            let slot = max_amounts.entry(resource).or_insert(Quantity::ZERO);
             *slot = amount.max(*slot);
         }
     }
-    most
+    max_amounts
 }
 
-fn table(found: &[Found]) -> Table {
+fn table(namespaces: &[UnmanagedNamespace]) -> Table {
     let mut table =
         Table::new(&[left("NAMESPACE"), left("PROJECT"), right("QUOTAS"), left("HARD"), left("USED")]);
-    for one in found {
+    for one in namespaces {
         let project = if one.project.is_empty() { "-" } else { &one.project };
         table.row([
             Cell::from(one.namespace.as_str()),

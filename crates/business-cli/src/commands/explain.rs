@@ -1,19 +1,19 @@
 use crate::api::Api;
+use crate::desired::{DesiredObject, NamespaceFlags, ProjectFlags};
 use crate::failure::{Failure, Outcome};
-use crate::output::{self, View};
+use crate::output::{self, OutputFormat};
 use crate::screen::{Screen, print};
-use crate::wanted::{NamespaceFlags, ProjectFlags, Wanted};
 use clap::{Args, Subcommand};
 use serde::Deserialize as _;
 use serde_json::Value;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-/// The answer to one object, for people and for programs.
+/// The result for one object.
 mod verdict;
-/// What would have to be raised, level by level.
+/// The limits that have to be raised, level by level.
 mod raises;
-/// What the levels above have.
+/// The usage of the levels above.
 mod levels;
 
 use verdict::Verdict;
@@ -26,9 +26,9 @@ Examples:
   kubectl business explain -f namespace.yaml -o json | jq '.[].fits'
 
 The server decides, and keeps nothing. Objects of a file are decided one by one, each as if it were alone.";
-/// Bytes of a file.
+/// Size limit of a file.
 const FILE_BYTES_MAX: u64 = 4 << 20;
-/// Objects of a file.
+/// Limit of the objects in a file.
 const OBJECTS_MAX: usize = 200;
 
 /// Say whether something would fit, level by level, and what would let it in
@@ -39,14 +39,14 @@ pub(crate) struct Explain {
     #[arg(long, short, value_name = "FILE")]
     filename: Option<PathBuf>,
     #[command(subcommand)]
-    what: Option<ExplainedKind>,
+    what: Option<ExplainCommand>,
     /// How to show it
     #[arg(long, short, value_enum, default_value_t, global = true)]
-    output: View,
+    output: OutputFormat,
 }
 
 #[derive(Debug, Subcommand)]
-enum ExplainedKind {
+enum ExplainCommand {
     /// A project, new or changed
     #[command(visible_alias = "prj", after_help = EXAMPLES)]
     Project(ProjectFlags),
@@ -58,38 +58,42 @@ enum ExplainedKind {
 impl Explain {
     pub(crate) async fn run(&self, api: &Api, screen: Screen) -> Result<Outcome, Failure> {
         let mut verdicts = Vec::new();
-        for wanted in self.wanted(api).await? {
-            verdicts.push(Verdict::of(api, &wanted, self.what.is_some()).await?);
+        for desired in self.desired_objects(api).await? {
+            verdicts.push(Verdict::of(api, &desired, self.what.is_some()).await?);
         }
         let all_fit = verdicts.iter().all(Verdict::fits);
         match self.output {
-            View::Json | View::Yaml => {
-                let told: Vec<Value> = verdicts.iter().map(Verdict::told).collect();
+            OutputFormat::Json | OutputFormat::Yaml => {
+                let output: Vec<Value> = verdicts.iter().map(Verdict::to_json).collect();
                 // A file always gives a list, however many objects it has.
-                let told = match (told.as_slice(), &self.what) {
+                let output = match (output.as_slice(), &self.what) {
                     ([one], Some(_)) => one.clone(),
-                    _ => Value::Array(told),
+                    _ => Value::Array(output),
                 };
-                output::data(self.output, &told)?;
+                output::print_data(self.output, &output)?;
             }
-            View::Text | View::Wide => {
-                let shown: Vec<String> = verdicts.iter().map(|verdict| verdict.shown(screen)).collect();
+            OutputFormat::Text | OutputFormat::Wide => {
+                let shown: Vec<String> = verdicts.iter().map(|verdict| verdict.render(screen)).collect();
                 print(shown.join("\n"))?;
             }
         }
         Ok(if all_fit { Outcome::Done } else { Outcome::No })
     }
 
-    async fn wanted(&self, api: &Api) -> Result<Vec<Wanted>, Failure> {
+    async fn desired_objects(&self, api: &Api) -> Result<Vec<DesiredObject>, Failure> {
         match (&self.what, &self.filename) {
-            (Some(ExplainedKind::Project(flags)), _) => Ok(vec![flags.wanted(api).await?]),
-            (Some(ExplainedKind::Namespace(flags)), _) => Ok(vec![flags.wanted(api).await?]),
+            (Some(ExplainCommand::Project(flags)), _) => Ok(vec![flags.new_or_changed(api).await?]),
+            (Some(ExplainCommand::Namespace(flags)), _) => Ok(vec![flags.new_or_changed(api).await?]),
             (None, Some(file)) => {
-                let mut wanted = Vec::new();
-                for document in documents(file)? {
-                    wanted.push(Wanted::of_document(document, &api.project)?.or_change(api).await?);
+                let mut desired = Vec::new();
+                for document in read_documents(file)? {
+                    desired.push(
+                        DesiredObject::of_document(document, &api.project)?
+                            .or_change_of_existing(api)
+                            .await?,
+                    );
                 }
-                Ok(wanted)
+                Ok(desired)
             }
             (None, None) => {
                 Err(Failure::Usage("say what: -f FILE, project NAME, or namespace NAME".to_owned()))
@@ -98,8 +102,8 @@ impl Explain {
     }
 }
 
-/// The objects of a file; those of a List each by itself.
-pub(crate) fn documents(file: &Path) -> Result<Vec<Value>, Failure> {
+/// The objects of a file; a List is taken apart.
+pub(crate) fn read_documents(file: &Path) -> Result<Vec<Value>, Failure> {
     let failed = |why: String| Failure::File { path: file.to_owned(), why };
     let mut text = String::new();
     let read = if file == Path::new("-") {

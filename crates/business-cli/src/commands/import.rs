@@ -15,7 +15,7 @@ const ABOUT: &str =
 
 const DATABASE_FLAG: &str = "--database-url";
 
-/// What a person types who looks for it here.
+/// Refers to `business-api import`, which does the import.
 #[derive(Debug, Args)]
 #[command(about = ABOUT, long_about = ABOUT, after_help = EXAMPLES)]
 pub(crate) struct Import {
@@ -25,7 +25,7 @@ pub(crate) struct Import {
 }
 
 impl Import {
-    /// Says where it is done.
+    /// Fails with the command that does the import.
     pub(crate) fn run(&self) -> Result<Outcome, Failure> {
         let given = without_database(&self.ignored);
         let given = if given.is_empty() { "--help".to_owned() } else { given.join(" ") };
@@ -36,7 +36,7 @@ impl Import {
     }
 }
 
-/// The words without the address of the database, which may hold its password.
+/// The arguments without the database URL, which may contain a password.
 fn without_database(words: &[String]) -> Vec<&str> {
     let mut words = words.iter().map(String::as_str);
     let mut kept = Vec::new();

@@ -1,12 +1,12 @@
-use super::member::{self, Both, BothClusters, text};
+use super::member::{self, ClusterFlags, Clusters, text};
 use crate::api::Api;
 use crate::connection::{ConnectionFlags, duration};
 use crate::dry_run::DryRunFlag;
 use crate::failure::{Failure, Obstacle, Outcome};
 use crate::objects::MemberCluster;
-use crate::paths::{self, segment};
+use crate::paths::{self, escape_segment};
 use crate::screen::{note, print};
-use crate::wait::{self, Look};
+use crate::wait::{self, Progress};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use business_types::condition::{self, READY};
@@ -16,23 +16,23 @@ use serde_json::{Map, Value, json};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The objects that are applied in the member cluster.
+/// The manifests for the member cluster.
 mod manifests;
 /// Checks before anything is written.
 mod preflight;
 /// The controller's credentials.
 pub(crate) mod credentials;
-/// Clusters that only dial out.
+/// Clusters that are reached through the tunnel.
 pub(crate) mod tunnel;
-/// The credentials as they are kept.
+/// Kubeconfigs in Secrets.
 pub(crate) mod kubeconfig;
-/// The terms of an earlier call that this one does not name.
-pub(crate) mod terms;
+/// The settings of this call and of an earlier one.
+pub(crate) mod settings;
 
-use credentials::{Account, Ended};
-use manifests::Choice;
-use terms::{Before, Terms, Way};
-use tunnel::{Dialling, Entrance};
+use credentials::{Account, ClusterConnection, Credential, Expiry};
+use manifests::ManifestSelection;
+use settings::{JoinSettings, PreviousJoin, Route};
+use tunnel::{AgentConfig, TunnelAddress};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -45,13 +45,14 @@ Examples:
 Here --kubeconfig is the member cluster's, of somebody who rules it; it is used for this call alone and kept nowhere. A cluster that
 has joined before keeps what it was joined with where a flag is left out, and that is told. To renew the controller's credentials and
 nothing else: kubectl business rotate.";
-/// What to do where a Secret of member clusters is refused: the `ClusterRole` of operators does not hold them.
+/// Advice if access to a Secret of member clusters is refused: the `ClusterRole` of operators does not include it.
 pub(crate) const MEMBERS_ROLE: &str = "have the Role business-operator of the members' namespace bound to you, too: \
                                        docs/install.md, step 4; where that namespace is another one, name it: --members-namespace";
 /// A year.
 pub(crate) const TOKEN_DAYS: &str = "365";
 
-/// Join a cluster: check it, apply what the controller needs there, make its credentials, and wait until it is Ready (operators)
+/// Join a cluster: check it, apply what the controller needs there, make its credentials, and wait until it is Ready
+/// (operators)
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
@@ -59,7 +60,7 @@ pub(crate) struct Join {
     /// What it is to be called
     cluster: String,
     #[command(flatten)]
-    both: BothClusters,
+    both: ClusterFlags,
     /// Its name for people
     #[arg(long, value_name = "TEXT")]
     display_name: Option<String>,
@@ -71,7 +72,7 @@ pub(crate) struct Join {
     server: Option<String>,
     /// It cannot be reached from the controller: an agent in it dials the tunnel here (deploy/components/tunnel)
     #[arg(long, value_name = "HOST[:PORT]", conflicts_with = "server")]
-    tunnel: Option<Entrance>,
+    tunnel: Option<TunnelAddress>,
     /// Authorities of the tunnel's certificate, PEM; else those of the agent's system
     #[arg(long, value_name = "FILE", requires = "tunnel")]
     tunnel_ca: Option<PathBuf>,
@@ -108,22 +109,22 @@ pub(crate) struct Join {
 
 impl Join {
     pub(crate) async fn run(&self, connection: &ConnectionFlags) -> Result<Outcome, Failure> {
-        if let Some(why) = preflight::unfit(&self.cluster) {
+        if let Some(why) = preflight::invalid_name(&self.cluster) {
             return Err(why.into());
         }
-        let dry_run = self.dry_run.asks_server()?;
-        let Both { host, member } = self.both.open(connection).await?;
+        let dry_run = self.dry_run.is_server_dry_run()?;
+        let Clusters { host, member } = self.both.open(connection).await?;
         check_host(&host).await?;
-        let before = Before::read(&host, &member, self).await?;
-        let mut terms = Terms::of(self, self.dialling()?, &before, &member.server())?;
-        terms.tell(&member.server());
-        let choice = Choice { shared: terms.shared, capacity: self.capacity };
-        let mut objects = manifests::chosen(choice)?;
-        if let Way::Tunnel(dialling) = &terms.way {
-            objects.extend(tunnel::agent(&member, &self.cluster, dialling).await?);
+        let previous = PreviousJoin::read(&host, &member, self).await?;
+        let mut settings = JoinSettings::of(self, self.agent_config()?, &previous, &member.server())?;
+        settings.print_notes(&member.server());
+        let selection = ManifestSelection { shared: settings.shared, capacity: self.capacity };
+        let mut objects = manifests::select(selection)?;
+        if let Route::Tunnel(agents) = &settings.route {
+            objects.extend(tunnel::agent_objects(&member, &self.cluster, agents).await?);
         }
         note(format_args!("1/5 checking {} at {}", self.cluster, member.server()));
-        let uid = preflight::check(&host, &member, self, &terms, &objects).await?;
+        let uid = preflight::check(&host, &member, self, &settings, &objects).await?;
         manifests::leave_changed_roles(&member, &mut objects).await?;
         if dry_run {
             print(format_args!(
@@ -134,37 +135,31 @@ impl Join {
             return Ok(Outcome::Done);
         }
         note(format_args!("2/5 applying {} objects there", objects.len()));
-        manifests::apply(&member, &objects, terms.shared).await?;
+        manifests::apply(&member, &objects, settings.shared).await?;
         note("3/5 making the controller's credentials");
-        let controller = Account::CONTROLLER.tokens(&member).made(self.days).await?;
-        let signer =
-            if terms.people { Some(Account::SIGNER.tokens(&member).made(self.days).await?) } else { None };
-        self.tell("the cluster", &controller.ends);
-        if let Way::Tunnel(dialling) = &terms.way {
+        let controller = Account::CONTROLLER.tokens(&member).create(self.days).await?;
+        let signer = if settings.people {
+            Some(Account::SIGNER.tokens(&member).create(self.days).await?)
+        } else {
+            None
+        };
+        self.note_shorter_lifetime("the cluster", &controller.expiry);
+        if let Route::Tunnel(agents) = &settings.route {
             let tokens = tunnel::tokens(&host, &self.members_namespace, &self.cluster);
-            let token = tokens.made(self.days).await?;
-            let secret = tunnel::secret(&token, dialling.authority.as_deref());
+            let token = tokens.create(self.days).await?;
+            let secret = tunnel::secret(&token, agents.authority.as_deref());
             member.apply(&tunnel::secret_path(), &secret).await?;
-            self.tell("for the tunnel, the host cluster", &token.ends);
-            terms.annotations.insert(names::CLUSTER_AGENTS_END_ANNOTATION.to_owned(), json!(token.ends.at));
+            self.note_shorter_lifetime("for the tunnel, the host cluster", &token.expiry);
+            settings
+                .annotations
+                .insert(names::CLUSTER_AGENTS_END_ANNOTATION.to_owned(), json!(token.expiry.at));
         }
-        let reach = terms.way.reach(&member, &self.cluster).await?;
-        let (name, namespace) = (&terms.secret_name, &self.members_namespace);
+        let member_connection = settings.route.connection(&member, &self.cluster).await?;
+        let (name, namespace) = (&settings.secret_name, &self.members_namespace);
         note(format_args!("4/5 keeping them in the Secret {name} of {namespace}"));
-        let encoded = |text: &str| BASE64_STANDARD.encode(text);
-        let mut data = Map::new();
-        let mut keep = |key: &str, encoded: String| data.insert(key.to_owned(), json!(encoded));
-        keep(Account::CONTROLLER.key, encoded(&reach.kubeconfig(&self.cluster, &controller)?));
-        if let Some(signer) = &signer {
-            keep(Account::SIGNER.key, encoded(&reach.kubeconfig(&self.cluster, signer)?));
-        }
-        if self.endpoint.is_some() {
-            keep(names::CLUSTER_ENDPOINT_CA_KEY, encoded(&credentials::authority_of(&member)));
-        } else if let Some(authority) = &terms.endpoint_authority {
-            keep(names::CLUSTER_ENDPOINT_CA_KEY, authority.clone());
-        }
-        let kept = host.apply(&secret_path_of(namespace, name), &self.secret(&terms, &data)).await;
-        kept.map_err(|failure| failure.advised(403, MEMBERS_ROLE))?;
+        let data = self.secret_data(&member, &settings, &member_connection, &controller, signer.as_ref())?;
+        let kept = host.apply(&secret_path_of(namespace, name), &self.secret(&settings, &data)).await;
+        kept.map_err(|failure| failure.with_advice_on(403, MEMBERS_ROLE))?;
         if self.no_wait {
             print(format_args!(
                 "cluster {} joined; the controller registers it when it has answered\n",
@@ -173,23 +168,23 @@ impl Join {
             return Ok(Outcome::Done);
         }
         note("5/5 waiting until it is registered and Ready");
-        self.ready(&host, &uid).await?;
+        self.wait_until_ready(&host, &uid).await?;
         print(format_args!("cluster {} joined, and Ready\n", self.cluster))?;
         Ok(Outcome::Done)
     }
 
-    fn dialling(&self) -> Result<Option<Dialling>, Failure> {
-        let Some(entrance) = self.tunnel.clone() else { return Ok(None) };
+    fn agent_config(&self) -> Result<Option<AgentConfig>, Failure> {
+        let Some(address) = self.tunnel.clone() else { return Ok(None) };
         let read = |path: &PathBuf| {
             std::fs::read_to_string(path)
                 .map_err(|error| Failure::Usage(format!("--tunnel-ca {}: {error}", path.display())))
         };
         let authority = self.tunnel_ca.as_ref().map(read).transpose()?;
-        Ok(Some(Dialling { entrance, authority, image: self.tunnel_image.clone() }))
+        Ok(Some(AgentConfig { address, authority, image: self.tunnel_image.clone() }))
     }
 
-    fn tell(&self, who: &str, ends: &Ended) {
-        let Ended { at, days } = ends;
+    fn note_shorter_lifetime(&self, who: &str, expiry: &Expiry) {
+        let Expiry { at, days } = expiry;
         if *days < i64::from(self.days) - 1 {
             note(format_args!(
                 "{who} gave them for {days} days: renew them by `kubectl business rotate {}` before they end, at {at}",
@@ -198,37 +193,61 @@ impl Join {
         }
     }
 
-    fn secret(&self, terms: &Terms, data: &Map<String, Value>) -> Value {
+    /// The data of the cluster's Secret.
+    fn secret_data(
+        &self,
+        member: &Api,
+        settings: &JoinSettings,
+        connection: &ClusterConnection,
+        controller: &Credential,
+        signer: Option<&Credential>,
+    ) -> Result<Map<String, Value>, Failure> {
+        let encoded = |text: &str| BASE64_STANDARD.encode(text);
+        let mut data = Map::new();
+        let mut insert = |key: &str, encoded: String| data.insert(key.to_owned(), json!(encoded));
+        insert(Account::CONTROLLER.key, encoded(&connection.kubeconfig(&self.cluster, controller)?));
+        if let Some(signer) = signer {
+            insert(Account::SIGNER.key, encoded(&connection.kubeconfig(&self.cluster, signer)?));
+        }
+        if self.endpoint.is_some() {
+            insert(names::CLUSTER_ENDPOINT_CA_KEY, encoded(&credentials::authority_of(member)));
+        } else if let Some(authority) = &settings.endpoint_authority {
+            insert(names::CLUSTER_ENDPOINT_CA_KEY, authority.clone());
+        }
+        Ok(data)
+    }
+
+    fn secret(&self, settings: &JoinSettings, data: &Map<String, Value>) -> Value {
         json!({
             "apiVersion": "v1", "kind": "Secret", "type": "Opaque",
             "metadata": {
-                "name": terms.secret_name, "namespace": self.members_namespace,
-                "labels": {names::CLUSTER_LABEL: self.cluster}, "annotations": terms.annotations,
+                "name": settings.secret_name, "namespace": self.members_namespace,
+                "labels": {names::CLUSTER_LABEL: self.cluster}, "annotations": settings.annotations,
             },
             "data": data,
         })
     }
 
-    async fn ready(&self, host: &Api, uid: &str) -> Result<(), Failure> {
-        let path = paths::named(names::MEMBER_CLUSTERS, &self.cluster);
+    async fn wait_until_ready(&self, host: &Api, uid: &str) -> Result<(), Failure> {
+        let path = paths::object(names::MEMBER_CLUSTERS, &self.cluster);
         wait::until(&format!("cluster {} is Ready", self.cluster), self.timeout, async || {
             let Some(cluster) = host.find::<MemberCluster>(&path).await? else {
-                return Ok(Look::NotYet("the controller has not registered it yet".to_owned()));
+                return Ok(Progress::Pending("the controller has not registered it yet".to_owned()));
             };
             if !cluster.status.uid.is_empty() && cluster.status.uid != uid {
-                return Err(Failure::Stopped(format!("{} stands for another cluster already", self.cluster)));
+                return Err(Failure::Other(format!("{} stands for another cluster already", self.cluster)));
             }
             Ok(match condition::find(&cluster.status.conditions, READY) {
-                Some(ready) if ready.is_true() => Look::Yes(()),
-                Some(ready) => Look::NotYet(format!("{}: {}", ready.reason, ready.message)),
-                None => Look::NotYet("the controller has not looked at it yet".to_owned()),
+                Some(ready) if ready.is_true() => Progress::Done(()),
+                Some(ready) => Progress::Pending(format!("{}: {}", ready.reason, ready.message)),
+                None => Progress::Pending("the controller has not looked at it yet".to_owned()),
             })
         })
         .await
     }
 }
 
-/// Fails where the context leads to business-api itself, which has no Secrets: all of them would seem to be gone.
+/// Fails if the context leads to business-api itself, which has no Secrets: all of them would seem to be missing.
 pub(crate) async fn check_host(host: &Api) -> Result<(), Failure> {
     match host.get::<Value>("/api/v1").await {
         Err(failure) if failure.is_not_found() => {
@@ -248,7 +267,7 @@ fn secret_name(cluster: &str) -> String {
     format!("cluster-{cluster}")
 }
 
-/// Where a Secret of the members' namespace is.
+/// The path of a Secret.
 pub(crate) fn secret_path_of(namespace: &str, name: &str) -> String {
-    format!("/api/v1/namespaces/{}/secrets/{}", segment(namespace), segment(name))
+    format!("/api/v1/namespaces/{}/secrets/{}", escape_segment(namespace), escape_segment(name))
 }

@@ -14,13 +14,13 @@ Examples:
   kubectl business kubeconfig east-web -n shop --days 7 --file web.kubeconfig
   kubectl business kubeconfig east-web -n shop --merge && kubectl get pods";
 
-/// What to do if a cluster issues no certificates.
+/// Advice if a cluster issues no certificates.
 const NO_CERTIFICATE: &str = "an operator makes it ready for people: people.enabled of the chart, once, and for the cluster \
                               `kubectl business join` with --people and --endpoint";
-/// What to do where no more certificates are signed for now.
+/// Advice if the limit of signed certificates is reached.
 const LATER: &str = "the server signs so many certificates for each person in a while: one that you have is good until it ends; \
                      else try again in some minutes";
-/// What to do about a number of days that the server does not take.
+/// Advice if the server refuses the number of days.
 const OTHER_DAYS: &str = "give other --days, or leave them out: then the server chooses";
 
 /// Get a kubeconfig with which you enter a namespace in its cluster: it holds a certificate of your own
@@ -33,7 +33,8 @@ pub(crate) struct NamespaceKubeconfig {
     /// For how many days it is to be good; the server bounds it
     #[arg(long)]
     days: Option<u32>,
-    /// Write it to a file that you alone read; one that is there is replaced only if it is an earlier one of the same namespace
+    /// Write it to a file that you alone read; one that is there is replaced only if it is an earlier one of the same
+    /// namespace
     #[arg(long, short, value_name = "FILE", conflicts_with = "merge")]
     file: Option<PathBuf>,
     /// Add it to your own kubeconfig, and make it the current context
@@ -43,19 +44,19 @@ pub(crate) struct NamespaceKubeconfig {
 
 impl NamespaceKubeconfig {
     pub(crate) async fn run(&self, api: &Api, own: Option<&Path>) -> Result<Outcome, Failure> {
-        // A certificate that is signed counts, whether it can be written or not.
+        // A signed certificate counts against the limit even if it cannot be written, so the file is checked first.
         if let Some(file) = &self.file {
             check_replaceable(file, None)?;
         }
         let days = self.days.map_or_else(String::new, |days| format!("&validDays={days}"));
         let path =
             format!("{}/certificate?format=kubeconfig{days}", paths::namespace(&api.project, &self.name));
-        let text = api.text(&path).await.map_err(advised)?;
-        let issued = || Kubeconfig::from_yaml(&text).map_err(|error| Failure::Stopped(error.to_string()));
+        let text = api.get_text(&path).await.map_err(with_certificate_advice)?;
+        let issued = || Kubeconfig::from_yaml(&text).map_err(|error| Failure::Other(error.to_string()));
         if self.merge {
             let issued = issued()?;
             let context = issued.current_context.clone().unwrap_or_default();
-            let file = files::kubeconfig(own)?;
+            let file = files::kubeconfig_to_write(own)?;
             let before = files::read(&file)?.current_context;
             let before = before.filter(|before| !before.is_empty() && *before != context);
             files::merge_into(&file, issued)?;
@@ -73,8 +74,8 @@ impl NamespaceKubeconfig {
     }
 }
 
-/// Fails where a file is there that is no earlier one of the same context: whatever else is in it would be lost. Before the
-/// context is known, it may be one of any.
+/// Fails if a file exists that is not an earlier kubeconfig of this context: its contents would be lost. `None` means
+/// any context.
 fn check_replaceable(path: &Path, context: Option<&str>) -> Result<(), Failure> {
     let found = match std::fs::metadata(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
@@ -101,22 +102,22 @@ fn check_replaceable(path: &Path, context: Option<&str>) -> Result<(), Failure> 
     Err(Failure::File { path: path.to_owned(), why })
 }
 
-/// The server tells of the cluster, and of the parameters, by the same code.
-fn advised(failure: Failure) -> Failure {
+/// Adds advice by the field that was refused: the server uses 422 for the cluster and for the parameters.
+fn with_certificate_advice(failure: Failure) -> Failure {
     if failure.names_field("spec.clusterName") {
-        return failure.advised(422, NO_CERTIFICATE);
+        return failure.with_advice_on(422, NO_CERTIFICATE);
     }
     if failure.names_field("validDays") {
-        failure.advised(422, OTHER_DAYS)
+        failure.with_advice_on(422, OTHER_DAYS)
     } else {
-        failure.advised(429, LATER)
+        failure.with_advice_on(429, LATER)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::refusal::told;
+    use crate::refusal::render;
     use crate::screen::Screen;
     use meta::status::{Status, StatusCause};
 
@@ -150,7 +151,7 @@ mod tests {
         let next = |field: &str| {
             let cause = StatusCause { field: field.into(), message: "no".into(), ..StatusCause::default() };
             let status = Status::failure(422, "Invalid", "no").with_causes(vec![cause]);
-            told(&advised(Failure::Refused(Box::new(status))), Screen::plain(false))
+            render(&with_certificate_advice(Failure::Refused(Box::new(status))), Screen::plain(false))
         };
         for part in ["people.enabled of the chart", "--people and --endpoint"] {
             assert!(next("spec.clusterName").contains(part), "{}", next("spec.clusterName"));

@@ -1,14 +1,14 @@
 use super::cordon;
-use super::join::{self, MEMBERS_ROLE, secret_path_of, terms, tunnel};
+use super::join::{self, MEMBERS_ROLE, secret_path_of, settings, tunnel};
 use crate::amount;
 use crate::api::Api;
 use crate::connection::duration;
 use crate::failure::{Failure, Obstacle, Outcome};
 use crate::objects::{self, MemberCluster, Namespace, Project, Tenant};
-use crate::output::{self, View};
+use crate::output::{self, OutputFormat};
 use crate::paths;
 use crate::screen::{Cell, Screen, Table, left, note, print};
-use crate::wait::{self, Look};
+use crate::wait::{self, Progress};
 use business_types::names;
 use clap::Args;
 use meta::quantity::ResourceList;
@@ -26,10 +26,10 @@ Examples:
 
 Each step can be repeated. Nothing is forgotten while anything is charged there.";
 
-/// What to do if namespaces are not gone yet: their budget is given back only when they are seen gone.
+/// Advice if namespaces still exist: their budget is released only when they are gone.
 const NOT_DRAINED: &str = "they are still being deleted: call the same again, and it goes on from there; give it longer with \
                            --timeout";
-/// What forgetting cannot remove, since the credentials for that are gone.
+/// What stays in the member cluster after forgetting it, since the credentials are gone.
 const STAYS: &str = "in the member cluster the controller's account, its rights and its token stay until they are taken away \
                      there: kubectl delete -k deploy/member (deploy/member-shared where it was joined with --shared; \
                      where it is the host cluster, at the very end: the namespace tke-business goes with it)";
@@ -43,7 +43,8 @@ pub(crate) struct Leave {
     /// Only look
     #[arg(long, conflicts_with_all = ["drain", "forget"])]
     plan: bool,
-    /// Delete the namespaces of this project there, with what runs in them, and give its budget there back; repeat it for several
+    /// Delete the namespaces of this project there, with what runs in them, and give its budget there back; repeat it
+    /// for several
     #[arg(long, value_name = "PROJECT", requires = "yes")]
     drain: Vec<String>,
     /// Yes, delete what runs there
@@ -60,10 +61,10 @@ pub(crate) struct Leave {
     timeout: Duration,
     /// How to show it
     #[arg(long, short, value_enum, default_value_t)]
-    output: View,
+    output: OutputFormat,
 }
 
-/// Something that ties a cluster.
+/// Something that depends on a cluster.
 #[derive(Clone, Debug, Serialize)]
 struct Tie {
     what: TieKind,
@@ -73,7 +74,7 @@ struct Tie {
     amount: ResourceList,
 }
 
-/// The project, or the tenant of a ceiling.
+/// The project; for a ceiling, the tenant.
 #[derive(Clone, Debug, Serialize)]
 struct Owner {
     kind: &'static str,
@@ -89,14 +90,14 @@ enum TieKind {
     Default,
 }
 
-/// Everything that ties a cluster; what has to go first comes first.
+/// Everything that depends on a cluster, in the order of removal.
 #[derive(Debug, Serialize)]
 struct Plan {
     cluster: String,
     #[serde(skip)]
     uid: String,
     #[serde(skip)]
-    secret: KeptSecret,
+    secret: ClusterSecret,
     cordoned: bool,
     forgotten: bool,
     ties: Vec<Tie>,
@@ -104,21 +105,21 @@ struct Plan {
 
 /// The Secret of a cluster in the host cluster.
 #[derive(Debug)]
-struct KeptSecret {
+struct ClusterSecret {
     name: String,
-    /// Whether the cluster's record names it, and is not being deleted. As long as it is there, the cluster is
-    /// registered anew.
+    /// Whether the cluster's record names it and is not being deleted. As long as the Secret exists, the cluster is
+    /// registered again.
     is_named: bool,
 }
 
 impl Leave {
     pub(crate) async fn run(&self, api: &Api, screen: Screen) -> Result<Outcome, Failure> {
-        // A wrong context or name stops before anything is changed.
+        // A wrong context or name fails before anything is changed.
         if self.forget {
             join::check_host(api).await?;
         }
         for project in &self.drain {
-            objects::project(api, project).await?;
+            objects::get_project(api, project).await?;
         }
         if !self.plan {
             cordon::set(api, &self.cluster, true, false).await?;
@@ -127,14 +128,14 @@ impl Leave {
         for project in &self.drain {
             self.drain(api, project).await?;
         }
-        let plan = self.look(api).await?;
-        if self.forget && plan.is_empty_but_for_terms() {
+        let plan = self.make_plan(api).await?;
+        if self.forget && plan.has_only_tenant_limits() {
             self.forget(api, &plan).await?;
-            return self.tell_forgotten(plan);
+            return self.print_forgotten(plan);
         }
         match self.output {
-            View::Json | View::Yaml => output::data(self.output, &plan)?,
-            View::Text | View::Wide => print(plan.shown(screen))?,
+            OutputFormat::Json | OutputFormat::Yaml => output::print_data(self.output, &plan)?,
+            OutputFormat::Text | OutputFormat::Wide => print(plan.render(screen))?,
         }
         if self.forget {
             note(format_args!(
@@ -142,32 +143,34 @@ impl Leave {
                 self.cluster
             ));
         }
-        // A call that drains has done what was asked, whatever other projects have there.
-        let was_asked = self.forget || self.drain.is_empty();
-        Ok(if was_asked && !plan.is_empty_but_for_terms() { Outcome::No } else { Outcome::Done })
+        // A drain succeeds even if other projects still use the cluster.
+        let must_be_empty = self.forget || self.drain.is_empty();
+        Ok(if must_be_empty && !plan.has_only_tenant_limits() { Outcome::No } else { Outcome::Done })
     }
 
-    fn tell_forgotten(&self, plan: Plan) -> Result<Outcome, Failure> {
+    fn print_forgotten(&self, plan: Plan) -> Result<Outcome, Failure> {
         match self.output {
-            View::Json | View::Yaml => {
-                output::data(self.output, &Plan { forgotten: true, ties: Vec::new(), ..plan })?;
+            OutputFormat::Json | OutputFormat::Yaml => {
+                output::print_data(self.output, &Plan { forgotten: true, ties: Vec::new(), ..plan })?;
             }
-            View::Text | View::Wide => print(format_args!("cluster {} has left\n", self.cluster))?,
+            OutputFormat::Text | OutputFormat::Wide => {
+                print(format_args!("cluster {} has left\n", self.cluster))?;
+            }
         }
         note(STAYS);
         Ok(Outcome::Done)
     }
 
-    async fn look(&self, api: &Api) -> Result<Plan, Failure> {
-        let cluster: MemberCluster = api.get(&paths::named(names::MEMBER_CLUSTERS, &self.cluster)).await?;
+    async fn make_plan(&self, api: &Api) -> Result<Plan, Failure> {
+        let cluster: MemberCluster = api.get(&paths::object(names::MEMBER_CLUSTERS, &self.cluster)).await?;
         let (tenants, projects, namespaces) = tokio::try_join!(
-            objects::all::<Tenant>(api, names::TENANTS),
-            objects::all::<Project>(api, names::PROJECTS),
-            objects::all::<Namespace>(api, names::NAMESPACES),
+            objects::list::<Tenant>(api, names::TENANTS),
+            objects::list::<Project>(api, names::PROJECTS),
+            objects::list::<Namespace>(api, names::NAMESPACES),
         )?;
         Ok(Plan {
             cluster: self.cluster.clone(),
-            secret: KeptSecret::of(&self.cluster, &cluster),
+            secret: ClusterSecret::of(&self.cluster, &cluster),
             uid: cluster.metadata.uid,
             cordoned: cluster.spec.cordoned,
             forgotten: false,
@@ -187,19 +190,19 @@ impl Leave {
         wait::until(&format!("the namespaces of project {project} are gone"), self.timeout, async || {
             let left: Vec<String> =
                 here().await?.iter().map(|namespace| namespace.name().to_owned()).collect();
-            Ok(if left.is_empty() { Look::Yes(()) } else { Look::NotYet(left.join(", ")) })
+            Ok(if left.is_empty() { Progress::Done(()) } else { Progress::Pending(left.join(", ")) })
         })
         .await
-        .map_err(|failure| failure.advised_late(NOT_DRAINED))?;
-        if !objects::project(api, project).await?.spec.clusters.contains_key(&self.cluster) {
+        .map_err(|failure| failure.with_advice_on_timeout(NOT_DRAINED))?;
+        if !objects::get_project(api, project).await?.spec.clusters.contains_key(&self.cluster) {
             note(format_args!("project {project}: it has no budget on {}", self.cluster));
             return Ok(());
         }
         let body = json!({"spec": {"clusters": {&self.cluster: null}}});
-        match api.merge_patch(&paths::named(names::PROJECTS, project), &body).await {
-            // Something there still counts.
+        match api.merge_patch(&paths::object(names::PROJECTS, project), &body).await {
+            // Something still counts against the budget.
             Err(failure) if failure.names_field("spec.clusters") => {
-                let held = held_there(&self.cluster, &objects::project(api, project).await?);
+                let held = holds_on(&self.cluster, &objects::get_project(api, project).await?);
                 return Err(if held.is_empty() { failure } else { Failure::Blocked(held) });
             }
             given => given?,
@@ -210,9 +213,9 @@ impl Leave {
 
     async fn forget(&self, api: &Api, plan: &Plan) -> Result<(), Failure> {
         let secret = secret_path_of(&self.members_namespace, &plan.secret.name);
-        let kept: Option<Value> =
-            api.find(&secret).await.map_err(|failure| failure.advised(403, MEMBERS_ROLE))?;
-        if kept.is_none() {
+        let found: Option<Value> =
+            api.find(&secret).await.map_err(|failure| failure.with_advice_on(403, MEMBERS_ROLE))?;
+        if found.is_none() {
             note(plan.secret.missing(&self.cluster, &self.members_namespace)?);
         }
         for tie in &plan.ties {
@@ -221,28 +224,29 @@ impl Leave {
                 TieKind::Default => (json!({ "defaults": clusters }), "default"),
                 _ => (clusters, "ceiling"),
             };
-            api.merge_patch(&paths::named(names::TENANTS, &tie.owner.name), &json!({ "spec": spec })).await?;
+            api.merge_patch(&paths::object(names::TENANTS, &tie.owner.name), &json!({ "spec": spec }))
+                .await?;
             note(format_args!("tenant {}: its {what} on {} is gone", tie.owner.name, self.cluster));
         }
         if !tunnel::tokens(api, &self.members_namespace, &self.cluster).revoke_all().await?.is_empty() {
             note("its agents' tokens for the tunnel are good no more");
             note(tunnel::CONNECTIONS_LAST);
         }
-        // It goes last before the record: once it is gone, a record that names it would stop a repeated call.
-        if kept.is_some() {
+        // Deleted after all but the record: without it, a record that names it would stop a repeated call.
+        if found.is_some() {
             match api.delete(&secret).await {
                 Ok(_) => note("the controller's credentials are gone from the host cluster"),
                 Err(failure) if failure.is_not_found() => {}
-                Err(failure) => return Err(failure.advised(403, MEMBERS_ROLE)),
+                Err(failure) => return Err(failure.with_advice_on(403, MEMBERS_ROLE)),
             }
         }
-        let path = paths::named(names::MEMBER_CLUSTERS, &self.cluster);
+        let path = paths::object(names::MEMBER_CLUSTERS, &self.cluster);
         api.delete(&path).await?;
         wait::until(&format!("cluster {} is forgotten", self.cluster), self.timeout, async || {
             match api.find::<MemberCluster>(&path).await? {
-                None => Ok(Look::Yes(())),
-                Some(left) if left.metadata.uid == plan.uid => Ok(Look::NotYet("it is being deleted".to_owned())),
-                Some(_) => Err(Failure::Stopped(format!(
+                None => Ok(Progress::Done(())),
+                Some(left) if left.metadata.uid == plan.uid => Ok(Progress::Pending("it is being deleted".to_owned())),
+                Some(_) => Err(Failure::Other(format!(
                     "cluster {} was forgotten, and registered anew: take it out of the controller's directory first",
                     self.cluster
                 ))),
@@ -252,19 +256,19 @@ impl Leave {
     }
 }
 
-impl KeptSecret {
+impl ClusterSecret {
     fn of(name: &str, cluster: &MemberCluster) -> Self {
         Self {
-            name: terms::secret_name(name, Some(cluster)),
+            name: settings::secret_name(name, Some(cluster)),
             is_named: cluster.spec.credentials.is_some() && !cluster.is_deleting(),
         }
     }
 
-    /// The answer if the Secret is not there.
+    /// The note, or the failure, if the Secret does not exist.
     fn missing(&self, cluster: &str, namespace: &str) -> Result<String, Failure> {
         let Self { name, is_named } = self;
         if *is_named {
-            return Err(Failure::Stopped(format!(
+            return Err(Failure::Other(format!(
                 "the credentials of cluster {cluster} are in the Secret {name}, as its record says, and there is none in \
                  {namespace}: it is not forgotten, for while that Secret is there the cluster is registered anew\n  \
                  it is in another namespace: say in which by --members-namespace (members.namespace of the chart)\n  \
@@ -286,12 +290,12 @@ impl Owner {
 }
 
 impl Plan {
-    /// Ceilings, and defaults of new projects, go with the record.
-    fn is_empty_but_for_terms(&self) -> bool {
+    /// Whether only ceilings, and defaults of new projects, are left. They are removed together with the record.
+    fn has_only_tenant_limits(&self) -> bool {
         self.ties.iter().all(|tie| matches!(tie.what, TieKind::Ceiling | TieKind::Default))
     }
 
-    fn shown(&self, screen: Screen) -> String {
+    fn render(&self, screen: Screen) -> String {
         if self.ties.is_empty() {
             return format!(
                 "nothing ties cluster {}: `kubectl business leave {} --forget`\n",
@@ -306,7 +310,7 @@ impl Plan {
                 TieKind::Namespace | TieKind::Budget => {
                     format!("leave {} --drain {owner} --yes", self.cluster)
                 }
-                TieKind::Held => written_off(name),
+                TieKind::Held => how_hold_ends(name),
                 TieKind::Ceiling | TieKind::Default => format!("leave {} --forget", self.cluster),
             };
             let word = format!("{what:?}").to_lowercase();
@@ -318,17 +322,17 @@ impl Plan {
                 goes.into(),
             ]);
         }
-        table.shown(screen, "")
+        table.render(screen, "")
     }
 }
 
-/// How an amount goes that is held without an object.
-fn written_off(uid: &str) -> String {
+/// How to remove an amount that is held without an object.
+fn how_hold_ends(uid: &str) -> String {
     format!("an audit, or business-api audit --write-off {uid}")
 }
 
-/// What a project holds in a cluster without an object. Its budget there stays as long.
-fn held_there(cluster: &str, project: &Project) -> Vec<Obstacle> {
+/// The amounts held for a project in a cluster without an object. They keep its budget there.
+fn holds_on(cluster: &str, project: &Project) -> Vec<Obstacle> {
     let here = project.status.ledger.held.iter().filter(|held| held.cluster_name == cluster);
     let told = here.map(|held| {
         let what = format!(
@@ -337,12 +341,12 @@ fn held_there(cluster: &str, project: &Project) -> Vec<Obstacle> {
             amount::list_text(&held.hard),
             held.namespace
         );
-        Obstacle::new(what, format!("it goes by {}", written_off(&held.uid)))
+        Obstacle::new(what, format!("it goes by {}", how_hold_ends(&held.uid)))
     });
     told.collect()
 }
 
-/// What has to go first comes first: namespaces, then budgets from below, then ceilings and defaults.
+/// In the order of removal: namespaces, held amounts, budgets with children first, ceilings and defaults.
 fn ties(cluster: &str, tenants: &[Tenant], projects: &[Project], namespaces: &[Namespace]) -> Vec<Tie> {
     let mut ties = Vec::new();
     for namespace in namespaces.iter().filter(|namespace| namespace.spec.cluster_name == cluster) {
@@ -370,9 +374,9 @@ fn ties(cluster: &str, tenants: &[Tenant], projects: &[Project], namespaces: &[N
         ties.push(Tie { what: TieKind::Budget, name: owner.name.clone(), owner, amount });
     }
     for tenant in tenants {
-        let terms =
+        let limits =
             [(TieKind::Ceiling, &tenant.spec.clusters), (TieKind::Default, &tenant.spec.defaults.clusters)];
-        for (what, clusters) in terms {
+        for (what, clusters) in limits {
             let Some(quota) = clusters.get(cluster) else { continue };
             let owner = Owner { kind: names::TENANT_KIND, name: tenant.metadata.name.clone() };
             ties.push(Tie { what, name: owner.name.clone(), owner, amount: quota.hard.clone() });
@@ -385,8 +389,8 @@ fn ties(cluster: &str, tenants: &[Tenant], projects: &[Project], namespaces: &[N
 mod tests {
     use super::*;
 
-    fn kept(record: &Value) -> KeptSecret {
-        KeptSecret::of("east", &serde_json::from_value(record.clone()).unwrap())
+    fn secret_of(record: &Value) -> ClusterSecret {
+        ClusterSecret::of("east", &serde_json::from_value(record.clone()).unwrap())
     }
 
     #[test]
@@ -400,12 +404,12 @@ mod tests {
         let plan = Plan {
             cluster: "east".into(),
             uid: String::new(),
-            secret: kept(&json!({})),
+            secret: secret_of(&json!({})),
             cordoned: true,
             forgotten: false,
             ties,
         };
-        assert!(plan.is_empty_but_for_terms());
+        assert!(plan.has_only_tenant_limits());
     }
 
     #[test]
@@ -415,23 +419,23 @@ mod tests {
             {"uid": "u2", "clusterName": "west", "namespace": "lost", "hard": {"pods": "2"}},
         ]);
         let project = json!({"metadata": {"name": "shop"}, "status": {"ledger": {"held": held}}});
-        let told = held_there("east", &serde_json::from_value(project).unwrap());
+        let told = holds_on("east", &serde_json::from_value(project).unwrap());
         assert_eq!(told.len(), 1);
         assert!(told[0].next.ends_with("business-api audit --write-off u1"), "{}", told[0].next);
     }
 
     #[test]
     fn the_secret_that_the_record_names_is_the_one_that_goes() {
-        let named = kept(&json!({"spec": {"credentials": {"secretName": "by-hand"}}}));
+        let named = secret_of(&json!({"spec": {"credentials": {"secretName": "by-hand"}}}));
         assert_eq!((named.name.as_str(), named.is_named), ("by-hand", true));
-        let not = kept(&json!({}));
+        let not = secret_of(&json!({}));
         assert_eq!((not.name.as_str(), not.is_named), ("cluster-east", false));
     }
 
     #[test]
     fn a_record_whose_secret_is_elsewhere_stays() {
         let named = json!({"spec": {"credentials": {"secretName": "by-hand"}}});
-        let why = kept(&named).missing("east", "members").unwrap_err().to_string();
+        let why = secret_of(&named).missing("east", "members").unwrap_err().to_string();
         for part in [
             "the Secret by-hand,",
             "none in members:",
@@ -443,7 +447,7 @@ mod tests {
         let mut going = named;
         going["metadata"] = json!({"deletionTimestamp": "2026-01-01T00:00:00Z"});
         for record in [going, json!({"spec": {"credentials": null}})] {
-            let told = kept(&record).missing("east", "members").unwrap();
+            let told = secret_of(&record).missing("east", "members").unwrap();
             assert!(told.contains("registered anew"), "{told}");
         }
     }

@@ -19,8 +19,8 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Lock {
     /// The project; or imagenamespace/NAME or chartgroup/NAME, of the project of -n
-    #[arg(value_name = "PROJECT", value_parser = Target::parse)]
-    target: Target,
+    #[arg(value_name = "PROJECT", value_parser = LockTarget::parse)]
+    target: LockTarget,
     /// Why; it stands at the object and in the audit log
     #[arg(long)]
     reason: String,
@@ -30,26 +30,26 @@ pub(crate) struct Lock {
 
 /// What can be locked.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Target {
-    kind: Lockable,
+struct LockTarget {
+    kind: LockableKind,
     name: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Lockable {
+enum LockableKind {
     Project,
     ImageNamespace,
     ChartGroup,
 }
 
-impl Target {
+impl LockTarget {
     /// Reads `NAME` or `KIND/NAME`.
     fn parse(text: &str) -> Result<Self, String> {
         let (kind, name) = text.split_once('/').unwrap_or(("project", text));
         let kind = match kind.to_ascii_lowercase().as_str() {
-            "project" | "projects" | "prj" => Lockable::Project,
-            "imagenamespace" | "imagenamespaces" | "imn" => Lockable::ImageNamespace,
-            "chartgroup" | "chartgroups" | "rcg" => Lockable::ChartGroup,
+            "project" | "projects" | "prj" => LockableKind::Project,
+            "imagenamespace" | "imagenamespaces" | "imn" => LockableKind::ImageNamespace,
+            "chartgroup" | "chartgroups" | "rcg" => LockableKind::ChartGroup,
             _ => return Err("what is locked is PROJECT, imagenamespace/NAME or chartgroup/NAME".to_owned()),
         };
         if name.is_empty() {
@@ -60,19 +60,21 @@ impl Target {
 
     fn path(&self, project: &str) -> String {
         match self.kind {
-            Lockable::Project => paths::named(names::PROJECTS, &self.name),
-            Lockable::ImageNamespace => paths::within(project, names::IMAGE_NAMESPACES, &self.name),
-            Lockable::ChartGroup => paths::within(project, names::CHART_GROUPS, &self.name),
+            LockableKind::Project => paths::object(names::PROJECTS, &self.name),
+            LockableKind::ImageNamespace => {
+                paths::project_object(project, names::IMAGE_NAMESPACES, &self.name)
+            }
+            LockableKind::ChartGroup => paths::project_object(project, names::CHART_GROUPS, &self.name),
         }
     }
 }
 
-impl std::fmt::Display for Target {
+impl std::fmt::Display for LockTarget {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let kind = match self.kind {
-            Lockable::Project => "project",
-            Lockable::ImageNamespace => "imagenamespace",
-            Lockable::ChartGroup => "chartgroup",
+            LockableKind::Project => "project",
+            LockableKind::ImageNamespace => "imagenamespace",
+            LockableKind::ChartGroup => "chartgroup",
         };
         write!(f, "{kind}/{}", self.name)
     }
@@ -81,8 +83,8 @@ impl std::fmt::Display for Target {
 impl Lock {
     pub(crate) async fn run(&self, api: &Api, lock: bool) -> Result<Outcome, Failure> {
         let act = if lock { "lock" } else { "unlock" };
-        let dry_run = self.dry_run.asks_server()?;
-        let path = paths::rehearsed_if(format!("{}/{act}", self.target.path(&api.project)), dry_run);
+        let dry_run = self.dry_run.is_server_dry_run()?;
+        let path = paths::with_dry_run(format!("{}/{act}", self.target.path(&api.project)), dry_run);
         api.post(&path, &json!({ "reason": self.reason })).await?;
         let would = suffix(dry_run);
         print(format_args!("{} {act}ed{would}\n", self.target))?;

@@ -4,7 +4,7 @@ use crate::files;
 use crate::kubeconfigs::Kubeconfigs;
 use crate::oidc::{Provider, Session};
 use crate::plugin::PLUGIN;
-use crate::screen::{harmless, note};
+use crate::screen::{note, sanitize};
 use clap::Args;
 use kube::config::Kubeconfig;
 use serde_json::{Value, json};
@@ -12,28 +12,28 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// Whom the server takes somebody for who has logged in.
-mod answer;
-/// Where the provider sends the browser back to.
+/// The server's name for the user who has logged in.
+mod whoami;
+/// The redirect URI's listener.
 mod callback;
 /// Sessions on disk, and the credential plugin that reads them.
 pub(crate) mod session;
 
-use answer::Answer;
 use callback::Callback;
 use session::{LoginContext, SessionFile};
+use whoami::Whoami;
 
-/// The name of a login's context where none is given.
-pub(crate) const CONTEXT: &str = "business";
-/// The names of users and clusters of logins are this, and the name of their context.
-const OWN: &str = "business-login/";
-/// How long a provider may take for one answer, by default.
-const ANSWER: Duration = Duration::from_secs(20);
-const NOT_AS: &str = "--as and --as-group are of no use here: whoever logs in at the provider is who he is there; give them to \
+/// The default name of a login's context.
+pub(crate) const DEFAULT_CONTEXT: &str = "business";
+/// Prefix of the names of users and clusters that a login writes; the context's name follows.
+const ENTRY_PREFIX: &str = "business-login/";
+/// Default timeout of a request to the provider.
+const PROVIDER_TIMEOUT: Duration = Duration::from_secs(20);
+const NO_IMPERSONATION: &str = "--as and --as-group are of no use here: whoever logs in at the provider is who he is there; give them to \
                       the commands that follow";
 /// The command that is the credential plugin.
-const TOKEN: &str = "token";
-/// What kubectl says where it does not find the program.
+const TOKEN_COMMAND: &str = "token";
+/// kubectl's hint if it does not find this program.
 const INSTALL_HINT: &str = "kubectl-business is not where it was at the login: have it on PATH (`kubectl krew install business`, \
                             or docs/command-line.md), and log in again with `kubectl-business login`";
 
@@ -68,7 +68,8 @@ pub(crate) struct Login {
     /// Print the address and open no browser
     #[arg(long)]
     print_url: bool,
-    /// The port of 127.0.0.1 that the provider sends the browser back to; else that of the context that is logged into again, or any free one (0)
+    /// The port of 127.0.0.1 that the provider sends the browser back to; else that of the context that is logged into
+    /// again, or any free one (0)
     #[arg(long, value_name = "PORT")]
     listen_port: Option<u16>,
     /// The API server; else that of the context that is logged into again, or of the current one
@@ -106,7 +107,7 @@ pub(crate) struct OidcClient {
 }
 
 impl OidcClient {
-    /// Whether it is known by the same name at the same provider.
+    /// Whether it is the same client of the same provider.
     fn is_same(&self, other: &Self) -> bool {
         self.issuer == other.issuer && self.client_id == other.client_id
     }
@@ -117,13 +118,13 @@ impl OidcClient {
             client_id: self.client_id.clone(),
             authority: self.issuer_ca.clone(),
             scopes: self.scope.clone(),
-            within: ANSWER,
+            timeout: PROVIDER_TIMEOUT,
         }
     }
 
-    /// The same as arguments of the credential plugin, for a session of this name.
+    /// The arguments of the credential plugin, for a session of this name.
     fn args(&self, session: &str) -> Result<Vec<String>, Failure> {
-        let mut args = vec![TOKEN.to_owned(), format!("--issuer={}", self.issuer)];
+        let mut args = vec![TOKEN_COMMAND.to_owned(), format!("--issuer={}", self.issuer)];
         args.push(format!("--client-id={}", self.client_id));
         if let Some(authority) = &self.issuer_ca {
             let whole = authority.canonicalize();
@@ -142,21 +143,21 @@ impl Login {
     /// `connection`: its context names the cluster, and its namespace is the project of the new context.
     pub(crate) async fn run(&self, connection: &ConnectionFlags) -> Result<Outcome, Failure> {
         if connection.impersonate.is_some() || !connection.as_group.is_empty() {
-            return Err(Failure::Usage(NOT_AS.to_owned()));
+            return Err(Failure::Usage(NO_IMPERSONATION.to_owned()));
         }
         let context = connection.context.as_deref();
         let listed = Kubeconfigs::read(connection.kubeconfig.as_deref())?;
         let there = &listed.all;
-        let known = self.known(there, context);
+        let known = self.previous_login(there, context);
         let client = self.client(known.as_ref().map(|known| &known.token.client))?;
         let again = known.as_ref().map(|known| known.name.as_str());
-        // A login to the cluster of another context gets a context of its own.
+        // A login for the cluster of another context gets a context of its own.
         let same = again.filter(|again| context.is_none_or(|context| context == *again));
-        let name = self.name.as_deref().or(same).unwrap_or(CONTEXT);
+        let name = self.name.as_deref().or(same).unwrap_or(DEFAULT_CONTEXT);
         let file = listed.file_of(name)?;
-        let former = self.former(there, name, context, file)?;
-        let cluster = self.cluster(there, context.or(again).or(former.then_some(name)))?;
-        let kept = session::name_of(there, name, &client, file)?;
+        let replaces_login = self.replaces_login(there, name, context, file)?;
+        let cluster = self.cluster(there, context.or(again).or(replaces_login.then_some(name)))?;
+        let kept = session::session_name(there, name, &client, file)?;
         let session_file = SessionFile::of(&client.provider(), &kept)?;
         let namespace = files::context(there, name).and_then(|context| context.namespace.as_deref());
         let namespace = connection.namespace.as_deref().or(namespace);
@@ -168,21 +169,21 @@ impl Login {
         listed.add(file, added)?;
         let server = cluster.get("server").and_then(Value::as_str).unwrap_or_default();
         let context = format!("the context {name} of {} is the current one", file.display());
-        // The provider's name for somebody is not the one that access lists take.
-        match answer::of(&cluster, &session.id_token, connection.request_timeout).await {
-            Answer::Known(who) => {
-                note(format_args!("logged in as {} for {server}; {context}", harmless(&who)));
+        // Access lists take the server's name for a user, not the provider's.
+        match whoami::ask(&cluster, &session.id_token, connection.request_timeout).await {
+            Whoami::Known(who) => {
+                note(format_args!("logged in as {} for {server}; {context}", sanitize(&who)));
             }
-            Answer::Unknown => {
-                return Err(Failure::Stopped(format!(
+            Whoami::Rejected => {
+                return Err(Failure::Other(format!(
                     "{server} refuses the token of this login: does it accept the issuer {} with the audience {}? The login is \
                      written: {context}",
                     client.issuer, client.client_id
                 )));
             }
-            Answer::Unasked(why) => {
+            Whoami::Unavailable(why) => {
                 note(format_args!("logged in at {} for {server}; {context}", client.issuer));
-                note(format_args!("{server} could not be asked who that is there: {}", harmless(&why)));
+                note(format_args!("{server} could not be asked who that is there: {}", sanitize(&why)));
             }
         }
         if session.refresh_token.is_none() {
@@ -194,9 +195,9 @@ impl Login {
         Ok(Outcome::Done)
     }
 
-    /// Whether the context that is written is that of an earlier login. A context of somebody else is not overwritten,
-    /// nor that of a login to the cluster of another context.
-    fn former(
+    /// Whether the context that is written is that of an earlier login. Fails if it is not of a login, or of a login
+    /// for another cluster: it would be overwritten.
+    fn replaces_login(
         &self,
         there: &Kubeconfig,
         name: &str,
@@ -222,18 +223,17 @@ impl Login {
         Ok(is_of_login)
     }
 
-    /// The context of an earlier login, whose values count where this call gives none: the one that is named, else the
-    /// current one.
-    fn known(&self, there: &Kubeconfig, context: Option<&str>) -> Option<LoginContext> {
+    /// The context of an earlier login, the one that is named, else the current one. Its values are the defaults.
+    fn previous_login(&self, there: &Kubeconfig, context: Option<&str>) -> Option<LoginContext> {
         if self.issuer.is_some() && self.client_id.is_some() {
             return None;
         }
         let current = there.current_context.as_deref();
-        let named = [self.name.as_deref(), context, current, Some(CONTEXT)];
+        let named = [self.name.as_deref(), context, current, Some(DEFAULT_CONTEXT)];
         named.into_iter().flatten().find_map(|name| LoginContext::of(there, name))
     }
 
-    /// The client of the provider, as this call says, or as the login before said.
+    /// The OIDC client of this call's flags, with the earlier login's values as defaults.
     fn client(&self, known: Option<&OidcClient>) -> Result<OidcClient, Failure> {
         let unsaid = || {
             Failure::Usage(
@@ -244,7 +244,7 @@ impl Login {
         };
         let issuer = self.issuer.as_ref().or(known.map(|known| &known.issuer)).ok_or_else(unsaid)?;
         let client_id = self.client_id.as_ref().or(known.map(|known| &known.client_id)).ok_or_else(unsaid)?;
-        // Another provider has other authorities.
+        // Another provider has other certificate authorities, scopes and ports.
         let same = known.filter(|known| known.issuer == *issuer);
         let scope = same.filter(|_| self.scope.is_empty()).map_or(&self.scope, |same| &same.scope);
         Ok(OidcClient {
@@ -256,18 +256,18 @@ impl Login {
         })
     }
 
-    /// `within`: how long the provider may take for one answer.
-    async fn session(&self, client: &OidcClient, within: Duration) -> Result<Session, Failure> {
+    /// `timeout`: of one request to the provider.
+    async fn session(&self, client: &OidcClient, timeout: Duration) -> Result<Session, Failure> {
         let callback = Callback::listen(client.listen_port.unwrap_or_default()).await?;
-        let provider = Provider { within, ..client.provider() };
-        let provider = provider.known(Some(&callback.url())).await?;
-        let begun = provider.begin();
-        note(format_args!("log in here:\n\n  {}\n", begun.url));
+        let provider = Provider { timeout, ..client.provider() };
+        let provider = provider.discover(Some(&callback.url())).await?;
+        let pending = provider.begin();
+        note(format_args!("log in here:\n\n  {}\n", pending.url));
         if !self.print_url {
-            open(&begun.url);
+            open_browser(&pending.url);
         }
-        let code = callback.code(&begun.state, self.timeout).await?;
-        provider.end(begun, code).await
+        let code = callback.code(&pending.state, self.timeout).await?;
+        provider.finish(pending, code).await
     }
 
     /// The cluster that the context is for.
@@ -290,11 +290,11 @@ impl Login {
         let cluster = &files::context(known, context).ok_or_else(none)?.cluster;
         let found =
             known.clusters.iter().find(|one| one.name == *cluster).and_then(|one| one.cluster.as_ref());
-        serde_json::to_value(found.ok_or_else(none)?).map_err(|error| Failure::Stopped(error.to_string()))
+        serde_json::to_value(found.ok_or_else(none)?).map_err(|error| Failure::Other(error.to_string()))
     }
 }
 
-/// The entries that are added to a kubeconfig. A namespace that the context has stays.
+/// The entries that are added to a kubeconfig.
 fn entries(
     name: &str,
     session: &str,
@@ -306,8 +306,8 @@ fn entries(
         "apiVersion": "client.authentication.k8s.io/v1", "command": plugin()?, "args": client.args(session)?,
         "interactiveMode": "Never", "installHint": INSTALL_HINT,
     });
-    // A user or cluster of the context's name that is somebody else's is not replaced.
-    let own = format!("{OWN}{name}");
+    // With the prefix, no foreign user or cluster of the same name is replaced.
+    let own = format!("{ENTRY_PREFIX}{name}");
     let mut context = json!({"cluster": own, "user": own});
     if let (Some(namespace), Some(map)) = (namespace, context.as_object_mut()) {
         map.insert("namespace".to_owned(), json!(namespace));
@@ -318,13 +318,13 @@ fn entries(
         "users": [{"name": own, "user": {"exec": exec}}],
         "contexts": [{"name": name, "context": context}],
     });
-    Kubeconfig::from_yaml(&added.to_string()).map_err(|error| Failure::Stopped(error.to_string()))
+    Kubeconfig::from_yaml(&added.to_string()).map_err(|error| Failure::Other(error.to_string()))
 }
 
 /// The command for kubectl to call: the bare name if PATH leads to this very file, since a plugin manager keeps each
 /// version in a place of its own, and removes the old one.
 fn plugin() -> Result<String, Failure> {
-    let own = std::env::current_exe().map_err(|error| Failure::Stopped(error.to_string()))?;
+    let own = std::env::current_exe().map_err(|error| Failure::Other(error.to_string()))?;
     let listed = std::env::var_os("PATH").unwrap_or_default();
     let directories = std::env::split_paths(&listed).filter(|directory| directory.is_absolute());
     let found = directories.map(|directory| directory.join(PLUGIN)).find(|path| path.is_file());
@@ -334,7 +334,7 @@ fn plugin() -> Result<String, Failure> {
 }
 
 /// Opens a page on the desktop. The address was printed for machines without one.
-fn open(url: &str) {
+fn open_browser(url: &str) {
     let opener = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
     let quiet = Stdio::null;
     let _no_desktop = Command::new(opener).arg(url).stdin(quiet()).stdout(quiet()).stderr(quiet()).spawn();

@@ -1,4 +1,4 @@
-use super::login::CONTEXT;
+use super::login::DEFAULT_CONTEXT;
 use super::login::session::LoginContext;
 use crate::failure::{Failure, Outcome};
 use crate::kubeconfigs::Kubeconfigs;
@@ -31,11 +31,11 @@ impl Logout {
         let current = there.current_context.as_deref();
         let named = match self.name.as_deref().or(context) {
             Some(named) => [Some(named), None],
-            None => [current, Some(CONTEXT)],
+            None => [current, Some(DEFAULT_CONTEXT)],
         };
         let known = named.into_iter().flatten().find_map(|name| LoginContext::of(there, name));
         let Some(known) = known else {
-            let which = named.into_iter().flatten().next().unwrap_or(CONTEXT);
+            let which = named.into_iter().flatten().next().unwrap_or(DEFAULT_CONTEXT);
             return Err(Failure::Usage(format!(
                 "the context {which} of {} is of no login: name one with --name; `kubectl config get-contexts` shows them",
                 listed.file_of(which)?.display()

@@ -1,5 +1,5 @@
 use crate::api::Api;
-use crate::connection::{ConnectionFlags, of_file};
+use crate::connection::{ConnectionFlags, config_of_file};
 use crate::failure::{Failure, Obstacle};
 use crate::objects::MemberCluster;
 use crate::paths;
@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 /// The two clusters of a command that looks into a member cluster: there, `--kubeconfig` is the member's.
 #[derive(Clone, Debug, Args)]
-pub(crate) struct BothClusters {
+pub(crate) struct ClusterFlags {
     /// The kubeconfig of the host cluster; else $KUBECONFIG or ~/.kube/config (--kubeconfig is the member cluster's)
     #[arg(long, value_name = "FILE")]
     host_kubeconfig: Option<PathBuf>,
@@ -20,44 +20,47 @@ pub(crate) struct BothClusters {
     member_context: Option<String>,
 }
 
-/// The host cluster and a member.
-pub(crate) struct Both {
+/// Clients of the host cluster and of a member cluster.
+pub(crate) struct Clusters {
     pub(crate) host: Api,
     pub(crate) member: Api,
 }
 
-/// An object of which only the uid is read.
+/// An object, for reading its uid.
 #[derive(Clone, Debug, Default, Deserialize)]
-pub(crate) struct Identified {
-    metadata: crate::objects::ServedMeta,
+pub(crate) struct UidOnly {
+    metadata: crate::objects::ObjectMeta,
 }
 
-impl BothClusters {
-    pub(crate) async fn open(&self, connection: &ConnectionFlags) -> Result<Both, Failure> {
+impl ClusterFlags {
+    pub(crate) async fn open(&self, connection: &ConnectionFlags) -> Result<Clusters, Failure> {
         let file = connection.kubeconfig.as_deref();
         let file = file.ok_or_else(|| Failure::Usage("name the member cluster's --kubeconfig".to_owned()))?;
-        let config = of_file(file, self.member_context.as_deref()).await?;
-        let member = Api::new(config, String::new(), connection.request_timeout)?.of_member();
-        Ok(Both { host: connection.open_with(self.host_kubeconfig.as_deref()).await?, member })
+        let config = config_of_file(file, self.member_context.as_deref()).await?;
+        let member = Api::new(config, String::new(), connection.request_timeout)?.for_member();
+        Ok(Clusters { host: connection.open_with(self.host_kubeconfig.as_deref()).await?, member })
     }
 }
 
-/// Which cluster it is: the uid of its `kube-system`.
-pub(crate) async fn uid(member: &Api) -> Result<String, Failure> {
-    Ok(member.get::<Identified>("/api/v1/namespaces/kube-system").await?.metadata.uid)
+/// The identity of a cluster: the uid of its namespace `kube-system`.
+pub(crate) async fn cluster_uid(member: &Api) -> Result<String, Failure> {
+    Ok(member.get::<UidOnly>("/api/v1/namespaces/kube-system").await?.metadata.uid)
 }
 
-/// The record of a cluster, if the member's kubeconfig leads to that cluster: the content of another one must not be
-/// taken for its own.
-pub(crate) async fn record(host: &Api, member: &Api, cluster: &str) -> Result<MemberCluster, Failure> {
-    let record: MemberCluster = host.get(&paths::named(names::MEMBER_CLUSTERS, cluster)).await?;
+/// The MemberCluster of this name. Fails unless the member's kubeconfig leads to that very cluster.
+pub(crate) async fn verified_record(
+    host: &Api,
+    member: &Api,
+    cluster: &str,
+) -> Result<MemberCluster, Failure> {
+    let record: MemberCluster = host.get(&paths::object(names::MEMBER_CLUSTERS, cluster)).await?;
     if record.status.uid.is_empty() {
         let what =
             format!("the controller has not looked at cluster {cluster} yet: nobody knows which one it is");
         let next = format!("`kubectl business describe cluster {cluster}` says what it waits for");
         return Err(Obstacle::new(what, next).into());
     }
-    if record.status.uid != uid(member).await? {
+    if record.status.uid != cluster_uid(member).await? {
         let what = format!("the kubeconfig leads to another cluster than {cluster} stands for");
         let next = "name that cluster's by --kubeconfig, and its context in it by --member-context";
         return Err(Obstacle::new(what, next).into());
@@ -65,7 +68,7 @@ pub(crate) async fn record(host: &Api, member: &Api, cluster: &str) -> Result<Me
     Ok(record)
 }
 
-/// A text of an object.
+/// A string at a JSON pointer; empty if there is none.
 pub(crate) fn text<'a>(object: &'a Value, path: &str) -> &'a str {
     object.pointer(path).and_then(Value::as_str).unwrap_or_default()
 }

@@ -1,14 +1,14 @@
 use super::join::credentials::{Account, Credential, bound_to};
 use super::join::kubeconfig::{in_secret, is_tunnelled, token_of, with_token};
-use super::join::{self, MEMBERS_ROLE, TOKEN_DAYS, secret_path_of, terms, tunnel};
-use super::member::{self, Both, BothClusters, text};
+use super::join::{self, MEMBERS_ROLE, TOKEN_DAYS, secret_path_of, settings, tunnel};
+use super::member::{self, ClusterFlags, Clusters, text};
 use crate::api::Api;
 use crate::connection::{ConnectionFlags, duration};
 use crate::failure::{Failure, Outcome};
 use crate::objects::MemberCluster;
 use crate::paths;
 use crate::screen::{note, print};
-use crate::wait::{self, Look};
+use crate::wait::{self, Progress};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use business_types::condition::{self, CREDENTIALS_VALID, reason};
@@ -34,16 +34,16 @@ Here --kubeconfig is the member cluster's, of somebody who rules it; it is used 
 credentials are tried beside the old ones, which are revoked when the new ones are in use. Of a cluster that only dials out, so is
 the token of the tunnel's agents. It can be interrupted at any step and called again.";
 
-/// What to do where its Secret is not there.
+/// Advice if the cluster's Secret does not exist.
 const NO_SECRET: &str = "the chart's members.namespace may be another one: name it by --members-namespace; where the Secret is \
                          gone, `kubectl business join` makes it anew";
 
-/// What to do if the controller has not taken the new ones.
-const TAKEN_BACK: &str = "the controller goes on with the old ones: `kubectl business describe cluster NAME` and its log say why \
+/// Advice if the controller does not use the new credentials.
+const ROLLED_BACK: &str = "the controller goes on with the old ones: `kubectl business describe cluster NAME` and its log say why \
                           it has not taken the new ones; then call this again, with a longer --timeout if it was slow";
-const NOT_TAKEN_BACK: &str = "the new ones stay in the Secret, and the old ones are good, too: call this again when the Secret \
+const NOT_ROLLED_BACK: &str = "the new ones stay in the Secret, and the old ones are good, too: call this again when the Secret \
                               can be written";
-/// What to do if the old ones stay valid for too long.
+/// Advice if the old credentials stay valid for too long.
 const NOT_REFUSED: &str = "the controller has the new ones: call this again, and it revokes what is left; a cluster may take a \
                            moment to notice that a token's Secret is gone: give it longer with --timeout";
 
@@ -54,7 +54,7 @@ pub(crate) struct Rotate {
     /// The cluster
     cluster: String,
     #[command(flatten)]
-    both: BothClusters,
+    both: ClusterFlags,
     /// For how many days they are asked; the cluster may give less
     #[arg(long, default_value = TOKEN_DAYS, value_parser = clap::value_parser!(u32).range(1..=3650))]
     days: u32,
@@ -69,10 +69,10 @@ pub(crate) struct Rotate {
     timeout: Duration,
 }
 
-/// A kubeconfig in the Secret of the host cluster, and what takes the place of its token.
-struct Renewed {
+/// A kubeconfig in the cluster's Secret, and the credential that replaces its token.
+struct RenewedCredential {
     account: Account,
-    /// As it was.
+    /// The kubeconfig before.
     before: String,
     old_token: Option<String>,
     new: Credential,
@@ -80,30 +80,31 @@ struct Renewed {
 
 impl Rotate {
     pub(crate) async fn run(&self, connection: &ConnectionFlags) -> Result<Outcome, Failure> {
-        let Both { host, member } = self.both.open(connection).await?;
+        let Clusters { host, member } = self.both.open(connection).await?;
         join::check_host(&host).await?;
         note(format_args!("1/5 checking {} at {}", self.cluster, member.server()));
-        let path = self.check(&host, &member).await?;
-        let secret = kept(&host, &path).await?;
-        let of_controller = renewable(&secret, Account::CONTROLLER)?;
-        let of_controller =
-            of_controller.ok_or_else(|| Failure::Stopped(format!("{path} has no kubeconfig")))?;
-        let of_signer = renewable(&secret, Account::SIGNER)?;
+        let path = self.secret_path(&host, &member).await?;
+        let secret = cluster_secret(&host, &path).await?;
+        let controller_kubeconfig = kubeconfig_of(&secret, Account::CONTROLLER)?;
+        let controller_kubeconfig =
+            controller_kubeconfig.ok_or_else(|| Failure::Other(format!("{path} has no kubeconfig")))?;
+        let signer_kubeconfig = kubeconfig_of(&secret, Account::SIGNER)?;
         note("2/5 making new credentials there, beside the old ones");
-        let controller = Renewed::of(Account::CONTROLLER, of_controller, &member, self.days).await?;
-        let signer = match of_signer {
-            Some(before) => Some(Renewed::of(Account::SIGNER, before, &member, self.days).await?),
+        let controller =
+            RenewedCredential::of(Account::CONTROLLER, controller_kubeconfig, &member, self.days).await?;
+        let signer = match signer_kubeconfig {
+            Some(before) => Some(RenewedCredential::of(Account::SIGNER, before, &member, self.days).await?),
             None => None,
         };
-        let renewed: Vec<&Renewed> = std::iter::once(&controller).chain(&signer).collect();
+        let renewed: Vec<&RenewedCredential> = std::iter::once(&controller).chain(&signer).collect();
         let agents =
             if is_tunnelled(&controller.before)? { self.agents(&host, &member).await? } else { None };
         let mut are_ours = true;
-        // The controller connects through the agents: with an expired token they are not there, and with a stolen one
-        // somebody else may take their place.
+        // The controller connects through the agents: with an expired token they do not run, and with a stolen one
+        // somebody may impersonate them.
         if let Some(agents) = &agents {
             note("2/5 waiting until the tunnel's agents use theirs");
-            agents.take_it(self.timeout).await?;
+            agents.roll_out(self.timeout).await?;
             if !self.keep_old {
                 are_ours = agents.revoke_old().await?;
             }
@@ -115,18 +116,19 @@ impl Rotate {
         }
         let mut annotations = Map::new();
         if let Some(agents) = &agents {
-            annotations.insert(names::CLUSTER_AGENTS_END_ANNOTATION.to_owned(), json!(agents.new.ends.at));
+            annotations.insert(names::CLUSTER_AGENTS_END_ANNOTATION.to_owned(), json!(agents.new.expiry.at));
         }
         let written = host.merge_patch(&path, &patch(&secret, &annotations, &data)).await;
-        let written = written.map_err(|failure| failure.advised(403, MEMBERS_ROLE))?;
+        let written = written.map_err(|failure| failure.with_advice_on(403, MEMBERS_ROLE))?;
         note("4/5 waiting until the controller uses them");
-        if let Err(failure) = self.in_use(&host, &fingerprint(&controller.new.token)).await {
-            return Err(self.taken_back(&host, &path, &written, &renewed, failure).await);
+        if let Err(failure) = self.wait_until_in_use(&host, &fingerprint(&controller.new.token)).await {
+            return Err(self.roll_back(&host, &path, &written, &renewed, failure).await);
         }
-        let ends = agents.iter().map(|agents| &agents.new.ends.at).fold(&controller.new.ends.at, Ord::min);
+        let expiry =
+            agents.iter().map(|agents| &agents.new.expiry.at).fold(&controller.new.expiry.at, Ord::min);
         if self.keep_old {
             print(format_args!(
-                "cluster {} has new credentials, until {ends}; the old ones are good, too, until they end\n",
+                "cluster {} has new credentials, until {expiry}; the old ones are good, too, until they end\n",
                 self.cluster
             ))?;
             return Ok(Outcome::Done);
@@ -136,7 +138,7 @@ impl Rotate {
             let revoked = one.account.tokens(&member).revoke_before(&one.new).await?;
             match &one.old_token {
                 Some(token) if bound_to(token).is_some_and(|secret| revoked.contains(&secret)) => {
-                    self.refused(&member, token).await?;
+                    self.wait_until_refused(&member, token).await?;
                 }
                 _ => are_ours = false,
             }
@@ -146,7 +148,7 @@ impl Rotate {
         } else {
             "the old ones are not of join or rotate: who made them has to take them back"
         };
-        print(format_args!("cluster {} has new credentials, until {ends}; {old}\n", self.cluster))?;
+        print(format_args!("cluster {} has new credentials, until {expiry}; {old}\n", self.cluster))?;
         Ok(Outcome::Done)
     }
 
@@ -160,36 +162,37 @@ impl Rotate {
         Ok(agents)
     }
 
-    /// Whether it is that cluster. Where its Secret is.
-    async fn check(&self, host: &Api, member: &Api) -> Result<String, Failure> {
-        let cluster = member::record(host, member, &self.cluster).await?;
-        Ok(secret_path_of(&self.members_namespace, &terms::secret_name(&self.cluster, Some(&cluster))))
+    /// The path of the cluster's Secret, after checking that the member's kubeconfig leads to that cluster.
+    async fn secret_path(&self, host: &Api, member: &Api) -> Result<String, Failure> {
+        let cluster = member::verified_record(host, member, &self.cluster).await?;
+        Ok(secret_path_of(&self.members_namespace, &settings::secret_name(&self.cluster, Some(&cluster))))
     }
 
-    async fn in_use(&self, host: &Api, fingerprint: &str) -> Result<(), Failure> {
-        let path = paths::named(names::MEMBER_CLUSTERS, &self.cluster);
+    async fn wait_until_in_use(&self, host: &Api, fingerprint: &str) -> Result<(), Failure> {
+        let path = paths::object(names::MEMBER_CLUSTERS, &self.cluster);
         wait::until("the new credentials are in use", self.timeout, async || {
             let cluster: MemberCluster = host.get(&path).await?;
             let valid = condition::find(&cluster.status.conditions, CREDENTIALS_VALID);
             Ok(match (&cluster.status.credential, valid) {
-                (Some(used), _) if used.fingerprint == fingerprint => Look::Yes(()),
-                (_, Some(told)) if told.reason == reason::CREDENTIALS_REFUSED => {
-                    Look::NotYet(told.message.clone())
+                (Some(used), _) if used.fingerprint == fingerprint => Progress::Done(()),
+                (_, Some(condition)) if condition.reason == reason::CREDENTIALS_REFUSED => {
+                    Progress::Pending(condition.message.clone())
                 }
-                (Some(used), _) => Look::NotYet(format!("it uses others since {}", used.since)),
-                (None, _) => Look::NotYet("the controller does not say what it uses".to_owned()),
+                (Some(used), _) => Progress::Pending(format!("it uses others since {}", used.since)),
+                (None, _) => Progress::Pending("the controller does not say what it uses".to_owned()),
             })
         })
         .await
     }
 
-    /// Puts the old credentials back if the new ones are not used: a controller that starts would find only those.
-    async fn taken_back(
+    /// Writes the old credentials back if the new ones are not used: a controller that restarts would read the new
+    /// ones.
+    async fn roll_back(
         &self,
         host: &Api,
         path: &str,
         written: &Value,
-        renewed: &[&Renewed],
+        renewed: &[&RenewedCredential],
         failure: Failure,
     ) -> Failure {
         let before = renewed
@@ -198,53 +201,53 @@ impl Rotate {
         match host.merge_patch(path, &patch(written, &Map::new(), &before.collect())).await {
             Ok(_) => {
                 note("the old credentials are in the Secret again");
-                failure.advised_late(TAKEN_BACK)
+                failure.with_advice_on_timeout(ROLLED_BACK)
             }
             Err(why) => {
                 note(format_args!("the new credentials stay in {path}: {why}"));
-                failure.advised_late(NOT_TAKEN_BACK)
+                failure.with_advice_on_timeout(NOT_ROLLED_BACK)
             }
         }
     }
 
-    async fn refused(&self, member: &Api, token: &str) -> Result<(), Failure> {
+    async fn wait_until_refused(&self, member: &Api, token: &str) -> Result<(), Failure> {
         let mut config = member.config.clone();
         config.auth_info = AuthInfo { token: Some(token.to_owned().into()), ..AuthInfo::default() };
         let old = Api::new(config, String::new(), self.timeout)?;
         wait::until("the old credentials are refused", self.timeout, async || {
             match old.get::<Value>("/api/v1/namespaces/kube-system").await {
-                Err(Failure::Refused(status)) if status.code == 401 => Ok(Look::Yes(())),
-                Ok(_) => Ok(Look::NotYet("they still open the cluster".to_owned())),
+                Err(Failure::Refused(status)) if status.code == 401 => Ok(Progress::Done(())),
+                Ok(_) => Ok(Progress::Pending("they still open the cluster".to_owned())),
                 Err(failure) => Err(failure),
             }
         })
         .await
-        .map_err(|failure| failure.advised_late(NOT_REFUSED))
+        .map_err(|failure| failure.with_advice_on_timeout(NOT_REFUSED))
     }
 }
 
-impl Renewed {
-    /// With a new token of the account.
+impl RenewedCredential {
+    /// Creates a new token of the account.
     async fn of(account: Account, before: String, member: &Api, days: u32) -> Result<Self, Failure> {
         let old_token = token_of(&before)?;
-        let new = account.tokens(member).made(days).await?;
+        let new = account.tokens(member).create(days).await?;
         Ok(Self { account, before, old_token, new })
     }
 
-    /// The same with the new token.
+    /// The kubeconfig with the new token.
     fn kubeconfig(&self) -> Result<String, Failure> {
         with_token(&self.before, &self.new.token)
     }
 }
 
-/// Its Secret in the host cluster.
-async fn kept(host: &Api, path: &str) -> Result<Value, Failure> {
+/// Gets the cluster's Secret in the host cluster.
+async fn cluster_secret(host: &Api, path: &str) -> Result<Value, Failure> {
     let found = host.get(path).await;
-    found.map_err(|failure| failure.advised(403, MEMBERS_ROLE).advised(404, NO_SECRET))
+    found.map_err(|failure| failure.with_advice_on(403, MEMBERS_ROLE).with_advice_on(404, NO_SECRET))
 }
 
-/// The kubeconfig of an account. A kubeconfig that cannot take another token is refused before one is made.
-fn renewable(secret: &Value, account: Account) -> Result<Option<String>, Failure> {
+/// The kubeconfig of an account. Fails if its token cannot be replaced, before a new token is created.
+fn kubeconfig_of(secret: &Value, account: Account) -> Result<Option<String>, Failure> {
     let found = in_secret(secret, account.key)?;
     if let Some(kubeconfig) = &found {
         with_token(kubeconfig, "")?;
@@ -252,13 +255,13 @@ fn renewable(secret: &Value, account: Account) -> Result<Option<String>, Failure
     Ok(found)
 }
 
-/// The patch fails if somebody has written in between.
+/// A patch that fails if the Secret has changed since it was read.
 fn patch(read: &Value, annotations: &Map<String, Value>, data: &Map<String, Value>) -> Value {
     let revision = text(read, "/metadata/resourceVersion");
     json!({"metadata": {"resourceVersion": revision, "annotations": annotations}, "data": data})
 }
 
-/// As the controller tells it.
+/// The fingerprint as the controller reports it.
 fn fingerprint(token: &str) -> String {
     format!("sha256:{}", hex::encode(Sha256::digest(token)))
 }

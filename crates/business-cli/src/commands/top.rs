@@ -3,7 +3,7 @@ use crate::amount;
 use crate::api::Api;
 use crate::failure::{Failure, Outcome};
 use crate::objects::{self, Namespace, Project};
-use crate::output::{self, View};
+use crate::output::{self, OutputFormat};
 use crate::screen::{Cell, Screen, Table, Tone, left, note, print, right};
 use business_types::names;
 use clap::{Args, ValueEnum};
@@ -28,7 +28,7 @@ it; IDLE the rest.";
 pub(crate) struct Top {
     /// Whom to compare
     #[arg(value_enum, default_value_t)]
-    what: Compared,
+    what: TopKind,
     /// Only one of the two lists
     #[arg(long, value_enum)]
     by: Option<Order>,
@@ -43,11 +43,11 @@ pub(crate) struct Top {
     resource: Vec<String>,
     /// How to show it
     #[arg(long, short, value_enum, default_value_t)]
-    output: View,
+    output: OutputFormat,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-enum Compared {
+enum TopKind {
     #[default]
     #[value(alias = "ns")]
     Namespaces,
@@ -61,7 +61,7 @@ enum Order {
     Idle,
 }
 
-/// What somebody has of a resource on a cluster.
+/// What a namespace or project has of a resource on a cluster.
 #[derive(Clone, Debug, Serialize)]
 struct Holding {
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -74,50 +74,52 @@ struct Holding {
 
 /// One resource on one cluster.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Place {
+struct ResourceKey {
     cluster: String,
     resource: String,
 }
 
-/// The same of one project.
+/// One resource of one project on one cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct HeldAt<'a> {
+struct ProjectResourceKey<'a> {
     project: &'a str,
     cluster: &'a str,
     resource: &'a str,
 }
 
-/// All holdings, by place.
+/// All holdings, by cluster and resource.
 #[derive(Debug, Default)]
-struct Holdings(BTreeMap<Place, Vec<Holding>>);
+struct Holdings(BTreeMap<ResourceKey, Vec<Holding>>);
 
 impl Top {
     pub(crate) async fn run(&self, api: &Api, screen: Screen) -> Result<Outcome, Failure> {
-        let namespaces = objects::all_by_role::<Namespace>(api, names::NAMESPACES);
-        let projects = || objects::all_by_role::<Project>(api, names::PROJECTS);
+        let namespaces = objects::list_with_role_advice::<Namespace>(api, names::NAMESPACES);
+        let projects = || objects::list_with_role_advice::<Project>(api, names::PROJECTS);
         let holdings = match self.what {
-            Compared::Namespaces => Holdings::of_namespaces(&namespaces.await?),
-            Compared::Projects => {
+            TopKind::Namespaces => Holdings::of_namespaces(&namespaces.await?),
+            TopKind::Projects => {
                 let (namespaces, projects) = tokio::try_join!(namespaces, projects())?;
                 Holdings::of_projects(&projects, &namespaces)
             }
         };
         match self.output {
-            View::Json | View::Yaml => output::data(self.output, &self.told(holdings))?,
-            // Whoever sees what is held sees the project that it is held in.
-            _ if holdings.0.is_empty() && projects().await?.is_empty() => tree::nothing(),
-            View::Text | View::Wide => self.show(holdings, screen)?,
+            OutputFormat::Json | OutputFormat::Yaml => {
+                output::print_data(self.output, &self.to_json(holdings))?;
+            }
+            // A caller who sees a holding sees its project, too.
+            _ if holdings.0.is_empty() && projects().await?.is_empty() => tree::note_no_projects(),
+            OutputFormat::Text | OutputFormat::Wide => self.show(holdings, screen)?,
         }
         Ok(Outcome::Done)
     }
 
-    fn takes(&self, place: &Place) -> bool {
+    fn matches(&self, key: &ResourceKey) -> bool {
         let listed = |list: &[String], name: &String| list.is_empty() || list.contains(name);
-        listed(&self.cluster, &place.cluster) && listed(&self.resource, &place.resource)
+        listed(&self.cluster, &key.cluster) && listed(&self.resource, &key.resource)
     }
 
-    /// The first of everybody.
-    fn first(&self, holdings: &mut [Holding], order: Order) -> Vec<Holding> {
+    /// The largest holdings in this order, at most `--limit`.
+    fn largest(&self, holdings: &mut [Holding], order: Order) -> Vec<Holding> {
         let key = |holding: &Holding| if order == Order::Held { holding.held } else { holding.idle };
         holdings.sort_by(|a, b| key(b).cmp(&key(a)).then_with(|| a.name.cmp(&b.name)));
         holdings.iter().filter(|holding| !key(holding).is_zero()).take(self.limit).cloned().collect()
@@ -127,33 +129,33 @@ impl Top {
         self.by.map_or_else(|| vec![Order::Held, Order::Idle], |order| vec![order])
     }
 
-    fn told(&self, holdings: Holdings) -> serde_json::Value {
-        let mut told = Vec::new();
-        for (place, mut all) in holdings.0.into_iter().filter(|(place, _)| self.takes(place)) {
-            let mut one = json!({"cluster": place.cluster, "resource": place.resource});
+    fn to_json(&self, holdings: Holdings) -> serde_json::Value {
+        let mut places = Vec::new();
+        for (key, mut all) in holdings.0.into_iter().filter(|(key, _)| self.matches(key)) {
+            let mut one = json!({"cluster": key.cluster, "resource": key.resource});
             for order in self.orders() {
-                let key = if order == Order::Held { "held" } else { "idle" };
+                let field = if order == Order::Held { "held" } else { "idle" };
                 if let Some(one) = one.as_object_mut() {
-                    one.insert(key.to_owned(), json!(self.first(&mut all, order)));
+                    one.insert(field.to_owned(), json!(self.largest(&mut all, order)));
                 }
             }
-            told.push(one);
+            places.push(one);
         }
-        json!({ "places": told })
+        json!({ "places": places })
     }
 
     fn show(&self, holdings: Holdings, screen: Screen) -> Result<(), Failure> {
         let mut text = String::new();
-        for (place, mut all) in holdings.0.into_iter().filter(|(place, _)| self.takes(place)) {
+        for (key, mut all) in holdings.0.into_iter().filter(|(key, _)| self.matches(key)) {
             for order in self.orders() {
-                let first = self.first(&mut all, order);
+                let first = self.largest(&mut all, order);
                 if first.is_empty() {
                     continue;
                 }
                 let most = if order == Order::Held { "holds" } else { "idles" };
-                let title = format!("Who {most} most {} on {}", place.resource, place.cluster);
+                let title = format!("Who {most} most {} on {}", key.resource, key.cluster);
                 text.extend([screen.paint(Tone::Head, &title).as_str(), "\n"]);
-                text.push_str(&self.table(&first).shown(screen, "  "));
+                text.push_str(&self.table(&first).render(screen, "  "));
                 text.push('\n');
             }
         }
@@ -165,7 +167,7 @@ impl Top {
 
     fn table(&self, holdings: &[Holding]) -> Table {
         let shown = |amount: Quantity| {
-            if self.output == View::Wide { amount.to_string() } else { amount::brief(amount) }
+            if self.output == OutputFormat::Wide { amount.to_string() } else { amount::short_text(amount) }
         };
         let mut table =
             Table::new(&[left("NAME"), right("HELD"), right("USED"), right("IDLE"), right("IDLE %")]);
@@ -186,59 +188,61 @@ impl Top {
 }
 
 impl Holdings {
-    fn put(&mut self, place: Place, holding: Holding) {
-        self.0.entry(place).or_default().push(holding);
+    fn add(&mut self, key: ResourceKey, holding: Holding) {
+        self.0.entry(key).or_default().push(holding);
     }
 
     fn of_namespaces(namespaces: &[Namespace]) -> Self {
         let mut holdings = Self::default();
         for namespace in namespaces {
             for (resource, held) in namespace.status.charged(&namespace.spec) {
-                let used = amount::of(&namespace.status.used, resource);
-                let place =
-                    Place { cluster: namespace.spec.cluster_name.clone(), resource: resource.clone() };
+                let used = amount::get(&namespace.status.used, resource);
+                let key =
+                    ResourceKey { cluster: namespace.spec.cluster_name.clone(), resource: resource.clone() };
                 let project = namespace.metadata.namespace.clone();
                 let holding = Holding::new(project, namespace.name(), *held, used);
-                holdings.put(place, holding);
+                holdings.add(key, holding);
             }
         }
         holdings
     }
 
-    /// What a project has without what its child projects have, and what its own namespaces use.
+    /// A project's budget without that of its children, and the usage of its own namespaces.
     fn of_projects(projects: &[Project], namespaces: &[Namespace]) -> Self {
-        let mut given: BTreeMap<HeldAt<'_>, Quantity> = BTreeMap::new();
-        let mut used: BTreeMap<HeldAt<'_>, Quantity> = BTreeMap::new();
+        let mut given: BTreeMap<ProjectResourceKey<'_>, Quantity> = BTreeMap::new();
+        let mut used: BTreeMap<ProjectResourceKey<'_>, Quantity> = BTreeMap::new();
         for project in projects {
             for (cluster, quota) in &project.spec.clusters {
                 for (resource, amount) in &quota.hard {
-                    let key = HeldAt { project: &project.spec.parent_project_name, cluster, resource };
+                    let key =
+                        ProjectResourceKey { project: &project.spec.parent_project_name, cluster, resource };
                     let sum = given.entry(key).or_insert(Quantity::ZERO);
-                    *sum = amount::plus(*sum, *amount);
+                    *sum = amount::saturating_add(*sum, *amount);
                 }
             }
         }
         for namespace in namespaces {
             for (resource, amount) in &namespace.status.used {
                 let (project, cluster) = (&namespace.metadata.namespace, &namespace.spec.cluster_name);
-                let key = HeldAt { project, cluster, resource };
+                let key = ProjectResourceKey { project, cluster, resource };
                 let sum = used.entry(key).or_insert(Quantity::ZERO);
-                *sum = amount::plus(*sum, *amount);
+                *sum = amount::saturating_add(*sum, *amount);
             }
         }
         let mut holdings = Self::default();
         for project in projects {
             for (cluster, quota) in &project.spec.clusters {
                 for (resource, hard) in &quota.hard {
-                    let key = HeldAt { project: project.name(), cluster, resource };
+                    let key = ProjectResourceKey { project: project.name(), cluster, resource };
                     let of = |sums: &BTreeMap<_, Quantity>| sums.get(&key).copied().unwrap_or(Quantity::ZERO);
                     let holding = Holding::new(
                         String::new(),
                         project.name(),
-                        amount::less(*hard, of(&given)),
+                        amount::saturating_sub(*hard, of(&given)),
                         of(&used),
                     );
-                    holdings.put(Place { cluster: cluster.clone(), resource: resource.clone() }, holding);
+                    holdings
+                        .add(ResourceKey { cluster: cluster.clone(), resource: resource.clone() }, holding);
                 }
             }
         }
@@ -248,6 +252,6 @@ impl Holdings {
 
 impl Holding {
     fn new(project: String, name: &str, held: Quantity, used: Quantity) -> Self {
-        Self { project, name: name.to_owned(), held, used, idle: amount::less(held, used) }
+        Self { project, name: name.to_owned(), held, used, idle: amount::saturating_sub(held, used) }
     }
 }

@@ -5,7 +5,7 @@ use crate::failure::{Failure, Outcome};
 use crate::objects;
 use crate::paths;
 use crate::screen::print;
-use crate::wait::{self, Look};
+use crate::wait::{self, Progress};
 use business_types::NamespaceTransfer;
 use business_types::condition::{self, TRANSFERRED};
 use business_types::names;
@@ -43,25 +43,25 @@ pub(crate) struct Move {
 
 impl Move {
     pub(crate) async fn run(&self, api: &Api) -> Result<Outcome, Failure> {
-        let (name, dry_run) = (&self.name, self.dry_run.asks_server()?);
-        self.dry_run.before_waiting(self.wait)?;
-        let live = objects::namespace(api, &api.project, name).await?;
+        let (name, dry_run) = (&self.name, self.dry_run.is_server_dry_run()?);
+        self.dry_run.check_wait(self.wait)?;
+        let live = objects::get_namespace(api, &api.project, name).await?;
         let asked = NamespaceTransfer {
             project: self.to.clone(),
             reason: self.reason.clone(),
             uid: live.metadata.uid,
         };
         let path = format!("{}/{}", paths::namespace(&api.project, name), names::TRANSFER);
-        let path = paths::rehearsed_if(path, dry_run);
+        let path = paths::with_dry_run(path, dry_run);
         api.post(&path, &json!(asked)).await?;
         if self.wait {
             let what = format!("namespace {name} is of project {} in its cluster, too", self.to);
             wait::until(&what, self.timeout, async || {
-                let moved = objects::namespace(api, &self.to, name).await?;
+                let moved = objects::get_namespace(api, &self.to, name).await?;
                 Ok(match condition::find(&moved.status.conditions, TRANSFERRED) {
-                    Some(told) if told.is_true() => Look::Yes(()),
-                    Some(told) => Look::NotYet(told.message.clone()),
-                    None => Look::NotYet("the controller has not looked yet".to_owned()),
+                    Some(told) if told.is_true() => Progress::Done(()),
+                    Some(told) => Progress::Pending(told.message.clone()),
+                    None => Progress::Pending("the controller has not looked yet".to_owned()),
                 })
             })
             .await?;

@@ -1,16 +1,16 @@
 use crate::api::Api;
 use crate::failure::{Failure, Outcome};
 use crate::objects::{self, Namespace, Project, Tenant};
-use crate::output::{self, View};
+use crate::output::{self, OutputFormat};
 use crate::screen::{Screen, note, print};
 use business_types::names;
 use clap::Args;
 use forest::{Forest, Selection};
 
-/// Tenants, projects and namespaces, one below the other. Pure.
+/// The trees of tenants, projects and namespaces. Pure.
 pub(crate) mod forest;
-/// Lines with bars. Pure.
-mod drawn;
+/// Rendering of trees. Pure.
+mod render;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -49,17 +49,17 @@ pub(crate) struct Tree {
     full: Option<u8>,
     /// How to show it
     #[arg(long, short, value_enum, default_value_t)]
-    output: View,
+    output: OutputFormat,
 }
 
 impl Tree {
     pub(crate) async fn run(&self, api: &Api, screen: Screen) -> Result<Outcome, Failure> {
         let (tenants, projects, namespaces) = tokio::try_join!(
-            objects::seen::<Tenant>(api, names::TENANTS),
-            objects::all_by_role::<Project>(api, names::PROJECTS),
-            objects::seen::<Namespace>(api, names::NAMESPACES),
+            objects::list_or_empty::<Tenant>(api, names::TENANTS),
+            objects::list_with_role_advice::<Project>(api, names::PROJECTS),
+            objects::list_or_empty::<Namespace>(api, names::NAMESPACES),
         )?;
-        let forest = Forest::grown(tenants, projects, namespaces);
+        let forest = Forest::build(tenants, projects, namespaces);
         let selection = Selection {
             clusters: &self.cluster,
             resources: &self.resource,
@@ -69,25 +69,34 @@ impl Tree {
         };
         let mut roots = self.roots(&forest)?;
         let is_empty = roots.is_empty();
-        let shown = forest.shown(&roots, &selection);
-        roots.retain(|root| shown.has(*root));
+        let visible = forest.visible(&roots, &selection);
+        roots.retain(|root| visible.contains(*root));
         match self.output {
-            View::Json | View::Yaml => output::data(self.output, &forest.told(&roots, &selection, &shown))?,
-            _ if is_empty => nothing(),
+            OutputFormat::Json | OutputFormat::Yaml => {
+                output::print_data(self.output, &forest.to_output(&roots, &selection, &visible))?;
+            }
+            _ if is_empty => note_no_projects(),
             _ if roots.is_empty() => {
                 note("nothing that you see has what --cluster, --resource and --full ask for");
             }
-            view => {
-                print(drawn::lines(&forest, &roots, &selection, &shown, screen, view == View::Wide))?;
+            format => {
+                print(render::render(
+                    &forest,
+                    &roots,
+                    &selection,
+                    &visible,
+                    screen,
+                    format == OutputFormat::Wide,
+                ))?;
             }
         }
         Ok(Outcome::Done)
     }
 
-    /// Where it begins.
+    /// The roots of the trees that are shown.
     fn roots(&self, forest: &Forest) -> Result<Vec<usize>, Failure> {
         let missing = |kind: &str, name: &str| {
-            Failure::Stopped(format!(
+            Failure::Other(format!(
                 "{kind} {name}: you see none of this name; `kubectl business tree` shows all"
             ))
         };
@@ -103,7 +112,7 @@ impl Tree {
     }
 }
 
-/// Says that the caller has no role anywhere.
-pub(super) fn nothing() {
+/// Prints that the caller has no role anywhere.
+pub(super) fn note_no_projects() {
     note("no project is there for you: an administrator gives roles with `kubectl business access add`");
 }

@@ -1,5 +1,5 @@
-use crate::asked::Asked;
-use crate::world::{Ended, PROGRAM};
+use crate::http_request::HttpRequest;
+use crate::world::{CommandOutput, PROGRAM};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
@@ -11,37 +11,37 @@ use std::sync::{Arc, Mutex};
 
 const SECRETS: &str = "/api/v1/namespaces/tke-business-members/secrets";
 const LEAVE: [&str; 3] = ["leave", "east", "--forget"];
-/// Of the cluster that a stand-in is.
+/// The uid of the fake cluster.
 const UID: &str = "1";
 
 /// Code and body.
-type Answer = (u16, Value);
+type Response = (u16, Value);
 
-/// Stands for a kube-apiserver, business-api behind it.
-struct StandIn {
+/// A fake kube-apiserver with business-api behind it.
+struct FakeApiServer {
     server: String,
     kubeconfig: PathBuf,
-    /// `GET /path`, in their order.
-    asked: Arc<Mutex<Vec<String>>>,
+    /// `GET /path` of each request, in order.
+    requests: Arc<Mutex<Vec<String>>>,
 }
 
-impl Drop for StandIn {
+impl Drop for FakeApiServer {
     fn drop(&mut self) {
         let _gone = std::fs::remove_file(&self.kubeconfig);
     }
 }
 
-impl StandIn {
-    /// What `answer` says nothing of is done, and empty. It is told what was asked before.
-    fn start(answer: impl Fn(&str, &[String]) -> Option<Answer> + Send + Sync + 'static) -> Self {
+impl FakeApiServer {
+    /// `answer` gets a request and the requests before it; for `None`, the default response is sent.
+    fn start(answer: impl Fn(&str, &[String]) -> Option<Response> + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let server = format!("http://{}", listener.local_addr().unwrap());
-        let asked = Arc::new(Mutex::new(Vec::new()));
-        let (heard, answer) = (Arc::clone(&asked), Arc::new(answer));
+        let requests = Arc::new(Mutex::new(Vec::new()));
+        let (log, answer) = (Arc::clone(&requests), Arc::new(answer));
         std::thread::spawn(move || {
             for stream in listener.incoming() {
-                let (heard, answer) = (Arc::clone(&heard), Arc::clone(&answer));
-                std::thread::spawn(move || serve(stream.unwrap(), &heard, &*answer));
+                let (log, answer) = (Arc::clone(&log), Arc::clone(&answer));
+                std::thread::spawn(move || serve(stream.unwrap(), &log, &*answer));
             }
         });
         let config = json!({
@@ -52,45 +52,49 @@ impl StandIn {
         });
         let kubeconfig = std::env::temp_dir().join(format!("business-stand-in-{}", uuid::Uuid::new_v4()));
         std::fs::write(&kubeconfig, config.to_string()).unwrap();
-        Self { server, kubeconfig, asked }
+        Self { server, kubeconfig, requests }
     }
 
-    fn run(&self, args: &[&str]) -> Ended {
+    fn run(&self, args: &[&str]) -> CommandOutput {
         let mut command = Command::new(PROGRAM);
         command.args(args).env("KUBECONFIG", &self.kubeconfig).env("LC_ALL", "C.UTF-8");
         let output = command.output().unwrap();
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-        Ended { code: output.status.code().unwrap(), out: text(output.stdout), err: text(output.stderr) }
+        CommandOutput {
+            code: output.status.code().unwrap(),
+            out: text(output.stdout),
+            err: text(output.stderr),
+        }
     }
 
-    /// The same with this cluster as the member, too.
-    fn run_for_member(&self, args: &[&str]) -> Ended {
+    /// Runs a command with this server as the member cluster, too.
+    fn run_for_member(&self, args: &[&str]) -> CommandOutput {
         self.run(&[args, &["--kubeconfig", self.kubeconfig.to_str().unwrap()]].concat())
     }
 
-    fn asked(&self, verb: &str) -> Vec<String> {
-        let asked = self.asked.lock().unwrap();
-        asked.iter().filter(|call| call.starts_with(verb)).cloned().collect()
+    fn requests(&self, verb: &str) -> Vec<String> {
+        let requests = self.requests.lock().unwrap();
+        requests.iter().filter(|call| call.starts_with(verb)).cloned().collect()
     }
 }
 
 fn serve(
     mut stream: TcpStream,
-    heard: &Mutex<Vec<String>>,
-    answer: &dyn Fn(&str, &[String]) -> Option<Answer>,
+    log: &Mutex<Vec<String>>,
+    answer: &dyn Fn(&str, &[String]) -> Option<Response>,
 ) {
-    let Some(Asked { method, path, .. }) = Asked::read(&stream) else { return };
+    let Some(HttpRequest { method, path, .. }) = HttpRequest::read(&stream) else { return };
     let call = format!("{method} {path}");
-    let mut heard = heard.lock().unwrap();
-    let (code, body) = answer(&call, heard.as_slice()).unwrap_or_else(|| (200, done(&call)));
-    heard.push(call);
+    let mut log = log.lock().unwrap();
+    let (code, body) = answer(&call, log.as_slice()).unwrap_or_else(|| (200, default_response(&call)));
+    log.push(call);
     let body = body.to_string();
     let head = format!("HTTP/1.1 {code} Answer\r\nContent-Type: application/json\r\nConnection: close\r\n");
     // A program that asks for several things at once leaves when the first was refused.
     drop(write!(stream, "{head}Content-Length: {}\r\n\r\n{body}", body.len()));
 }
 
-fn done(call: &str) -> Value {
+fn default_response(call: &str) -> Value {
     match call {
         call if call.ends_with("/selfsubjectaccessreviews") => json!({"status": {"allowed": true}}),
         call if call == get("memberclusters/east") => east(UID),
@@ -99,12 +103,12 @@ fn done(call: &str) -> Value {
     }
 }
 
-/// The record of cluster east, which stands for the cluster of this uid.
+/// The MemberCluster east, with the uid of this cluster.
 fn east(uid: &str) -> Value {
     json!({"metadata": {"name": "east", "uid": "record"}, "status": {"uid": uid}})
 }
 
-fn refused(code: u16, message: &str) -> Answer {
+fn failure(code: u16, message: &str) -> Response {
     (
         code,
         json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": message, "code": code}),
@@ -119,16 +123,16 @@ fn get(path: &str) -> String {
 #[test]
 fn what_may_not_be_listed_ties_a_cluster_and_holds_namespaces() {
     for plural in ["tenants", "projects", "namespaces"] {
-        let kube = StandIn::start(move |call, _| {
-            (call == get(plural)).then(|| refused(403, &format!("{plural} is forbidden")))
+        let kube = FakeApiServer::start(move |call, _| {
+            (call == get(plural)).then(|| failure(403, &format!("{plural} is forbidden")))
         });
         let left = kube.run(&LEAVE);
         assert_eq!((left.code, left.out.as_str()), (3, ""), "{}", left.err);
-        assert_eq!(kube.asked("DELETE"), [""; 0], "{}", left.err);
+        assert_eq!(kube.requests("DELETE"), [""; 0], "{}", left.err);
     }
-    let kube = StandIn::start(|call, _| match call {
+    let kube = FakeApiServer::start(|call, _| match call {
         "GET /api/v1/namespaces" => Some((200, json!({"items": [{"metadata": {"name": "shop"}}]}))),
-        call => (call == get("namespaces")).then(|| refused(403, "namespaces is forbidden")),
+        call => (call == get("namespaces")).then(|| failure(403, "namespaces is forbidden")),
     });
     let found = kube.run_for_member(&["discover", "east"]);
     assert_eq!((found.code, found.out.as_str()), (3, ""), "{}", found.err);
@@ -137,22 +141,22 @@ fn what_may_not_be_listed_ties_a_cluster_and_holds_namespaces() {
 #[test]
 fn a_cluster_is_forgotten_with_the_secret_that_its_record_names() {
     let kube = |has_secret: bool| {
-        StandIn::start(move |call, asked| {
+        FakeApiServer::start(move |call, requests| {
             if call == get("memberclusters/east") {
-                let gone = asked.iter().any(|call| call.starts_with("DELETE") && call.ends_with("/east"));
+                let gone = requests.iter().any(|call| call.starts_with("DELETE") && call.ends_with("/east"));
                 let spec = json!({"credentials": {"secretName": "by-hand"}});
                 let record = json!({"metadata": {"name": "east", "uid": "1"}, "spec": spec});
-                return Some(if gone { refused(404, "no such cluster") } else { (200, record) });
+                return Some(if gone { failure(404, "no such cluster") } else { (200, record) });
             }
             let is_secret = call == format!("GET {SECRETS}/by-hand");
-            (is_secret && !has_secret).then(|| refused(404, "no such Secret"))
+            (is_secret && !has_secret).then(|| failure(404, "no such Secret"))
         })
     };
     let elsewhere = kube(false);
     let left = elsewhere.run(&LEAVE);
     assert_eq!(left.code, 1, "{}", left.err);
     assert!(left.err.contains("by --members-namespace"), "{}", left.err);
-    assert_eq!(elsewhere.asked("DELETE"), [""; 0]);
+    assert_eq!(elsewhere.requests("DELETE"), [""; 0]);
     let left = kube(true).run(&[&LEAVE[..], &["-o", "json"]].concat());
     assert!(left.err.contains("its token stay until"), "whoever reads JSON is told, too: {}", left.err);
     let told = left.json(0);
@@ -164,12 +168,12 @@ fn a_cluster_is_forgotten_with_the_secret_that_its_record_names() {
     );
     assert_eq!(left.expect(0), "cluster east has left\n");
     let record = get("memberclusters/east").replace("GET", "DELETE");
-    assert_eq!(there.asked("DELETE"), [format!("DELETE {SECRETS}/by-hand"), record]);
+    assert_eq!(there.requests("DELETE"), [format!("DELETE {SECRETS}/by-hand"), record]);
 }
 
 #[test]
 fn whoever_drains_has_done_what_was_asked_whatever_others_have_there() {
-    let kube = StandIn::start(|call, _| {
+    let kube = FakeApiServer::start(|call, _| {
         let web =
             json!({"metadata": {"name": "web"}, "spec": {"clusters": {"east": {"hard": {"pods": "1"}}}}});
         if call == get("projects/shop") {
@@ -187,12 +191,12 @@ fn whoever_drains_has_done_what_was_asked_whatever_others_have_there() {
     for part in ["is cordoned", "is not forgotten: what stands in the plan goes first"] {
         assert!(kept.err.contains(part), "{}", kept.err);
     }
-    assert_eq!(kube.asked("DELETE"), [""; 0], "nothing is forgotten while something is charged");
+    assert_eq!(kube.requests("DELETE"), [""; 0], "nothing is forgotten while something is charged");
 }
 
 #[test]
 fn who_sees_nothing_is_not_told_that_all_is_well() {
-    let nothing = StandIn::start(|_, _| None);
+    let nothing = FakeApiServer::start(|_, _| None);
     let audited = nothing.run(&["audit"]);
     assert_eq!((audited.code, audited.out.as_str()), (3, ""), "{}", audited.err);
     assert!(audited.err.contains("nothing was looked at"), "{}", audited.err);
@@ -205,17 +209,18 @@ fn who_sees_nothing_is_not_told_that_all_is_well() {
 
 #[test]
 fn a_project_that_is_not_there_stops_a_drain_before_anything_is_changed() {
-    let kube =
-        StandIn::start(|call, _| (call == get("projects/shop")).then(|| refused(404, "no such project")));
+    let kube = FakeApiServer::start(|call, _| {
+        (call == get("projects/shop")).then(|| failure(404, "no such project"))
+    });
     let drained = kube.run(&["leave", "east", "--drain", "shop", "--yes"]);
-    assert_eq!((drained.code, kube.asked("PATCH")), (1, Vec::new()), "{}", drained.err);
-    let nothing = StandIn::start(|_, _| None).run(&["leave", "east", "--drain", "shop", "--yes"]);
+    assert_eq!((drained.code, kube.requests("PATCH")), (1, Vec::new()), "{}", drained.err);
+    let nothing = FakeApiServer::start(|_, _| None).run(&["leave", "east", "--drain", "shop", "--yes"]);
     assert!(nothing.err.contains("project shop: it has no budget on east"), "{}", nothing.err);
 }
 
 #[test]
 fn a_hold_keeps_a_budget_and_says_how_it_goes() {
-    let kube = StandIn::start(|call, _| {
+    let kube = FakeApiServer::start(|call, _| {
         let hold = json!({"uid": "u1", "clusterName": "east", "namespace": "lost", "hard": {"pods": "2"}});
         let shop = json!({
             "metadata": {"name": "shop"}, "spec": {"clusters": {"east": {"hard": {"pods": "4"}}}},
@@ -224,7 +229,7 @@ fn a_hold_keeps_a_budget_and_says_how_it_goes() {
         match call {
             call if call == get("projects/shop") => Some((200, shop)),
             call if call == get("projects/shop").replace("GET", "PATCH") => {
-                let (code, mut why) = refused(422, "can NOT remove cluster \"east\": 1 children use it");
+                let (code, mut why) = failure(422, "can NOT remove cluster \"east\": 1 children use it");
                 why["details"] = json!({"causes": [{"field": "spec.clusters"}]});
                 Some((code, why))
             }
@@ -238,7 +243,7 @@ fn a_hold_keeps_a_budget_and_says_how_it_goes() {
 
 #[test]
 fn a_cluster_is_forgotten_in_the_host_cluster_alone() {
-    let direct = StandIn::start(|call, _| {
+    let direct = FakeApiServer::start(|call, _| {
         let ceiling = json!({"spec": {"clusters": {"east": {"hard": {"pods": "1"}}}}});
         match call {
             "GET /api/v1" => Some((404, json!({"paths": ["/apis", "/healthz"]}))),
@@ -250,7 +255,7 @@ fn a_cluster_is_forgotten_in_the_host_cluster_alone() {
     assert!(left.err.contains("next: name the host cluster's context: --context"), "{}", left.err);
     let drained = direct.run(&[&LEAVE[..], &["--drain", "shop", "--yes"]].concat());
     assert_eq!(drained.code, 3, "{}", drained.err);
-    assert_eq!((direct.asked("PATCH"), direct.asked("DELETE")), (Vec::new(), Vec::new()));
+    assert_eq!((direct.requests("PATCH"), direct.requests("DELETE")), (Vec::new(), Vec::new()));
     let joined = direct.run_for_member(&["join", "east", "--dry-run"]);
     assert!(joined.err.contains("is no kube-apiserver"), "{}", joined.err);
 }
@@ -258,13 +263,13 @@ fn a_cluster_is_forgotten_in_the_host_cluster_alone() {
 #[test]
 fn what_stands_in_the_way_of_a_join_is_said_before_anything_is_written() {
     let kube = |no_secrets: bool, no_namespace: bool| {
-        StandIn::start(move |call, _| match call {
-            call if call == get("memberclusters/east") => Some(refused(404, "no such cluster")),
+        FakeApiServer::start(move |call, _| match call {
+            call if call == get("memberclusters/east") => Some(failure(404, "no such cluster")),
             call if call.starts_with(&format!("GET {SECRETS}/")) => {
-                Some(refused(if no_secrets { 403 } else { 404 }, "no Secret for you"))
+                Some(failure(if no_secrets { 403 } else { 404 }, "no Secret for you"))
             }
             "GET /api/v1/namespaces/tke-business-members" if no_namespace => {
-                Some(refused(404, "no such namespace"))
+                Some(failure(404, "no such namespace"))
             }
             _ => None,
         })
@@ -288,7 +293,7 @@ fn what_stands_in_the_way_of_a_join_is_said_before_anything_is_written() {
     for ended in [own, named] {
         assert!(ended.expect(0).starts_with("cluster east can be joined"));
     }
-    assert_eq!(good.asked("PATCH"), [""; 0]);
+    assert_eq!(good.requests("PATCH"), [""; 0]);
 }
 
 #[test]
@@ -296,39 +301,39 @@ fn a_secret_that_rotate_does_not_get_is_looked_for_where_it_may_be() {
     for (code, next) in
         [(403, "have the Role business-operator"), (404, "the chart's members.namespace may be another one")]
     {
-        let kube = StandIn::start(move |call, _| {
-            call.starts_with(&format!("GET {SECRETS}/")).then(|| refused(code, "no Secret for you"))
+        let kube = FakeApiServer::start(move |call, _| {
+            call.starts_with(&format!("GET {SECRETS}/")).then(|| failure(code, "no Secret for you"))
         });
         let ended = kube.run_for_member(&["rotate", "east"]);
         assert!(ended.err.contains(&format!("next: {next}")), "{}", ended.err);
     }
 }
 
-/// A kubeconfig as it is kept in a Secret.
-fn kept(kubeconfig: &str) -> Answer {
+/// A Secret with a kubeconfig.
+fn kubeconfig_secret(kubeconfig: &str) -> Response {
     let data = json!({"kubeconfig": BASE64_STANDARD.encode(kubeconfig)});
     (200, json!({"metadata": {"resourceVersion": "1"}, "data": data}))
 }
 
-/// As `join` makes it.
-fn kept_by_join() -> Answer {
+/// The Secret that `join` makes.
+fn secret_of_join() -> Response {
     let kubeconfig = json!({
         "current-context": "east", "clusters": [{"name": "east", "cluster": {"server": "https://east"}}],
         "contexts": [{"name": "east", "context": {"cluster": "east", "user": "u"}}],
         "users": [{"name": "u", "user": {"token": "old"}}],
     });
-    kept(&kubeconfig.to_string())
+    kubeconfig_secret(&kubeconfig.to_string())
 }
 
-fn new_token() -> Answer {
+fn new_token() -> Response {
     (200, json!({"status": {"token": "new", "expirationTimestamp": "2030-01-01T00:00:00Z"}}))
 }
 
 #[test]
 fn a_secret_that_cannot_be_written_is_a_matter_of_the_members_role() {
-    let kube = StandIn::start(|call, _| match call {
-        call if call == format!("GET {SECRETS}/cluster-east") => Some(kept_by_join()),
-        call if call == format!("PATCH {SECRETS}/cluster-east") => Some(refused(403, "no Secret for you")),
+    let kube = FakeApiServer::start(|call, _| match call {
+        call if call == format!("GET {SECRETS}/cluster-east") => Some(secret_of_join()),
+        call if call == format!("PATCH {SECRETS}/cluster-east") => Some(failure(403, "no Secret for you")),
         call => call.ends_with("/token").then(new_token),
     });
     for command in ["join", "rotate"] {
@@ -341,8 +346,8 @@ fn a_secret_that_cannot_be_written_is_a_matter_of_the_members_role() {
 #[test]
 fn a_kept_kubeconfig_that_takes_no_token_is_told_before_there_is_one() {
     for (kubeconfig, why) in [("[", "cannot be used"), ("{}", "its current context has no user")] {
-        let kube = StandIn::start(move |call, _| match call {
-            call if call == format!("GET {SECRETS}/cluster-east") => Some(kept(kubeconfig)),
+        let kube = FakeApiServer::start(move |call, _| match call {
+            call if call == format!("GET {SECRETS}/cluster-east") => Some(kubeconfig_secret(kubeconfig)),
             call => call.ends_with("/token").then(new_token),
         });
         let ended = kube.run_for_member(&["rotate", "east"]);
@@ -351,41 +356,41 @@ fn a_kept_kubeconfig_that_takes_no_token_is_told_before_there_is_one() {
             assert!(ended.err.contains(part), "{part}: {}", ended.err);
         }
         assert!(!ended.err.contains("name one with --kubeconfig"), "{}", ended.err);
-        assert_eq!(kube.asked("POST"), [""; 0], "no token is left behind");
+        assert_eq!(kube.requests("POST"), [""; 0], "no token is left behind");
     }
 }
 
 #[test]
 fn a_server_that_is_not_there_is_told_at_once_and_one_that_asks_for_patience_is_asked_again() {
-    let kube = StandIn::start(|_, _| Some((503, json!("service unavailable"))));
+    let kube = FakeApiServer::start(|_, _| Some((503, json!("service unavailable"))));
     let ended = kube.run(&["tree"]);
     assert_eq!(ended.code, 1, "{}", ended.err);
     assert!(ended.err.contains("kubectl get apiservice v1.business.tkestack.io"), "{}", ended.err);
-    let kube = StandIn::start(|call, asked| {
-        let (_, mut busy) = refused(503, "starting");
+    let kube = FakeApiServer::start(|call, requests| {
+        let (_, mut busy) = failure(503, "starting");
         busy["details"] = json!({"retryAfterSeconds": 1});
-        (call == get("projects") && !asked.contains(&get("projects"))).then_some((503, busy))
+        (call == get("projects") && !requests.contains(&get("projects"))).then_some((503, busy))
     });
     kube.run(&["tree"]).expect(0);
-    assert_eq!(kube.asked(&get("projects")).len(), 2);
+    assert_eq!(kube.requests(&get("projects")).len(), 2);
 }
 
-/// A join in whose way much stands: for the record of refusals.
-pub(crate) fn blocked_join() -> Ended {
-    let kube = StandIn::start(|call, _| match call {
+/// A join with several obstacles, for the record of refusals.
+pub(crate) fn blocked_join() -> CommandOutput {
+    let kube = FakeApiServer::start(|call, _| match call {
         "GET /version" => Some((200, json!({"major": "1", "minor": "28", "gitVersion": "v1.28.4"}))),
-        "GET /api/v1/namespaces/tke-business-members" => Some(refused(404, "no such namespace")),
+        "GET /api/v1/namespaces/tke-business-members" => Some(failure(404, "no such namespace")),
         call if call == get("memberclusters") => {
             let west = json!({"metadata": {"name": "west"}, "status": {"uid": UID}});
             Some((200, json!({"metadata": {}, "items": [west]})))
         }
-        call if call == get("memberclusters/east") => Some(refused(404, "no such cluster")),
-        call => call.starts_with(&format!("GET {SECRETS}/")).then(|| refused(404, "no such Secret")),
+        call if call == get("memberclusters/east") => Some(failure(404, "no such cluster")),
+        call => call.starts_with(&format!("GET {SECRETS}/")).then(|| failure(404, "no such Secret")),
     });
     let ended = kube.run_for_member(&["join", "east", "--server", "https://east.example.org:6443"]);
-    assert_eq!(kube.asked("PATCH"), [""; 0], "{}", ended.err);
+    assert_eq!(kube.requests("PATCH"), [""; 0], "{}", ended.err);
     let err = ended.err.replace(&kube.server, "https://east.example.org:6443");
-    Ended { err, ..ended }
+    CommandOutput { err, ..ended }
 }
 
 #[test]
@@ -394,7 +399,7 @@ fn a_join_leaves_changed_roles_of_people_and_takes_away_what_a_shared_cluster_mu
     const BINDING: &str =
         "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings/business-confine-people";
     for (shared, code) in [(false, 200), (true, 200), (true, 404)] {
-        let kube = StandIn::start(move |call, _| {
+        let kube = FakeApiServer::start(move |call, _| {
             let selects = |label: &str| {
                 let labels = json!({"matchLabels": {format!("rbac.authorization.k8s.io/{label}"): "true"}});
                 json!({"aggregationRule": {"clusterRoleSelectors": [labels]}})
@@ -403,7 +408,7 @@ fn a_join_leaves_changed_roles_of_people_and_takes_away_what_a_shared_cluster_mu
                 Some("admin") => return Some((200, json!({"rules": []}))),
                 Some("edit") => return Some((200, selects("aggregate-to-less"))),
                 Some("view") => return Some((200, selects("aggregate-to-view"))),
-                Some(_) => return Some(refused(404, "no such role")),
+                Some(_) => return Some(failure(404, "no such role")),
                 None => {}
             }
             let unknown = call == get("memberclusters/east")
@@ -412,31 +417,31 @@ fn a_join_leaves_changed_roles_of_people_and_takes_away_what_a_shared_cluster_mu
             if call.ends_with("/token") {
                 return Some(new_token());
             }
-            unknown.then(|| refused(404, "not found"))
+            unknown.then(|| failure(404, "not found"))
         });
         let join = ["join", "east", "--server", "https://east.example.org", "--no-wait", "--shared"];
         let ended = kube.run_for_member(join.get(..if shared { 6 } else { 5 }).unwrap());
         assert!(ended.err.contains("they stay so: business:admin, business:edit\n"), "{}", ended.err);
-        let applied = kube.asked(&format!("PATCH {ROLES}/business%3A"));
+        let applied = kube.requests(&format!("PATCH {ROLES}/business%3A"));
         let wanted = ["view", "offered%3Aview"].map(|name| format!("PATCH {ROLES}/business%3A{name}"));
         assert_eq!(applied, wanted);
         let deleted = if shared { vec![format!("DELETE {BINDING}")] } else { Vec::new() };
-        assert_eq!(kube.asked("DELETE"), deleted);
+        assert_eq!(kube.requests("DELETE"), deleted);
         let made = ended.expect(0);
         assert!(made.starts_with("cluster east joined"), "{made}");
     }
 }
 
 /// A file for `adopt`.
-struct Take(PathBuf);
+struct AdoptFile(PathBuf);
 
-impl Drop for Take {
+impl Drop for AdoptFile {
     fn drop(&mut self) {
         let _gone = std::fs::remove_file(&self.0);
     }
 }
 
-impl Take {
+impl AdoptFile {
     fn new() -> Self {
         let path = std::env::temp_dir().join(format!("business-take-{}", uuid::Uuid::new_v4()));
         let object = json!({
@@ -454,7 +459,7 @@ impl Take {
 
 #[test]
 fn what_stands_in_another_cluster_is_not_taken_for_what_is_in_the_named_one() {
-    let take = Take::new();
+    let take = AdoptFile::new();
     let adopt = take.args();
     let commands = [&["discover", "east"][..], &adopt, &["rotate", "east"]];
     let operators = "User \"bob\" cannot get resource \"memberclusters\": this is for operators";
@@ -466,9 +471,9 @@ fn what_stands_in_another_cluster_is_not_taken_for_what_is_in_the_named_one() {
             "name that cluster's by --kubeconfig",
         ),
         (200, east(""), "has not looked at cluster east yet", "`kubectl business describe cluster east`"),
-        (403, refused(403, operators).1, "this is for operators", "ask an operator"),
+        (403, failure(403, operators).1, "this is for operators", "ask an operator"),
     ] {
-        let kube = StandIn::start(move |call, _| {
+        let kube = FakeApiServer::start(move |call, _| {
             (call == get("memberclusters/east")).then(|| (code, answer.clone()))
         });
         for command in commands {
@@ -478,28 +483,28 @@ fn what_stands_in_another_cluster_is_not_taken_for_what_is_in_the_named_one() {
             assert!(ended.err.contains(&format!("next: {next}")), "{command:?}: {}", ended.err);
         }
         for verb in ["POST", "PATCH"] {
-            assert_eq!(kube.asked(verb), [""; 0], "nothing is written");
+            assert_eq!(kube.requests(verb), [""; 0], "nothing is written");
         }
     }
 }
 
 #[test]
 fn what_is_there_is_taken() {
-    let take = Take::new();
-    let kube = StandIn::start(|call, _| {
+    let take = AdoptFile::new();
+    let kube = FakeApiServer::start(|call, _| {
         let there = json!({"metadata": {}, "items": [{"metadata": {"name": "web"}}]});
         (call == "GET /api/v1/namespaces").then_some((200, there))
     });
     let taken = kube.run_for_member(&take.args()).expect(0);
     assert!(taken.starts_with("1 namespace is taken"), "{taken}");
-    assert_eq!(kube.asked("POST"), [get("namespaces").replace("GET", "POST")]);
+    assert_eq!(kube.requests("POST"), [get("namespaces").replace("GET", "POST")]);
 }
 
 #[test]
 fn adopt_and_join_are_rehearsed_by_the_flag_of_the_other_commands() {
-    let take = Take::new();
+    let take = AdoptFile::new();
     let (adopt, join) = (take.args(), ["join", "east"]);
-    let kube = StandIn::start(|call, _| {
+    let kube = FakeApiServer::start(|call, _| {
         let there = json!({"metadata": {}, "items": [{"metadata": {"name": "web"}}]});
         (call == "GET /api/v1/namespaces").then_some((200, there))
     });
@@ -513,20 +518,20 @@ fn adopt_and_join_are_rehearsed_by_the_flag_of_the_other_commands() {
         let client = kube.run_for_member(&[command, &["--dry-run=client"]].concat());
         assert!(client.code == 2 && client.err.contains("`create` alone"), "{command:?}: {}", client.err);
     }
-    assert_eq!(kube.asked("PATCH"), [""; 0]);
+    assert_eq!(kube.requests("PATCH"), [""; 0]);
 }
 
 #[test]
 fn a_list_that_always_promises_one_more_page_is_not_read_for_ever() {
-    let take = Take::new();
-    let kube = StandIn::start(|call, _| {
+    let take = AdoptFile::new();
+    let kube = FakeApiServer::start(|call, _| {
         let more = json!({"metadata": {"continue": "more"}, "items": []});
         (call == "GET /api/v1/namespaces").then_some((200, more))
     });
     let ended = kube.run_for_member(&take.args());
     assert_eq!(ended.code, 1, "{}", ended.err);
     assert!(ended.err.contains("/api/v1/namespaces does not end within 500 pages"), "{}", ended.err);
-    assert_eq!(kube.asked("GET /api/v1/namespaces").len(), 501, "with that of kube-system");
+    assert_eq!(kube.requests("GET /api/v1/namespaces").len(), 501, "with that of kube-system");
 }
 
 #[test]
@@ -536,10 +541,10 @@ fn a_member_cluster_that_refuses_is_no_matter_of_the_platforms_roles() {
         (403, "User \"system:anonymous\" cannot get path \"/version\"", 1, "has no credentials there"),
         (403, "User \"eve\" cannot get path \"/version\"", 3, "has no rights for this there"),
     ] {
-        let kube = StandIn::start(move |call, _| match call {
-            "GET /version" => Some(refused(code, message)),
-            call if call == get("memberclusters/east") => Some(refused(404, "no such cluster")),
-            call => call.starts_with(&format!("GET {SECRETS}/")).then(|| refused(404, "no such Secret")),
+        let kube = FakeApiServer::start(move |call, _| match call {
+            "GET /version" => Some(failure(code, message)),
+            call if call == get("memberclusters/east") => Some(failure(404, "no such cluster")),
+            call => call.starts_with(&format!("GET {SECRETS}/")).then(|| failure(404, "no such Secret")),
         });
         let ended = kube.run_for_member(&["join", "east"]);
         assert_eq!(ended.code, exit, "{}", ended.err);
@@ -551,8 +556,8 @@ fn a_member_cluster_that_refuses_is_no_matter_of_the_platforms_roles() {
 
 #[test]
 fn what_did_not_come_in_time_is_told_with_what_is_so_now() {
-    let kube = StandIn::start(|call, _| match call {
-        call if call == format!("GET {SECRETS}/cluster-east") => Some(kept_by_join()),
+    let kube = FakeApiServer::start(|call, _| match call {
+        call if call == format!("GET {SECRETS}/cluster-east") => Some(secret_of_join()),
         call if call.ends_with("/token") => Some(new_token()),
         call if call == get("namespaces/shop/namespaces") => {
             let web = json!({"metadata": {"name": "east-web"}, "spec": {"clusterName": "east"}});
@@ -573,8 +578,8 @@ fn what_did_not_come_in_time_is_told_with_what_is_so_now() {
 
 #[test]
 fn who_has_named_no_project_is_told_how() {
-    let kube = StandIn::start(|call, _| {
-        call.contains("/v1/namespaces/").then(|| refused(404, "projects \"default\" not found"))
+    let kube = FakeApiServer::start(|call, _| {
+        call.contains("/v1/namespaces/").then(|| failure(404, "projects \"default\" not found"))
     });
     let next = "next: no project was named: -n PROJECT";
     let ended = kube.run(&["kubeconfig", "east-web"]);
@@ -586,7 +591,7 @@ fn who_has_named_no_project_is_told_how() {
 
 #[test]
 fn what_is_only_printed_needs_a_project_that_was_named() {
-    let kube = StandIn::start(|_, _| None);
+    let kube = FakeApiServer::start(|_, _| None);
     let create = ["create", "ns", "web", "--cluster", "east", "--hard", "pods=1", "--dry-run=client"];
     let ended = kube.run(&[&create[..], &["-o", "yaml"]].concat());
     assert_eq!((ended.code, ended.out.as_str()), (2, ""), "it would lie in project default: {}", ended.err);
@@ -597,7 +602,7 @@ fn what_is_only_printed_needs_a_project_that_was_named() {
 
 #[test]
 fn whoever_enters_a_namespace_is_told_how_to_come_back() {
-    let kube = StandIn::start(|call, _| {
+    let kube = FakeApiServer::start(|call, _| {
         let issued = json!({
             "apiVersion": "v1", "kind": "Config", "current-context": "east/front",
             "clusters": [{"name": "east/front", "cluster": {"server": "https://east"}}],
@@ -617,7 +622,7 @@ fn whoever_enters_a_namespace_is_told_how_to_come_back() {
 
 #[test]
 fn no_certificate_is_signed_for_a_file_that_stays() {
-    let kube = StandIn::start(|_, _| None);
+    let kube = FakeApiServer::start(|_, _| None);
     let file = kube.kubeconfig.with_extension("mine");
     std::fs::write(&file, "text").unwrap();
     let ended = kube.run(&["kubeconfig", "east-front", "-n", "web", "--file", file.to_str().unwrap()]);
@@ -625,14 +630,14 @@ fn no_certificate_is_signed_for_a_file_that_stays() {
     std::fs::remove_file(&file).unwrap();
     assert_eq!((ended.code, kept.as_str()), (1, "text"), "{}", ended.err);
     assert!(ended.err.contains("an earlier kubeconfig of a namespace"), "{}", ended.err);
-    let asked = kube.asked("GET");
-    assert!(!asked.iter().any(|call| call.contains("/certificate")), "{asked:?}");
+    let requests = kube.requests("GET");
+    assert!(!requests.iter().any(|call| call.contains("/certificate")), "{requests:?}");
 }
 
 #[test]
 fn kubeconfigs_of_several_namespaces_lie_beside_each_other_in_one_file() {
     // As business-api writes them: every name is CLUSTER/NAMESPACE.
-    let kube = StandIn::start(|call, _| {
+    let kube = FakeApiServer::start(|call, _| {
         let name = call.strip_suffix("/certificate")?.rsplit('/').next()?.replace('-', "/");
         let config = json!({
             "apiVersion": "v1", "kind": "Config", "current-context": name,

@@ -1,4 +1,4 @@
-use crate::asked::Asked;
+use crate::http_request::HttpRequest;
 use crate::world::PROGRAM;
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -15,30 +15,30 @@ use std::time::{Duration, SystemTime};
 
 const CODE: &str = "the-code";
 
-/// A provider that logs everybody in as alice: what it is asked it takes apart by itself.
-struct StandIn {
+/// A fake OpenID Connect provider that logs everybody in as alice.
+struct FakeProvider {
     issuer: String,
-    asked: Arc<Mutex<Vec<HashMap<String, String>>>>,
+    requests: Arc<Mutex<Vec<HashMap<String, String>>>>,
     key: EncodingKey,
-    refuses: Refusal,
+    refresh_answer: RefreshAnswer,
 }
 
-/// What is answered in place of another token: the first line, and the body.
-type Refusal = Arc<Mutex<Option<(&'static str, Value)>>>;
+/// The response to a refresh in place of a new token: status line and body.
+type RefreshAnswer = Arc<Mutex<Option<(&'static str, Value)>>>;
 
-/// What one answers of.
-struct Answering {
+/// The state of the provider's server thread.
+struct ProviderServer {
     issuer: String,
     key: EncodingKey,
     public: Value,
     lifetime: u64,
-    /// The first line of what it answers when it is to take a token back.
+    /// The status line of a response to a revocation.
     revokes: &'static str,
-    refuses: Refusal,
+    refresh_answer: RefreshAnswer,
     nonce: Mutex<String>,
 }
 
-impl StandIn {
+impl FakeProvider {
     fn start(lifetime: u64) -> Self {
         Self::start_revoking(lifetime, "200 OK")
     }
@@ -53,36 +53,43 @@ impl StandIn {
             "x": part(1..33), "y": part(33..65)}]});
         let key = EncodingKey::from_ec_pem(pair.serialize_pem().as_bytes()).unwrap();
         let nonce = Mutex::new(String::new());
-        let refuses = Refusal::default();
-        let refusing = Arc::clone(&refuses);
+        let refresh_answer = RefreshAnswer::default();
+        let refusing = Arc::clone(&refresh_answer);
         let (issuing, signing) = (issuer.clone(), key.clone());
-        let answering =
-            Answering { issuer: issuing, key: signing, public, lifetime, revokes, refuses: refusing, nonce };
+        let server = ProviderServer {
+            issuer: issuing,
+            key: signing,
+            public,
+            lifetime,
+            revokes,
+            refresh_answer: refusing,
+            nonce,
+        };
         let asked = Arc::new(Mutex::new(Vec::new()));
-        let seen = Arc::clone(&asked);
+        let log = Arc::clone(&asked);
         std::thread::spawn(move || {
             for stream in listener.incoming() {
-                answering.answer(stream.unwrap(), &seen);
+                server.answer(stream.unwrap(), &log);
             }
         });
-        Self { issuer, asked, key, refuses }
+        Self { issuer, requests: asked, key, refresh_answer }
     }
 
-    /// What it answers to a refresh token from now on.
-    fn gives(&self, refresh: &str, id_token: Option<String>) {
+    /// Sets the response to a refresh from now on.
+    fn answer_refresh_with(&self, refresh: &str, id_token: Option<String>) {
         let mut answer = json!({"access_token": "a", "token_type": "Bearer", "refresh_token": refresh});
         if let Some(token) = id_token {
             answer["id_token"] = json!(token);
         }
-        *self.refuses.lock().unwrap() = Some(("200 OK", answer));
+        *self.refresh_answer.lock().unwrap() = Some(("200 OK", answer));
     }
 
-    fn refreshed_by(&self) -> String {
-        self.asked.lock().unwrap().last().unwrap()["refresh_token"].clone()
+    fn last_refresh_token(&self) -> String {
+        self.requests.lock().unwrap().last().unwrap()["refresh_token"].clone()
     }
 }
 
-/// A token of this issuer for somebody.
+/// The claims of a token for this subject.
 fn claims(issuer: &str, subject: &str, lifetime: u64) -> Value {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
     json!({"iss": issuer, "aud": "kubernetes", "sub": subject, "iat": now, "exp": now + lifetime})
@@ -94,9 +101,9 @@ fn signed(claims: &Value, key: &EncodingKey, id: &str) -> String {
     jsonwebtoken::encode(&header, claims, key).unwrap()
 }
 
-impl Answering {
-    fn answer(&self, mut stream: TcpStream, seen: &Mutex<Vec<HashMap<String, String>>>) {
-        let Some(Asked { path, query, body, .. }) = Asked::read(&stream) else { return };
+impl ProviderServer {
+    fn answer(&self, mut stream: TcpStream, log: &Mutex<Vec<HashMap<String, String>>>) {
+        let Some(HttpRequest { path, query, body, .. }) = HttpRequest::read(&stream) else { return };
         let (head, answer) = match &*path {
             "/.well-known/openid-configuration" => ("200 OK".to_owned(), self.metadata()),
             "/keys" => ("200 OK".to_owned(), self.public.clone()),
@@ -104,19 +111,19 @@ impl Answering {
                 let asked = pairs(&query);
                 self.nonce.lock().unwrap().clone_from(&asked["nonce"]);
                 let back = format!("{}?code={CODE}&state={}", asked["redirect_uri"], asked["state"]);
-                seen.lock().unwrap().push(asked);
+                log.lock().unwrap().push(asked);
                 (format!("302 Found\r\nLocation: {back}"), json!({}))
             }
             "/token" => {
                 let asked = pairs(&String::from_utf8(body).unwrap());
-                let refusal = self.refuses.lock().unwrap().clone();
+                let refusal = self.refresh_answer.lock().unwrap().clone();
                 let refusal = refusal.filter(|_| asked["grant_type"] == "refresh_token");
                 let (head, answer) = refusal.unwrap_or_else(|| ("200 OK", self.token(&asked)));
-                seen.lock().unwrap().push(asked);
+                log.lock().unwrap().push(asked);
                 (head.to_owned(), answer)
             }
             "/revoke" => {
-                seen.lock().unwrap().push(pairs(&String::from_utf8(body).unwrap()));
+                log.lock().unwrap().push(pairs(&String::from_utf8(body).unwrap()));
                 (self.revokes.to_owned(), json!({}))
             }
             _ => ("404 Not Found".to_owned(), json!({})),
@@ -169,10 +176,10 @@ fn pairs(text: &str) -> HashMap<String, String> {
         .collect()
 }
 
-/// A person's home, and what the program writes there.
+/// A user's home directory.
 struct Home {
     directory: PathBuf,
-    /// Where its shell looks for programs.
+    /// PATH of the program.
     path: PathBuf,
 }
 
@@ -196,7 +203,7 @@ impl Home {
         command
     }
 
-    /// Logs in; the browser is this test. Standard error at the end.
+    /// Logs in; this test is the browser. Returns exit code and standard error.
     fn login(&self, issuer: &str, forge: impl Fn(&str) -> String) -> (i32, String) {
         self.login_by(&first(issuer), forge)
     }
@@ -242,7 +249,7 @@ impl Home {
         std::fs::write(directory.join("config"), config.to_string()).unwrap();
     }
 
-    /// How many sessions are kept.
+    /// The number of stored sessions.
     fn sessions(&self) -> usize {
         let files = std::fs::read_dir(self.directory.join(".kube/cache/business")).unwrap();
         let paths = files.map(|file| file.unwrap().path());
@@ -250,12 +257,12 @@ impl Home {
     }
 }
 
-/// What somebody says who has never logged in.
+/// The flags of a first login.
 fn first(issuer: &str) -> [&str; 6] {
     ["--issuer", issuer, "--client-id", "kubernetes", "--server", "https://api.test:6443"]
 }
 
-/// What a browser is answered, redirects not followed.
+/// The response to a GET; redirects are not followed.
 fn get(url: &str) -> String {
     let rest = url.strip_prefix("http://").unwrap();
     let (host, path) = rest.split_once('/').unwrap();
@@ -268,13 +275,13 @@ fn get(url: &str) -> String {
 
 #[test]
 fn a_login_writes_a_context_whose_tokens_are_fresh() {
-    let (provider, home) = (StandIn::start(20), Home::new());
+    let (provider, home) = (FakeProvider::start(20), Home::new());
     let (code, told) = home.login(&provider.issuer, |back| back.replace("state=", "state=x"));
     assert_eq!(code, 0, "{told}");
     let unasked = "https://api.test:6443 could not be asked who that is there";
     assert!(told.contains("logged in at http://127.0.0.1") && told.contains(unasked), "{told}");
     assert!(!told.contains("logged in as"), "the provider's name is not the server's: {told}");
-    let asked = provider.asked.lock().unwrap().clone();
+    let asked = provider.requests.lock().unwrap().clone();
     assert_eq!(
         (asked[0]["code_challenge_method"].as_str(), asked[0]["response_type"].as_str()),
         ("S256", "code")
@@ -297,17 +304,17 @@ fn a_login_writes_a_context_whose_tokens_are_fresh() {
         let credential: Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!(credential["kind"], "ExecCredential", "{}", String::from_utf8_lossy(&output.stderr));
         assert!(credential["status"]["token"].as_str().unwrap().starts_with("ey"));
-        assert_eq!(provider.asked.lock().unwrap().last().unwrap()["refresh_token"], refresh);
+        assert_eq!(provider.requests.lock().unwrap().last().unwrap()["refresh_token"], refresh);
     }
 }
 
 #[test]
 fn a_token_that_is_good_is_not_refreshed_and_nobody_has_one_without_a_login() {
-    let (provider, home) = (StandIn::start(3600), Home::new());
+    let (provider, home) = (FakeProvider::start(3600), Home::new());
     let (code, told) = home.login(&provider.issuer, str::to_owned);
     assert_eq!(code, 0, "{told}");
     assert!(home.token(&home.kubeconfig()).status.success());
-    assert_eq!(provider.asked.lock().unwrap().len(), 2, "the login alone");
+    assert_eq!(provider.requests.lock().unwrap().len(), 2, "the login alone");
     let other = Home::new();
     let output = other.token(&home.kubeconfig());
     assert_eq!(output.status.code(), Some(1));
@@ -316,7 +323,7 @@ fn a_token_that_is_good_is_not_refreshed_and_nobody_has_one_without_a_login() {
 
 #[test]
 fn nobody_logs_in_again_for_what_the_provider_has_not_refused() {
-    let (provider, home) = (StandIn::start(20), Home::new());
+    let (provider, home) = (FakeProvider::start(20), Home::new());
     assert_eq!(home.login(&provider.issuer, str::to_owned).0, 0);
     let config = home.kubeconfig();
     for (head, body, has_ended) in [
@@ -327,20 +334,20 @@ fn nobody_logs_in_again_for_what_the_provider_has_not_refused() {
         ("429 Too Many Requests", json!({"error": "slow_down"}), false),
         ("503 Service Unavailable", json!({"error": "temporarily_unavailable"}), false),
     ] {
-        *provider.refuses.lock().unwrap() = Some((head, body));
+        *provider.refresh_answer.lock().unwrap() = Some((head, body));
         let output = home.token(&config);
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{said}");
         assert_eq!(said.contains("log in again"), has_ended, "{said}");
         assert_eq!(said.contains("next: try again; the session is kept"), !has_ended, "{said}");
     }
-    *provider.refuses.lock().unwrap() = None;
+    *provider.refresh_answer.lock().unwrap() = None;
     assert!(home.token(&config).status.success());
 }
 
 #[test]
 fn a_new_refresh_token_is_kept_whatever_comes_with_it() {
-    let (provider, home) = (StandIn::start(20), Home::new());
+    let (provider, home) = (FakeProvider::start(20), Home::new());
     assert_eq!(home.login(&provider.issuer, str::to_owned).0, 0);
     let config = home.kubeconfig();
     let unknown = EncodingKey::from_ec_pem(KeyPair::generate().unwrap().serialize_pem().as_bytes()).unwrap();
@@ -351,23 +358,23 @@ fn a_new_refresh_token_is_kept_whatever_comes_with_it() {
         ("early", token("alice", &unknown, "k2"), 1, "next: try again; the session is kept"),
         ("else", token("eve", &provider.key, "k1"), 1, "somebody else): log in again"),
     ] {
-        provider.gives(refresh, id_token);
+        provider.answer_refresh_with(refresh, id_token);
         let output = home.token(&config);
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.code() == Some(code) && said.contains(says), "{refresh}: {said}");
-        assert_eq!(provider.refreshed_by(), before);
+        assert_eq!(provider.last_refresh_token(), before);
         before = refresh;
     }
-    *provider.refuses.lock().unwrap() = None;
+    *provider.refresh_answer.lock().unwrap() = None;
     assert!(home.token(&config).status.success());
-    assert_eq!(provider.refreshed_by(), before);
+    assert_eq!(provider.last_refresh_token(), before);
 }
 
 #[test]
 fn a_provider_that_gives_no_new_token_ends_the_session_with_the_last_one() {
-    let (provider, home) = (StandIn::start(2), Home::new());
+    let (provider, home) = (FakeProvider::start(2), Home::new());
     assert_eq!(home.login(&provider.issuer, str::to_owned).0, 0);
-    provider.gives("second", None);
+    provider.answer_refresh_with("second", None);
     std::thread::sleep(Duration::from_millis(2100));
     let output = home.token(&home.kubeconfig());
     let said = String::from_utf8_lossy(&output.stderr);
@@ -375,17 +382,17 @@ fn a_provider_that_gives_no_new_token_ends_the_session_with_the_last_one() {
     assert!(said.contains("log in again"), "{said}");
 }
 
-/// A server that answers all but reviews with this, and reviews with 404.
-fn server_that_says(head: &'static str, answer: Value) -> (String, Arc<Mutex<Vec<String>>>) {
+/// A server that always sends this response, but 404 to SelfSubjectReviews if it is a 200.
+fn fake_server(head: &'static str, answer: Value) -> (String, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
     let asked = Arc::new(Mutex::new(Vec::new()));
-    let seen = Arc::clone(&asked);
+    let log = Arc::clone(&asked);
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             let mut stream = stream.unwrap();
-            let Some(Asked { method, path, .. }) = Asked::read(&stream) else { continue };
-            seen.lock().unwrap().push(format!("{method} {path}"));
+            let Some(HttpRequest { method, path, .. }) = HttpRequest::read(&stream) else { continue };
+            log.lock().unwrap().push(format!("{method} {path}"));
             let is_review = path.ends_with("/selfsubjectreviews") && head.starts_with("200");
             let (head, answer) =
                 if is_review { ("404 Not Found", "{}".to_owned()) } else { (head, answer.to_string()) };
@@ -405,8 +412,8 @@ fn a_login_says_whom_the_server_takes_somebody_for() {
         ("401 Unauthorized", refused, 1, "does it accept the issuer http://"),
         ("503 Service Unavailable", json!("a page of a proxy"), 0, "could not be asked who that is there"),
     ] {
-        let (provider, home) = (StandIn::start(3600), Home::new());
-        let (server, asked) = server_that_says(head, answer);
+        let (provider, home) = (FakeProvider::start(3600), Home::new());
+        let (server, asked) = fake_server(head, answer);
         let flags = ["--issuer", &provider.issuer, "--client-id", "kubernetes", "--server", &server];
         let (ended, told) = home.login_by(&flags, str::to_owned);
         assert!(ended == code && told.contains(says), "{told}");
@@ -428,7 +435,7 @@ fn a_provider_without_tls_elsewhere_is_refused() {
 
 #[test]
 fn each_context_has_a_session_of_its_own() {
-    let (provider, home) = (StandIn::start(20), Home::new());
+    let (provider, home) = (FakeProvider::start(20), Home::new());
     for name in ["alice", "carol"] {
         let flags = [&first(&provider.issuer)[..], &["--name", name]].concat();
         let (code, told) = home.login_by(&flags, str::to_owned);
@@ -439,14 +446,14 @@ fn each_context_has_a_session_of_its_own() {
     for user in config["users"].as_array().unwrap() {
         let output = home.token_of(user);
         assert!(output.status.success(), "{output:?}");
-        let asked = provider.asked.lock().unwrap().last().unwrap().clone();
+        let asked = provider.requests.lock().unwrap().last().unwrap().clone();
         assert_eq!(asked["refresh_token"], "first", "the other one's session is left alone");
     }
 }
 
 #[test]
 fn contexts_of_one_name_in_two_kubeconfigs_are_two_sessions() {
-    let (provider, home) = (StandIn::start(3600), Home::new());
+    let (provider, home) = (FakeProvider::start(3600), Home::new());
     let other = home.directory.join("other").display().to_string();
     assert_eq!(home.login(&provider.issuer, str::to_owned).0, 0);
     let flags = [&first(&provider.issuer)[..], &["--kubeconfig", &other]].concat();
@@ -461,7 +468,7 @@ fn contexts_of_one_name_in_two_kubeconfigs_are_two_sessions() {
 
 #[test]
 fn a_login_to_the_cluster_of_another_context_does_not_take_the_place_of_the_one_before() {
-    let (provider, home) = (StandIn::start(3600), Home::new());
+    let (provider, home) = (FakeProvider::start(3600), Home::new());
     assert_eq!(home.login(&provider.issuer, str::to_owned).0, 0);
     let mut config = home.kubeconfig();
     let admin = json!({"name": "b-admin", "context": {"cluster": "b", "user": "admin"}});
@@ -492,7 +499,7 @@ fn server(config: &Value, context: &str) -> String {
 
 #[test]
 fn what_is_of_no_login_is_not_replaced() {
-    let (provider, home) = (StandIn::start(3600), Home::new());
+    let (provider, home) = (FakeProvider::start(3600), Home::new());
     let config = json!({
         "apiVersion": "v1", "kind": "Config", "current-context": "admin@prod",
         "contexts": [{"name": "admin@prod", "context": {"cluster": "prod", "user": "prod"}}],
@@ -515,7 +522,7 @@ fn what_is_of_no_login_is_not_replaced() {
 
 #[test]
 fn a_login_of_another_day_is_for_the_cluster_that_it_was_for() {
-    let (provider, home) = (StandIn::start(3600), Home::new());
+    let (provider, home) = (FakeProvider::start(3600), Home::new());
     assert_eq!(home.login(&provider.issuer, str::to_owned).0, 0);
     let mut config = home.kubeconfig();
     let member = json!({"name": "c1/a", "context": {"cluster": "c1/a", "user": "c1/a"}});
@@ -538,7 +545,7 @@ fn a_login_of_another_day_is_for_the_cluster_that_it_was_for() {
 
 #[test]
 fn of_several_kubeconfigs_the_one_that_has_the_context_is_written() {
-    let (provider, home) = (StandIn::start(3600), Home::new());
+    let (provider, home) = (FakeProvider::start(3600), Home::new());
     let [absent, first_file, second] = ["absent", "a", "b"].map(|name| home.directory.join(name));
     let other = json!({"apiVersion": "v1", "kind": "Config", "current-context": ""});
     std::fs::write(&first_file, other.to_string()).unwrap();
@@ -572,7 +579,7 @@ fn what_cannot_be_written_is_told_of_before_anybody_logs_in() {
 
 #[test]
 fn a_session_that_has_ended_is_told_of_as_the_plugin_does() {
-    let (provider, home) = (StandIn::start(3600), Home::new());
+    let (provider, home) = (FakeProvider::start(3600), Home::new());
     assert_eq!(home.login(&provider.issuer, str::to_owned).0, 0);
     std::fs::remove_dir_all(home.directory.join(".kube/cache")).unwrap();
     let output = home.program(&["tree"]).output().unwrap();
@@ -608,7 +615,7 @@ fn a_provider_is_asked_by_the_proxy() {
 
 #[test]
 fn a_login_is_repeated_without_a_word() {
-    let (provider, home) = (StandIn::start(3600), Home::new());
+    let (provider, home) = (FakeProvider::start(3600), Home::new());
     let never = home.program(&["login"]).output().unwrap();
     let said = String::from_utf8_lossy(&never.stderr);
     assert!(never.status.code() == Some(2) && said.contains("--issuer and --client-id"), "{never:?}");
@@ -622,7 +629,7 @@ fn a_login_is_repeated_without_a_word() {
     let (code, told) = home.login_by(&[], str::to_owned);
     assert!(code == 0 && told.contains("the context prod"), "{told}");
     assert_eq!(home.kubeconfig(), config, "all is as it was, the project of the context, too");
-    let asked = provider.asked.lock().unwrap().clone();
+    let asked = provider.requests.lock().unwrap().clone();
     assert!(asked[2]["scope"].contains("groups"), "{asked:?}");
     assert_eq!(asked[2]["redirect_uri"], format!("http://127.0.0.1:{port}/callback"));
     let (code, told) = home.login_by(&["--name", "carol"], str::to_owned);
@@ -633,7 +640,7 @@ fn a_login_is_repeated_without_a_word() {
 
 #[test]
 fn a_plugin_that_is_on_path_is_called_by_its_bare_name() {
-    let (provider, mut home) = (StandIn::start(3600), Home::new());
+    let (provider, mut home) = (FakeProvider::start(3600), Home::new());
     home.path = home.directory.join("bin");
     std::fs::create_dir(&home.path).unwrap();
     std::os::unix::fs::symlink(PROGRAM, home.path.join("kubectl-business")).unwrap();
@@ -649,7 +656,7 @@ fn a_plugin_that_is_on_path_is_called_by_its_bare_name() {
 
 #[test]
 fn nobody_who_does_not_log_in_is_told_that_it_goes_on() {
-    let (provider, home) = (StandIn::start(3600), Home::new());
+    let (provider, home) = (FakeProvider::start(3600), Home::new());
     let args = [&["login", "--print-url", "--timeout", "1ms"][..], &first(&provider.issuer)].concat();
     let output = home.program(&args).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
@@ -661,12 +668,12 @@ fn nobody_who_does_not_log_in_is_told_that_it_goes_on() {
 #[test]
 fn a_logout_leaves_nothing_behind() {
     for (answer, told) in [("200 OK", "has taken"), ("503 Service Unavailable", "was not taken back")] {
-        let (provider, home) = (StandIn::start_revoking(3600, answer), Home::new());
+        let (provider, home) = (FakeProvider::start_revoking(3600, answer), Home::new());
         assert_eq!(home.login(&provider.issuer, str::to_owned).0, 0);
         let output = home.program(&["logout"]).output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success() && said.contains(told), "{said}");
-        let asked = provider.asked.lock().unwrap().last().unwrap().clone();
+        let asked = provider.requests.lock().unwrap().last().unwrap().clone();
         let [token, hint, client] = ["token", "token_type_hint", "client_id"].map(|key| asked[key].as_str());
         assert_eq!((token, hint, client), ("first", "refresh_token", "kubernetes"));
         assert_eq!(home.sessions(), 0);

@@ -1,38 +1,38 @@
-//! The program as people and programs call it, beside the real server on a real database.
+//! Tests of the program, against the real server on a real database.
 
-/// A server of one's own, and kubeconfigs for it.
+/// A test server, and kubeconfigs for it.
 #[cfg(test)]
 mod world;
-/// What a stand-in for a server was asked.
+/// Requests that a fake server reads.
 #[cfg(test)]
-mod asked;
-/// The program on a terminal, and what is to be seen there.
+mod http_request;
+/// The program on a pseudo-terminal.
 #[cfg(test)]
 mod terminal;
-/// Who holds what, and would it fit.
+/// Commands that read: tree, top, explain, describe, audit.
 #[cfg(test)]
 mod looking;
-/// Making, locking, giving access.
+/// Commands that write: create, access, lock, cordon, move.
 #[cfg(test)]
 mod acting;
-/// What a person reads when the answer is no.
+/// Error messages.
 #[cfg(test)]
 mod refusals;
-/// What the cluster around the server answers.
+/// Commands against a fake kube-apiserver: join, rotate, leave, adopt.
 #[cfg(test)]
 mod clusters;
-/// Logging in at a provider.
+/// Logins at a fake identity provider.
 #[cfg(test)]
 mod login;
-/// How it comes to people.
+/// The manifest for krew.
 #[cfg(test)]
 mod delivery;
-/// What may stand next on a command line, as shells ask for it.
+/// Shell completion.
 #[cfg(test)]
 mod completion;
-/// What a program sees: exit codes and JSON.
+/// Exit codes and output for scripts.
 #[cfg(test)]
 mod programs;
-/// How long it takes.
+/// Speed of `tree`.
 #[cfg(test)]
 mod speed;

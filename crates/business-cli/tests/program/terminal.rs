@@ -5,11 +5,11 @@ use std::num::NonZeroU16;
 
 const ROWS: NonZeroU16 = NonZeroU16::new(45).unwrap();
 const COLUMNS: NonZeroU16 = NonZeroU16::new(110).unwrap();
-/// What a terminal has where nobody has made it larger.
+/// Columns of a terminal by default.
 pub(crate) const NARROW: NonZeroU16 = NonZeroU16::new(80).unwrap();
 
-/// What stands on a terminal after a call.
-pub(crate) struct Seen {
+/// The contents of a terminal after a command.
+pub(crate) struct TerminalOutput {
     pub(crate) screen: String,
     /// With the escape sequences.
     pub(crate) raw: String,
@@ -17,19 +17,24 @@ pub(crate) struct Seen {
 }
 
 impl World {
-    /// Calls the program on a terminal.
-    pub(crate) fn on_terminal(&self, who: &str, args: &[&str], environment: &[(&str, &str)]) -> Seen {
+    /// Runs the program on a terminal.
+    pub(crate) fn on_terminal(
+        &self,
+        who: &str,
+        args: &[&str],
+        environment: &[(&str, &str)],
+    ) -> TerminalOutput {
         self.on_terminal_of(COLUMNS, who, args, environment)
     }
 
-    /// The same on one of so many columns.
+    /// Runs the program on a terminal with this many columns.
     pub(crate) fn on_terminal_of(
         &self,
         columns: NonZeroU16,
         who: &str,
         args: &[&str],
         environment: &[(&str, &str)],
-    ) -> Seen {
+    ) -> TerminalOutput {
         let size = PtySize { rows: ROWS.get(), cols: columns.get(), pixel_width: 0, pixel_height: 0 };
         let pair = native_pty_system().openpty(size).unwrap();
         let mut command = CommandBuilder::new(PROGRAM);
@@ -55,11 +60,11 @@ impl World {
         let lines: Vec<String> =
             parser.screen().rows(0, columns.get()).map(|line| line.trim_end().to_owned()).collect();
         let screen = lines.join("\n").trim_end().to_owned() + "\n";
-        Seen { screen, raw: String::from_utf8_lossy(&bytes).into_owned(), code }
+        TerminalOutput { screen, raw: String::from_utf8_lossy(&bytes).into_owned(), code }
     }
 }
 
-/// Compares with what was recorded.
+/// Compares with the recorded output.
 #[track_caller]
 pub(crate) fn assert_recorded(name: &str, text: &str) {
     let file = format!("{}/tests/output/{name}.txt", env!("CARGO_MANIFEST_DIR"));

@@ -13,7 +13,7 @@ const DEADLINE: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(20);
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_kubectl-business");
 
-/// A server, and a kubeconfig whose contexts are people.
+/// A server, and a kubeconfig with a context for each user.
 pub(crate) struct World {
     pub(crate) kubeconfig: PathBuf,
     pub(crate) directory: PathBuf,
@@ -21,16 +21,16 @@ pub(crate) struct World {
     _installation: Installation,
 }
 
-/// What a call has printed, and how it has ended.
+/// Output and exit code of a command.
 #[derive(Debug)]
-pub(crate) struct Ended {
+pub(crate) struct CommandOutput {
     pub(crate) code: i32,
     pub(crate) out: String,
     pub(crate) err: String,
 }
 
-impl Ended {
-    /// Standard output, when the code is the expected one.
+impl CommandOutput {
+    /// Standard output; the exit code has to be this.
     #[track_caller]
     pub(crate) fn expect(self, code: i32) -> String {
         assert_eq!(self.code, code, "{}\n{}", self.out, self.err);
@@ -66,7 +66,7 @@ impl World {
         world
     }
 
-    /// The same with a project shop, a project web below it, and a namespace of each.
+    /// With a project shop, a project web below it, and a namespace in each.
     pub(crate) async fn with_projects() -> Self {
         let world = Self::new().await;
         let run = |args: &[&str]| world.run("alice", args).expect(0);
@@ -98,7 +98,7 @@ impl World {
         world
     }
 
-    /// What a controller would have counted.
+    /// Writes the usage that a controller would report.
     async fn figures(&self) {
         let given = |pods: &str, cpu: &str| json!({"east": {"used": {"pods": pods, "requests.cpu": cpu}}});
         let used = |pods: &str, cpu: &str| json!({"phase": "Available", "used": {"pods": pods, "requests.cpu": cpu}});
@@ -166,13 +166,13 @@ impl World {
         Self { kubeconfig, directory, operator: config.try_into().unwrap(), _installation: installation }
     }
 
-    /// Calls the program as somebody.
-    pub(crate) fn run(&self, who: &str, args: &[&str]) -> Ended {
+    /// Runs the program as a user.
+    pub(crate) fn run(&self, who: &str, args: &[&str]) -> CommandOutput {
         self.feed(who, args, None)
     }
 
-    /// The same with something on standard input.
-    pub(crate) fn feed(&self, who: &str, args: &[&str], input: Option<&str>) -> Ended {
+    /// Runs the program with this standard input.
+    pub(crate) fn feed(&self, who: &str, args: &[&str], input: Option<&str>) -> CommandOutput {
         let mut command = Command::new(PROGRAM);
         command
             .args(["--context", who])
@@ -186,7 +186,11 @@ impl World {
         drop(stdin);
         let output = child.wait_with_output().unwrap();
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-        Ended { code: output.status.code().unwrap(), out: text(output.stdout), err: text(output.stderr) }
+        CommandOutput {
+            code: output.status.code().unwrap(),
+            out: text(output.stdout),
+            err: text(output.stderr),
+        }
     }
 }
 

@@ -1,8 +1,8 @@
-//! Reads what the module above has written, and checks each blob against its digest.
+//! Reads image archives, and checks each blob against its digest.
 
 use crate::oci::{self, INDEX, LAYER, MANIFEST};
 use crate::platform::Platform;
-use crate::{Into, print};
+use crate::{OutputDirectory, print};
 use anyhow::{Context, Result, bail, ensure};
 use flate2::read::GzDecoder;
 use serde_json::Value;
@@ -19,10 +19,10 @@ pub(crate) struct UnpackSettings {
     #[arg(long, value_enum)]
     platform: Platform,
     #[command(flatten)]
-    into: Into,
+    into: OutputDirectory,
 }
 
-/// Writes the files, prints the configuration.
+/// The command `unpack`: writes the files and prints the configuration.
 pub(crate) fn run(settings: &UnpackSettings) -> Result<()> {
     let image = UnpackedImage::open(&settings.archive, settings.platform)?;
     std::fs::create_dir_all(&settings.into.into)?;
@@ -43,7 +43,7 @@ fn write(to: &Path, entry: &Entry, is_directory: bool) -> std::io::Result<()> {
     std::fs::set_permissions(to, std::fs::Permissions::from_mode(entry.mode))
 }
 
-/// An image, as it looks to somebody who runs it.
+/// The file system and configuration of an image.
 #[derive(Debug)]
 pub(crate) struct UnpackedImage {
     pub(crate) config: Value,
@@ -98,7 +98,7 @@ impl UnpackedImage {
     }
 }
 
-/// The entries of a tar, none of which leads out of it.
+/// The entries of a tar archive. Paths that lead out of it are refused.
 fn entries(tar: &[u8]) -> Result<BTreeMap<String, Entry>> {
     let mut found = BTreeMap::new();
     for entry in tar::Archive::new(tar).entries()? {

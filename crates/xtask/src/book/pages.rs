@@ -5,22 +5,22 @@ use std::path::Path;
 
 const SUMMARY: &str = "SUMMARY.md";
 const ALERTS: &str = "deploy/components/monitoring/alerts.yaml";
-/// What the runbook of an alert answers, in this order.
+/// The headings of each runbook, in this order.
 const ANSWERS: [&str; 5] =
     ["## What it means", "## What people notice", "## Look", "## Do", "## It is over when"];
 
-/// Every page has a place in the book, and every alert its runbook. `tidy` checks that links lead somewhere.
+/// Checks that each page is in the summary, and that each alert has a runbook. `tidy` checks links.
 pub(super) fn check() -> Result<()> {
     let root = workspace::root();
     let docs = root.join("docs");
-    let mut wrong = unplaced(&docs)?;
+    let mut wrong = pages_not_in_summary(&docs)?;
     wrong.extend(runbooks(&docs, &std::fs::read_to_string(root.join(ALERTS))?)?);
     ensure!(wrong.is_empty(), "{}", wrong.join("\n"));
     Ok(())
 }
 
-/// Pages that the summary does not name, or names twice.
-fn unplaced(docs: &Path) -> Result<Vec<String>> {
+/// Pages that are not in the summary, or twice.
+fn pages_not_in_summary(docs: &Path) -> Result<Vec<String>> {
     let summary = std::fs::read_to_string(docs.join(SUMMARY))?;
     let placed: Vec<&str> = markdown::links(&summary).map(|link| link.path).collect();
     let mut wrong = Vec::new();
@@ -34,7 +34,7 @@ fn unplaced(docs: &Path) -> Result<Vec<String>> {
     Ok(wrong)
 }
 
-/// Alerts without a runbook, runbooks without an alert, and those that do not answer what is asked in the night.
+/// Alerts without a runbook, runbooks without an alert, and runbooks without all headings.
 fn runbooks(docs: &Path, alerts: &str) -> Result<Vec<String>> {
     let dir = docs.join("runbooks");
     let mut wrong = Vec::new();
@@ -80,6 +80,6 @@ mod tests {
 
     #[test]
     fn every_page_has_its_place() {
-        assert_eq!(unplaced(&workspace::root().join("docs")).unwrap(), Vec::<String>::new());
+        assert_eq!(pages_not_in_summary(&workspace::root().join("docs")).unwrap(), Vec::<String>::new());
     }
 }

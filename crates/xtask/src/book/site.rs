@@ -1,9 +1,9 @@
-use crate::markdown::{is_elsewhere, plain};
+use crate::markdown::{is_elsewhere, normalize};
 use crate::{tree, workspace};
 use anyhow::{Context, Result, ensure};
 use std::path::Path;
 
-/// Copies docs/ to where mdBook reads it. Links that lead out of it lead to `source`, or become text.
+/// Copies docs/ for mdBook. Links out of docs/ lead to `source`, or become text without it.
 pub(super) fn stage(place: &Path, source: Option<&str>) -> Result<()> {
     if place.exists() {
         std::fs::remove_dir_all(place).with_context(|| format!("remove {}", place.display()))?;
@@ -16,7 +16,7 @@ pub(super) fn stage(place: &Path, source: Option<&str>) -> Result<()> {
             let dir = Path::new("docs").join(page.parent().unwrap_or(Path::new("")));
             let text = std::fs::read_to_string(&file)?;
             std::fs::create_dir_all(copy.parent().context("no directory")?)?;
-            std::fs::write(&copy, led_elsewhere(&text, &dir, source))?;
+            std::fs::write(&copy, replace_external_links(&text, &dir, source))?;
         } else {
             tree::copy(&file, &copy)?;
         }
@@ -24,24 +24,24 @@ pub(super) fn stage(place: &Path, source: Option<&str>) -> Result<()> {
     Ok(())
 }
 
-/// A page with its links out of docs/ replaced. `dir` is where it lies in the project.
-fn led_elsewhere(text: &str, dir: &Path, source: Option<&str>) -> String {
+/// Replaces a page's links out of docs/. `dir` is its directory in the project.
+fn replace_external_links(text: &str, dir: &Path, source: Option<&str>) -> String {
     let mut fenced = false;
     let mut lines = Vec::new();
     for line in text.lines() {
         fenced ^= line.trim_start().starts_with("```");
-        lines.push(if fenced { line.to_owned() } else { line_led_elsewhere(line, dir, source) });
+        lines.push(if fenced { line.to_owned() } else { replace_links_in_line(line, dir, source) });
     }
     lines.join("\n") + "\n"
 }
 
-fn line_led_elsewhere(line: &str, dir: &Path, source: Option<&str>) -> String {
+fn replace_links_in_line(line: &str, dir: &Path, source: Option<&str>) -> String {
     let mut done = String::new();
     let mut rest = line;
     while let Some((before, after)) = rest.split_once("](") {
         let Some((target, after)) = after.split_once(')') else { break };
         let path = target.split('#').next().unwrap_or_default();
-        let place = plain(&dir.join(path));
+        let place = normalize(&dir.join(path));
         let is_page = path.is_empty() || is_elsewhere(path) || place.starts_with("docs");
         match (is_page, source) {
             // That is what mdBook makes of it.
@@ -62,7 +62,7 @@ fn line_led_elsewhere(line: &str, dir: &Path, source: Option<&str>) -> String {
     done + rest
 }
 
-/// Links of the site that lead to no file, or to no place in it.
+/// Fails if links of the site lead to no file or no anchor.
 pub(super) fn check(site: &Path) -> Result<()> {
     let mut wrong = Vec::new();
     for file in tree::files(site, &["html"])? {
@@ -77,8 +77,11 @@ pub(super) fn check(site: &Path) -> Result<()> {
             if is_elsewhere(path) {
                 continue;
             }
-            let other =
-                if path.is_empty() { file.clone() } else { plain(&file.parent().unwrap_or(site).join(path)) };
+            let other = if path.is_empty() {
+                file.clone()
+            } else {
+                normalize(&file.parent().unwrap_or(site).join(path))
+            };
             if !other.exists() {
                 wrong.push(format!("{name}: {target} does not exist"));
             } else if !anchor.is_empty() && !path.is_empty() {
@@ -102,16 +105,16 @@ mod tests {
         let text =
             "[a](api.md#x) and [b](../deploy/README.md#y), [c](https://example.org)\n```\n[d](../x)\n```\n";
         let dir = Path::new("docs");
-        let led = led_elsewhere(text, dir, Some("https://code.example.org/blob/main"));
+        let led = replace_external_links(text, dir, Some("https://code.example.org/blob/main"));
         assert!(
             led.starts_with(
                 "[a](api.md#x) and [b](https://code.example.org/blob/main/deploy/README.md), [c]"
             )
         );
         assert!(led.ends_with("```\n[d](../x)\n```\n"), "{led}");
-        let text = led_elsewhere(text, dir, None);
+        let text = replace_external_links(text, dir, None);
         assert!(text.starts_with("[a](api.md#x) and b, [c](https://example.org)\n"), "{text}");
-        let below = led_elsewhere(
+        let below = replace_external_links(
             "[e](../../crates) [f](../runbooks/README.md#tools)",
             Path::new("docs/tasks"),
             None,

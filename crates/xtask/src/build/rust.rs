@@ -5,10 +5,10 @@ use anyhow::{Result, ensure};
 use std::process::{Command, Stdio};
 
 const PLUGIN: &str = "kubectl-business";
-/// Set to anything, the programs are taken as they are.
+/// If set, programs are not built.
 const PREBUILT: &str = "XTASK_PREBUILT";
 
-/// Packages that one call of cargo builds.
+/// Packages that are built by one cargo call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Programs {
     packages: &'static [&'static str],
@@ -17,35 +17,35 @@ pub(crate) struct Programs {
 }
 
 impl Programs {
-    /// What `up` runs. The same as `default-members` in Cargo.toml, so that features are chosen in one way only.
+    /// The programs of `up`. The same as `default-members` in Cargo.toml, so that features are always resolved alike.
     pub(crate) const PLATFORM: Self =
         Self::of(&["business-api", "business-controller", "business-cli", "instance"]);
-    /// Acceptance, which adds nothing to what the platform depends on.
+    /// The acceptance tests, which add no dependencies to the platform's.
     pub(crate) const ACCEPT: Self =
         Self::of(&["business-api", "business-controller", "business-cli", "instance", "accept"]);
-    /// The program that writes the reference, out of all programs.
+    /// The program that writes the reference pages; it links all programs.
     pub(crate) const REFERENCE: Self =
         Self::of(&["business-api", "business-controller", "business-cli", "instance", "reference"]);
-    /// The failover of the platform.
+    /// The failover test.
     pub(crate) const FAILOVER: Self =
         Self::of(&["business-api", "business-controller", "business-cli", "instance", "stress"]);
-    /// Many clusters for several controllers.
+    /// The fleet test: many clusters, several controllers.
     pub(crate) const FLEET: Self =
         Self::of(&["business-api", "business-controller", "business-cli", "instance", "simulated", "stress"]);
-    /// Clients that acceptance calls. By themselves they choose fewer features of what everybody depends on, and all of
-    /// that would be compiled once more.
+    /// Clients for the acceptance tests. Built alone, they would resolve fewer features of shared packages, which would
+    /// then be compiled twice.
     pub(crate) const CLIENTS: Self =
         Self::of(&["business-controller", "business-cli", "instance", "accept", "reflector", "differential"]);
-    /// The programs that are measured.
+    /// The programs that benchmarks measure.
     pub(crate) const MEASURED: Self = Self::of(&["business-api", "business-controller"]).release();
-    /// The program that measures.
+    /// The benchmark program.
     pub(crate) const BENCH: Self = Self::of(&["bench"]).release();
     /// The program that makes what is shipped.
     pub(crate) const DIST: Self = Self::of(&["dist"]);
     /// The program that fetches PostgreSQL.
     pub(crate) const FETCH: Self = Self { features: &["fetch"], ..Self::of(&["fetch-postgresql"]) };
 
-    /// The same, built as they are shipped.
+    /// With the release profile.
     pub(crate) const fn release(self) -> Self {
         Self { release: true, ..self }
     }
@@ -55,7 +55,7 @@ impl Programs {
     }
 }
 
-/// kubectl finds its plugin in `.dev/bin`.
+/// Links the kubectl plugin into `.dev/bin`.
 pub(crate) fn link_plugin() -> Result<()> {
     let bin = workspace::dev().join("bin");
     std::fs::create_dir_all(&bin)?;
@@ -76,7 +76,7 @@ pub(super) fn build(programs: &Programs, tool: &Tool) -> Result<()> {
     command.env("CARGO_TERM_PROGRESS_WHEN", "always").env("CARGO_TERM_PROGRESS_WIDTH", "100");
     command.env("CARGO_TERM_COLOR", "never");
     tool.run(&mut command, |line| match progress(line) {
-        Some(progress) => tool.told(progress),
+        Some(progress) => tool.set_progress(progress),
         None => tool.note(line),
     })
 }

@@ -21,14 +21,14 @@ const ELSEWHERE: [&str; 2] = [
 ];
 const TESTS: &str = "tests/accept/deploy/alerts_test.yaml";
 
-/// What the component monitoring asks Prometheus.
+/// The PromQL queries of the component monitoring: its alert rules and its dashboard.
 #[derive(Debug)]
-pub(super) struct Questions {
+pub(super) struct PromQueries {
     rules: Value,
     dashboard: Value,
 }
 
-impl Questions {
+impl PromQueries {
     pub(super) fn of(kubectl: &Kubectl) -> Result<Self> {
         let objects = manifests::render(kubectl, "deploy/overlays/prod")?;
         let find = |kind: &str, place: &str| {

@@ -20,7 +20,7 @@ const BESIDE: [(&str, &str); 2] =
 
 /// kube-apiserver takes each of the files as it is, and no image in them is one that a tag could change.
 pub(super) fn check(kubectl: &Kubectl, dir: &Path, foreign: bool) -> Result<()> {
-    let made = Command::new(layout::beside("dist")?)
+    let made = Command::new(layout::program_path("dist")?)
         .args(["manifests", "--registry", REGISTRY, "--kubectl"])
         .arg(layout::bin().join("kubectl"))
         .arg("--into")

@@ -128,7 +128,8 @@ pub(super) fn namespace(name: &str) -> Value {
 /// What is published is what lies here: an archive, ours or Helm's own, has the files, not links to them. Ours is told.
 pub(super) fn packaged(helm: &Helm, dir: &Path) -> Result<String> {
     let (ours, helms) = (dir.join("released"), dir.join("helm"));
-    let packed = Command::new(layout::beside("dist")?).arg("chart").arg("--into").arg(&ours).status()?;
+    let packed =
+        Command::new(layout::program_path("dist")?).arg("chart").arg("--into").arg(&ours).status()?;
     ensure!(packed.success(), "dist chart failed");
     std::fs::create_dir_all(&helms)?;
     helm.run(&["package", &chart(), "--destination", &helms.to_string_lossy()])?;

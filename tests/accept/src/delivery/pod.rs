@@ -11,7 +11,7 @@ use instance::kubectl::Kubectl;
 use instance::layout;
 use instance::process::ProcessIdentity;
 use instance::programs::get;
-use instance::wait::{self, Look};
+use instance::wait::{self, Progress};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -203,9 +203,9 @@ impl Pod {
                 bail!("{} ended ({status}): {}", self.name, self.said());
             }
             Ok(match get(port, path) {
-                Ok((code, _)) if (200..400).contains(&code) => Look::Yes(()),
-                Ok((code, body)) => Look::NotYet(format!("{code} {}", body.trim())),
-                Err(error) => Look::NotYet(error.to_string()),
+                Ok((code, _)) if (200..400).contains(&code) => Progress::Done(()),
+                Ok((code, body)) => Progress::Pending(format!("{code} {}", body.trim())),
+                Err(error) => Progress::Pending(error.to_string()),
             })
         })
         .with_context(|| self.said())
@@ -234,9 +234,9 @@ impl Pod {
         process.signal(Signal::SIGTERM)?;
         wait::until(&format!("{} ends", self.name), Duration::from_mins(1), || {
             Ok(match self.child.try_wait()? {
-                Some(status) if status.success() => Look::Yes(()),
+                Some(status) if status.success() => Progress::Done(()),
                 Some(status) => bail!("{} ended ({status}): {}", self.name, self.said()),
-                None => Look::NotYet("it runs".to_owned()),
+                None => Progress::Pending("it runs".to_owned()),
             })
         })
     }
@@ -262,7 +262,7 @@ fn program(container: &Value) -> Result<PathBuf> {
     let image = text(container, "/image");
     let name = image.rsplit('/').next().unwrap_or(image).split(':').next().unwrap_or_default();
     ensure!(["business-api", "business-controller"].contains(&name), "{image} is none of ours");
-    layout::beside(name)
+    layout::program_path(name)
 }
 
 /// The path on this machine, where it lies in a volume.

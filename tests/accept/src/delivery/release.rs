@@ -1,7 +1,7 @@
 //! One release: installed, run, upgraded, rolled back, uninstalled.
 
 use super::certificates;
-use super::figures::Questions;
+use super::figures::PromQueries;
 use super::helm::{Helm, RELEASE, values};
 use super::pod::{Node, Pod};
 use crate::json::text;
@@ -39,7 +39,7 @@ struct Delivery<'a> {
     rounds: u8,
 }
 
-pub(super) fn check(instance: &Instance, helm: &Helm, archive: &str, questions: &Questions) -> Result<()> {
+pub(super) fn check(instance: &Instance, helm: &Helm, archive: &str, questions: &PromQueries) -> Result<()> {
     let pki = Pki::open(&instance.layout.path("pki"))?;
     let mut delivery = Delivery { instance, helm, pki, pods: Vec::new(), rounds: 0 };
     say::step("what docs/install.md has people bring is brought", || delivery.bring())?;
@@ -108,7 +108,7 @@ impl Delivery<'_> {
             (&self.instance.database_url, "another-ca", "UnknownIssuer"),
             (&named, postgres::AUTHORITY, "not valid for name"),
         ] {
-            let output = std::process::Command::new(layout::beside("business-api")?)
+            let output = std::process::Command::new(layout::program_path("business-api")?)
                 .arg("audit")
                 .env("DATABASE_URL", url)
                 .env("PGSSLMODE", "verify-full")
@@ -235,7 +235,7 @@ impl Delivery<'_> {
     /// Joins the cluster, or renews what is used there.
     fn credentials(&self, operator: &Kubectl, command: &str) -> Result<String> {
         let home = self.instance.layout.path("home");
-        let business = Kubectl::new(&layout::beside("kubectl-business")?, operator.kubeconfig(), &home);
+        let business = Kubectl::new(&layout::program_path("kubectl-business")?, operator.kubeconfig(), &home);
         let member = self.kubectl().kubeconfig().to_string_lossy().into_owned();
         let host = operator.kubeconfig().to_string_lossy().into_owned();
         business.run(&[command, CLUSTER, "--kubeconfig", &member, "--host-kubeconfig", &host, "--days", "1"])

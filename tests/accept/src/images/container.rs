@@ -100,7 +100,7 @@ fn string<'a>(value: &'a Value, name: &str) -> Result<&'a str> {
 pub(super) fn unpack(archive: &Path, root: &Path) -> Result<Value> {
     std::fs::create_dir_all(root)?;
     let architecture = if cfg!(target_arch = "aarch64") { "linux/arm64" } else { "linux/amd64" };
-    let output = Command::new(layout::beside("dist")?)
+    let output = Command::new(layout::program_path("dist")?)
         .arg("unpack")
         .arg(archive)
         .args(["--platform", architecture, "--into"])

@@ -21,8 +21,8 @@ const ALIASES: [(&str, &str); 2] = [("ns", "namespace"), ("prj", "project")];
 /// What stands for something else.
 const OPEN: [char; 2] = ['$', '…'];
 
-/// What commands may name.
-struct Known {
+/// What the commands in the documents may use.
+struct KnownCommands {
     /// The flags of each command of ours, by its words.
     flags: BTreeMap<String, BTreeSet<String>>,
     /// The schema of the chart's values.
@@ -124,7 +124,7 @@ fn flags() -> BTreeMap<String, BTreeSet<String>> {
     flags
 }
 
-impl Known {
+impl KnownCommands {
     fn new() -> Self {
         let sources = files(XTASK, "rs").into_iter().map(|path| std::fs::read_to_string(path).unwrap());
         Self {
@@ -225,7 +225,7 @@ fn program(at: usize, word: &str) -> Option<&'static str> {
 
 #[test]
 fn what_commands_of_the_pages_name_is_there() {
-    let known = Known::new();
+    let known = KnownCommands::new();
     let (mut count, mut wrong) = (0, Vec::new());
     for page in pages() {
         let (script, pieces) = code(&std::fs::read_to_string(&page).unwrap());
@@ -242,7 +242,7 @@ fn what_commands_of_the_pages_name_is_there() {
 
 #[test]
 fn what_nobody_has_is_found() {
-    let known = Known::new();
+    let known = KnownCommands::new();
     for (script, told) in [
         ("kubectl apply -k deploy/nowhere", "there is no deploy/nowhere"),
         ("kubectl apply -k deploy/chart", "nothing is rendered from deploy/chart"),

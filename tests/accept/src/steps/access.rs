@@ -4,7 +4,7 @@ use instance::Instance;
 use instance::job::{self, Hard, apply, namespace, project, until_available, until_gone};
 use instance::kubectl::Kubectl;
 use instance::people::certificate;
-use instance::wait::{self, Look};
+use instance::wait::{self, Progress};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 use terminal::say;
@@ -28,7 +28,7 @@ pub(super) fn access(instance: &Instance) -> Result<()> {
 /// People and groups with roles, in the project or in the one above it, have them in its namespaces, until they are taken.
 pub(super) fn roles(instance: &Instance) -> Result<()> {
     for cluster in &instance.clusters {
-        let stage = Stage::new(instance, cluster)?;
+        let stage = AccessTest::new(instance, cluster)?;
         stage.play().with_context(|| format!("in cluster {cluster}"))?;
         let admin = instance.tenant();
         admin.run(&["delete", "project", "roles", "--wait=false"])?;
@@ -97,7 +97,7 @@ fn is_out(who: &str, in_cluster: &Kubectl) -> Result<()> {
         let output = in_cluster.output(&["get", "configmaps"], None)?;
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         let is_out = !output.status.success() && said.contains("forbidden");
-        Ok(if is_out { Look::Yes(()) } else { Look::NotYet(said) })
+        Ok(if is_out { Progress::Done(()) } else { Progress::Pending(said) })
     })?;
     let took = begin.elapsed();
     say::line(format_args!("      {who} was out after {:.2} s", took.as_secs_f64()));
@@ -129,7 +129,7 @@ fn may_what_members_may(alice: &Kubectl) -> Result<()> {
 }
 
 /// Project `roles`, below it `roles-team`, in which the namespace `roles-team` lies.
-struct Stage<'a> {
+struct AccessTest<'a> {
     instance: &'a Instance,
     admin: Kubectl,
     /// The namespace, as it is named at business-api.
@@ -137,7 +137,7 @@ struct Stage<'a> {
     cluster: &'a str,
 }
 
-impl<'a> Stage<'a> {
+impl<'a> AccessTest<'a> {
     fn new(instance: &'a Instance, cluster: &'a str) -> Result<Self> {
         let admin = instance.tenant();
         apply(&admin, &project("roles", None, &[(cluster, HARD)]))?;

@@ -75,7 +75,7 @@ impl Commands<'_> {
     fn run(&self, args: &[&str]) -> Result<Output> {
         let flag = |name: &str, path: &Path| format!("--{name}={}", path.display());
         let layout = &self.instance.layout;
-        let mut command = Command::new(layout::beside("business-controller")?);
+        let mut command = Command::new(layout::program_path("business-controller")?);
         command.args(args);
         command.arg(flag("kubeconfig", &layout.path("kubeconfig")));
         command.arg(flag("members-kubeconfig", &layout.path("members")));

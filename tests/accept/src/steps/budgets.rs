@@ -1,7 +1,7 @@
 use anyhow::{Result, ensure};
 use instance::job::{Hard, apply, namespace, project, until_available, until_field, until_gone};
 use instance::kubectl::Kubectl;
-use instance::wait::{self, Look};
+use instance::wait::{self, Progress};
 use instance::{HOST_CLUSTER, Instance};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -54,7 +54,7 @@ fn cordoned(k: &Kubectl, admin: &Kubectl) -> Result<()> {
     wait::until("a raise is refused", PATIENCE, || {
         let output = admin.output(&patch(&resize("2")).each_ref().map(String::as_str), None)?;
         let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
-        Ok(if complaint.contains("is cordoned") { Look::Yes(()) } else { Look::NotYet(complaint) })
+        Ok(if complaint.contains("is cordoned") { Progress::Done(()) } else { Progress::Pending(complaint) })
     })?;
     admin.run(&patch(&resize("500m")).each_ref().map(String::as_str))?;
     change(k, &json!({"cordoned": false}))

@@ -2,7 +2,7 @@ use anyhow::{Context, Result, ensure};
 use instance::job::apply;
 use instance::kubeconfig::{Kubeconfig, token};
 use instance::layout;
-use instance::wait::{self, Look};
+use instance::wait::{self, Progress};
 use instance::{HOST_CLUSTER, Instance};
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -52,7 +52,7 @@ pub(super) fn gitops(instance: &Instance) -> Result<()> {
     wait::until("the tenant's object goes", SOON, || {
         let output = k.output(&["delete", "tenant", "gitops"], None)?;
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        Ok(if output.status.success() { Look::Yes(()) } else { Look::NotYet(said) })
+        Ok(if output.status.success() { Progress::Done(()) } else { Progress::Pending(said) })
     })
 }
 
@@ -127,7 +127,7 @@ fn packages() -> Result<PathBuf> {
 
 /// kube-rs's watcher, reflector and store, aggregated and direct.
 pub(super) fn kube_rs(instance: &Instance) -> Result<()> {
-    let program = layout::beside("reflector")?;
+    let program = layout::program_path("reflector")?;
     for kubeconfig in ["kubeconfig", "tenant.kubeconfig"] {
         let mut command = Command::new(&program);
         command.arg("--kubeconfig").arg(instance.layout.path(kubeconfig));
@@ -138,7 +138,7 @@ pub(super) fn kube_rs(instance: &Instance) -> Result<()> {
 
 /// Server-side apply beside a custom resource with the same schema on the instance's kube-apiserver.
 pub(super) fn apply_differential(instance: &Instance) -> Result<()> {
-    let mut command = Command::new(layout::beside("differential")?);
+    let mut command = Command::new(layout::program_path("differential")?);
     command.arg("--kubeconfig").arg(instance.layout.path("kubeconfig"));
     passes(command.args(["--histories", "300", "--schemas", "4"]))
 }

@@ -6,7 +6,7 @@ use instance::job::{self, apply, project, until_available, until_field, until_go
 use instance::kubeconfig::{self, Kubeconfig};
 use instance::kubectl::Kubectl;
 use instance::pki::Pki;
-use instance::wait::{self, Look};
+use instance::wait::{self, Progress};
 use instance::{HOST_CLUSTER, Instance, layout};
 use serde_json::{Value, json};
 use std::process::Command;
@@ -17,22 +17,22 @@ const RECORDED: &str = include_str!("../../recorded/tke.jsonl");
 const SOON: Duration = Duration::from_mins(1);
 const CONTROLLER: &str = "business-controller";
 /// What TKE has put into the clusters.
-const NAMESPACES: [StandingNamespace; 4] = [
-    StandingNamespace {
+const NAMESPACES: [ExistingNamespace; 4] = [
+    ExistingNamespace {
         project: "prj-coming-shop",
         cluster: "member-1",
         name: "coming-web",
         is_marked: true,
     },
-    StandingNamespace {
+    ExistingNamespace {
         project: "prj-coming-shop",
         cluster: "member-1",
         name: "coming-cart",
         is_marked: true,
     },
-    StandingNamespace { project: "prj-coming", cluster: HOST_CLUSTER, name: "coming-desk", is_marked: true },
+    ExistingNamespace { project: "prj-coming", cluster: HOST_CLUSTER, name: "coming-desk", is_marked: true },
     // A move that did not end has taken its labels off.
-    StandingNamespace { project: "prj-coming", cluster: "member-1", name: "coming-ledger", is_marked: false },
+    ExistingNamespace { project: "prj-coming", cluster: "member-1", name: "coming-ledger", is_marked: false },
 ];
 /// Objects that do not come.
 const LEFT_OUT: [&str; 2] =
@@ -53,50 +53,50 @@ const OURS: [&str; 12] = [
     "/status/conditions",
 ];
 
-/// A namespace in a member cluster.
-struct StandingNamespace {
+/// A namespace that exists in a member cluster before the import.
+struct ExistingNamespace {
     project: &'static str,
     cluster: &'static str,
     name: &'static str,
     is_marked: bool,
 }
 
-/// A field that is another one afterwards, by a rule of the import.
-struct Otherwise {
+/// A field that a rule of the import changes.
+struct ExpectedChange {
     object: &'static str,
     field: &'static str,
     wanted: fn() -> Value,
 }
 
-const OTHERWISE: [Otherwise; 6] = [
+const EXPECTED_CHANGES: [ExpectedChange; 6] = [
     // Lost by a PUT of the console.
-    Otherwise {
+    ExpectedChange {
         object: "projects/prj-coming-shop",
         field: "/spec/finalizers",
         wanted: || json!(["project"]),
     },
     // A move that did not end is undone, with consent to what stands there without labels.
-    Otherwise {
+    ExpectedChange {
         object: "prj-coming/namespaces/member-1-coming-ledger",
         field: "/status/phase",
         wanted: || json!("Pending"),
     },
-    Otherwise {
+    ExpectedChange {
         object: "prj-coming/namespaces/member-1-coming-ledger",
         field: "/metadata/annotations",
         wanted: || json!({"business.tkestack.io/adopt": "true"}),
     },
-    Otherwise {
+    ExpectedChange {
         object: "prj-coming/nsemigrations/member-1-coming-ledger",
         field: "/status/phase",
         wanted: || json!("Failed"),
     },
-    Otherwise {
+    ExpectedChange {
         object: "prj-coming/nsemigrations/member-1-coming-ledger",
         field: "/status/reason",
         wanted: || json!("Imported"),
     },
-    Otherwise {
+    ExpectedChange {
         object: "prj-coming/nsemigrations/member-1-coming-ledger",
         field: "/status/message",
         wanted: || {
@@ -137,7 +137,7 @@ pub(super) fn coming(instance: &Instance) -> Result<()> {
     imported?;
 
     for standing in &NAMESPACES {
-        let StandingNamespace { project, cluster, name, .. } = standing;
+        let ExistingNamespace { project, cluster, name, .. } = standing;
         until_available(k, project, &format!("{cluster}-{name}"))?;
         until_sealed(instance, standing)?;
     }
@@ -164,8 +164,8 @@ fn late() -> Value {
 fn grows(k: &Kubectl) -> Result<()> {
     wait::until("growth goes on", SOON, || {
         Ok(match apply(k, &late()) {
-            Ok(_) => Look::Yes(()),
-            Err(error) => Look::NotYet(error.to_string()),
+            Ok(_) => Progress::Done(()),
+            Err(error) => Progress::Pending(error.to_string()),
         })
     })?;
     let more = r#"{"spec":{"hard":{"pods":"7"}}}"#;
@@ -176,8 +176,8 @@ fn grows(k: &Kubectl) -> Result<()> {
 }
 
 /// A namespace with its quota, which its cluster has seen, and something in it.
-fn stand(instance: &Instance, standing: &StandingNamespace) -> Result<()> {
-    let StandingNamespace { project, cluster, name, is_marked } = standing;
+fn stand(instance: &Instance, standing: &ExistingNamespace) -> Result<()> {
+    let ExistingNamespace { project, cluster, name, is_marked } = standing;
     let member = instance.break_glass(cluster);
     let labels = json!({
         "tkestack.io/projectName": project, "tkestack.io/namespaceName": format!("{cluster}-{name}"),
@@ -202,7 +202,7 @@ fn stand(instance: &Instance, standing: &StandingNamespace) -> Result<()> {
 /// What tells a namespace, its quota and its content from others in their place, and what is enforced.
 fn identities(instance: &Instance) -> Result<Vec<Value>> {
     let mut found = Vec::new();
-    for StandingNamespace { cluster, name, .. } in &NAMESPACES {
+    for ExistingNamespace { cluster, name, .. } in &NAMESPACES {
         let member = instance.member(cluster);
         for [resource, object] in [["namespace", name], ["resourcequota", name], ["configmap", "content"]] {
             let object = member.json(&["get", resource, object, "-n", name])?;
@@ -214,8 +214,8 @@ fn identities(instance: &Instance) -> Result<Vec<Value>> {
     Ok(found)
 }
 
-fn until_sealed(instance: &Instance, standing: &StandingNamespace) -> Result<()> {
-    let StandingNamespace { cluster, name, .. } = standing;
+fn until_sealed(instance: &Instance, standing: &ExistingNamespace) -> Result<()> {
+    let ExistingNamespace { cluster, name, .. } = standing;
     let member = instance.member(cluster);
     let is_sealed = |object: &Value| {
         object.pointer("/metadata/annotations/business.tkestack.io~1seal").is_some_and(Value::is_string)
@@ -262,7 +262,7 @@ impl Etcd {
 
 /// `business-api import`, which ends with this code, and what it tells programs.
 fn import(instance: &Instance, etcd: &Etcd, more: &[&str], code: i32) -> Result<Value> {
-    let mut command = Command::new(layout::beside("business-api")?);
+    let mut command = Command::new(layout::program_path("business-api")?);
     command.args(["import", "-o", "json"]).args(etcd.arguments()).args(more);
     let output = command.env("DATABASE_URL", &instance.database_url).output()?;
     let said = String::from_utf8_lossy(&output.stdout);
@@ -331,7 +331,9 @@ fn compared(k: &Kubectl) -> Result<()> {
         }
         let mut wanted = record.get("value").cloned().unwrap_or_default();
         let mut served: Value = serde_json::from_str(&k.run(&get)?)?;
-        for Otherwise { field, wanted: other, .. } in OTHERWISE.iter().filter(|other| other.object == place) {
+        for ExpectedChange { field, wanted: other, .. } in
+            EXPECTED_CHANGES.iter().filter(|other| other.object == place)
+        {
             set(&mut wanted, field, other()).with_context(|| format!("{place} {field}"))?;
         }
         for value in [&mut wanted, &mut served] {
@@ -403,7 +405,7 @@ fn leave(instance: &Instance) -> Result<()> {
     }
     k.run(&["delete", "platforms.business.tkestack.io", "platform-default", "platform-h4c8w2zn"])?;
     k.run(&["delete", "configmaps.business.tkestack.io", "coming-notes"])?;
-    for StandingNamespace { cluster, name, is_marked, .. } in &NAMESPACES {
+    for ExistingNamespace { cluster, name, is_marked, .. } in &NAMESPACES {
         let member = instance.break_glass(cluster);
         if !is_marked {
             member.run(&["get", "configmap", "content", "-n", name])?;

@@ -40,7 +40,7 @@ pub(super) fn command_line(instance: &Instance) -> Result<()> {
 
 /// The program, as whoever the kubeconfig is of.
 pub(super) fn business(instance: &Instance, who: &Kubectl) -> Result<Kubectl> {
-    Ok(Kubectl::new(&layout::beside(PROGRAM)?, who.kubeconfig(), &instance.layout.path("home")))
+    Ok(Kubectl::new(&layout::program_path(PROGRAM)?, who.kubeconfig(), &instance.layout.path("home")))
 }
 
 fn json_of(business: &Kubectl, args: &[&str], code: i32) -> Result<Value> {

@@ -1,6 +1,6 @@
 use anyhow::{Context, Result};
 use instance::job::{self, Hard, apply, namespace, project, until_active};
-use instance::wait::{self, Look};
+use instance::wait::{self, Progress};
 use instance::{Instance, platform};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -58,8 +58,8 @@ fn round(instance: &Instance, member: &str, victim: &str) -> Result<()> {
 fn again(what: &str, mut run: impl FnMut() -> Result<()>) -> Result<()> {
     wait::until(what, RECOVERED, || {
         Ok(match run() {
-            Ok(()) => Look::Yes(()),
-            Err(error) => Look::NotYet(error.to_string()),
+            Ok(()) => Progress::Done(()),
+            Err(error) => Progress::Pending(error.to_string()),
         })
     })
 }
@@ -67,9 +67,9 @@ fn again(what: &str, mut run: impl FnMut() -> Result<()>) -> Result<()> {
 fn until(what: &str, mut look: impl FnMut() -> Result<(bool, String)>) -> Result<()> {
     wait::until(what, RECOVERED, || {
         Ok(match look() {
-            Ok((true, _)) => Look::Yes(()),
-            Ok((false, last)) => Look::NotYet(last),
-            Err(error) => Look::NotYet(error.to_string()),
+            Ok((true, _)) => Progress::Done(()),
+            Ok((false, last)) => Progress::Pending(last),
+            Err(error) => Progress::Pending(error.to_string()),
         })
     })
 }

@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 /// HTTP requests of every verb beside custom resources with the same schema, while no controller changes what is
 /// compared.
 pub(super) fn requests(instance: &Instance) -> Result<()> {
-    let program = layout::beside("differential")?;
+    let program = layout::program_path("differential")?;
     let controllers = ["business-controller".to_owned(), format!("kube-controller-manager-{HOST_CLUSTER}")];
     for name in &controllers {
         instance.supervisor.pause(name)?;

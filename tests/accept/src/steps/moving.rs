@@ -3,7 +3,7 @@ use anyhow::{Context, Result, ensure};
 use instance::Instance;
 use instance::job::{self, Hard, apply, namespace, project, until_active, until_available, until_gone};
 use instance::kubectl::Kubectl;
-use instance::wait::{self, Look};
+use instance::wait::{self, Progress};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -85,12 +85,12 @@ fn emigrate(instance: &Instance, object: &str) -> Result<()> {
     let mut phases: Vec<String> = Vec::new();
     wait::until("the emigration has come and gone", LOOK, || {
         let get = ["get", "--ignore-not-found", EMIGRATIONS, object, "-n", "moving-to"];
-        let Some(now) = k.json_or_nothing(&get)? else { return Ok(Look::Yes(())) };
+        let Some(now) = k.json_or_nothing(&get)? else { return Ok(Progress::Done(())) };
         let phase = now.pointer("/status/phase").and_then(Value::as_str).unwrap_or_default().to_owned();
         if phases.last() != Some(&phase) {
             phases.push(phase);
         }
-        Ok(Look::NotYet(now.to_string()))
+        Ok(Progress::Pending(now.to_string()))
     })?;
     let all = ["Pending", "OldOneLocked", "OldOneDetached", "NewOneCreated", "OldOneTerminating", "Finished"];
     let mut rest = all.iter();

@@ -5,7 +5,7 @@ use instance::job::{
     self, Hard, apply, namespace, project, until_active, until_available, until_field, until_gone,
 };
 use instance::kubectl::Kubectl;
-use instance::wait::{self, Look};
+use instance::wait::{self, Progress};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -132,8 +132,8 @@ fn until_refused(k: &Kubectl, object: &Value, words: &[&str]) -> Result<()> {
     wait::until("the refusal explains the hold", SOON, || {
         let refusal = k.refused(&["create", "-f", "-"], Some(&object.to_string()))?;
         Ok(match contains(&refusal, words) {
-            Ok(()) => Look::Yes(()),
-            Err(missing) => Look::NotYet(missing.to_string()),
+            Ok(()) => Progress::Done(()),
+            Err(missing) => Progress::Pending(missing.to_string()),
         })
     })
 }

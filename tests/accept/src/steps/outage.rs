@@ -6,7 +6,7 @@ use instance::job::{
 use instance::kubeconfig::{Kubeconfig, token};
 use instance::kubectl::Kubectl;
 use instance::pki::Pki;
-use instance::wait::{self, Look};
+use instance::wait::{self, Progress};
 use instance::{HOST_CLUSTER, Instance};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -52,7 +52,7 @@ fn without(instance: &Instance, cluster: &str, name: &dyn Fn(&str) -> String) ->
         let object = k.json(&["get", "bns", &name("stays"), "-n", "outage"])?;
         let reachable = condition(&object, "ClusterReachable");
         let shown = reachable.as_ref().is_some_and(|c| c.get("status") != Some(&json!("True")));
-        Ok(if shown { Look::Yes(()) } else { Look::NotYet(format!("{reachable:?}")) })
+        Ok(if shown { Progress::Done(()) } else { Progress::Pending(format!("{reachable:?}")) })
     })?;
     apply(k, &namespace("outage", cluster, "waits", SMALL))?;
     let start = Instant::now();
@@ -173,7 +173,11 @@ fn until_all(k: &Kubectl, names: &[String]) -> Result<()> {
             bail!("{lost} was acknowledged and is lost");
         }
         let waiting = phases.values().filter(|phase| **phase != "Available").count();
-        Ok(if waiting == 0 { Look::Yes(()) } else { Look::NotYet(format!("{waiting} are not Available")) })
+        Ok(if waiting == 0 {
+            Progress::Done(())
+        } else {
+            Progress::Pending(format!("{waiting} are not Available"))
+        })
     })
 }
 
@@ -230,15 +234,15 @@ pub(super) fn postgres(instance: &Instance) -> Result<()> {
         ensure!(discovery.code == 200, "discovery is answered {}", discovery.code);
         wait::until("the outage is long enough", DATABASE_DOWN * 2, || {
             let long = begun.elapsed() > DATABASE_DOWN;
-            Ok(if long { Look::Yes(()) } else { Look::NotYet(String::new()) })
+            Ok(if long { Progress::Done(()) } else { Progress::Pending(String::new()) })
         })
     })();
     instance.supervisor.resume("postgres")?;
     during?;
     wait::until("writes work again", SOON, || {
         Ok(match apply(k, &namespace("database", HOST_CLUSTER, "after", SMALL)) {
-            Ok(_) => Look::Yes(()),
-            Err(error) => Look::NotYet(error.to_string()),
+            Ok(_) => Progress::Done(()),
+            Err(error) => Progress::Pending(error.to_string()),
         })
     })?;
     until_available(k, "database", &format!("{HOST_CLUSTER}-after"))?;

@@ -6,7 +6,7 @@ use instance::layout;
 use instance::pki::Pki;
 use instance::supervisor::Spec;
 use instance::token::TokenIssuer;
-use instance::wait::{self, Look};
+use instance::wait::{self, Progress};
 use instance::{HOST_CLUSTER, Instance};
 use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
@@ -42,8 +42,8 @@ impl SmallIssuer {
     }
 }
 
-/// A token, by what it says, and whether it makes somebody.
-struct Try {
+/// A token, and whether it must authenticate.
+struct TokenCase {
     what: &'static str,
     token: String,
     is_good: bool,
@@ -65,7 +65,7 @@ pub(super) fn parity(instance: &Instance) -> Result<()> {
     all.push(by_claims(claims.tokens.url(), &authority));
     all.push(by_expressions(expressions.tokens.url(), &authority));
     write(&file, &serde_yaml_ng::to_string(&config)?)?;
-    let both = Both::of(instance)?;
+    let both = BothServers::of(instance)?;
     let outcome = compare(&both, &tries(&claims.tokens, &expressions.tokens)?);
     write(&file, &before)?;
     let last = expressions.tokens.sign(&said(&expressions.tokens, &json!({"sub": "Eve"}))?)?;
@@ -138,7 +138,7 @@ fn said(issuer: &TokenIssuer, more: &Value) -> Result<Value> {
     Ok(claims)
 }
 
-fn tries(claims: &TokenIssuer, expressions: &TokenIssuer) -> Result<Vec<Try>> {
+fn tries(claims: &TokenIssuer, expressions: &TokenIssuer) -> Result<Vec<TokenCase>> {
     let mut all = Vec::new();
     let mail = json!({"email": "a@corp.example.org", "hd": "corp.example.org", "oid": "7"});
     let good = |what, more: Value| (what, more, true);
@@ -172,7 +172,7 @@ fn tries(claims: &TokenIssuer, expressions: &TokenIssuer) -> Result<Vec<Try>> {
         let object = merged.as_object_mut().context("no claims")?;
         object
             .extend(more.as_object().into_iter().flatten().map(|(key, value)| (key.clone(), value.clone())));
-        all.push(Try { what, token: claims.sign(&said(claims, &merged)?)?, is_good });
+        all.push(TokenCase { what, token: claims.sign(&said(claims, &merged)?)?, is_good });
     }
     for (what, more, is_good) in [
         good("a name in capitals", json!({"sub": "Alice"})),
@@ -195,21 +195,21 @@ fn tries(claims: &TokenIssuer, expressions: &TokenIssuer) -> Result<Vec<Try>> {
         bad("an extra value that is a number", json!({"sub": "a", "team": 7})),
         bad("an id that is a list", json!({"sub": "a", "oid": []})),
     ] {
-        all.push(Try { what, token: expressions.sign(&said(expressions, &more)?)?, is_good });
+        all.push(TokenCase { what, token: expressions.sign(&said(expressions, &more)?)?, is_good });
     }
     let forged = claims.sign(&said(expressions, &json!({"sub": "a"}))?)?;
-    all.push(Try { what: "another issuer's signature", token: forged, is_good: false });
+    all.push(TokenCase { what: "another issuer's signature", token: forged, is_good: false });
     Ok(all)
 }
 
-/// The two servers that are asked.
-struct Both<'a> {
+/// Both servers: kube-apiserver and business-api.
+struct BothServers<'a> {
     instance: &'a Instance,
     file: PathBuf,
     doors: [(String, PathBuf); 2],
 }
 
-impl<'a> Both<'a> {
+impl<'a> BothServers<'a> {
     fn of(instance: &'a Instance) -> Result<Self> {
         let api = instance.apis.first().context("no replica")?;
         let pki = Pki::open(&instance.layout.path("pki"))?;
@@ -261,12 +261,16 @@ impl<'a> Both<'a> {
     fn until(&self, is: impl Fn(&Option<Value>) -> bool, bearer: &str) -> Result<()> {
         wait::until("both servers have taken the file over", TAKEN_OVER, || {
             let answers = self.ask(bearer)?;
-            Ok(if answers.iter().all(&is) { Look::Yes(()) } else { Look::NotYet(format!("{answers:?}")) })
+            Ok(if answers.iter().all(&is) {
+                Progress::Done(())
+            } else {
+                Progress::Pending(format!("{answers:?}"))
+            })
         })
     }
 }
 
-fn compare(both: &Both<'_>, tries: &[Try]) -> Result<()> {
+fn compare(both: &BothServers<'_>, tries: &[TokenCase]) -> Result<()> {
     for good in tries.iter().filter(|one| one.is_good) {
         both.until(Option::is_some, &good.token).with_context(|| good.what.to_owned())?;
     }

@@ -100,8 +100,8 @@ fn owner_changes_nothing_of_ours(instance: &Instance, cluster: &str) -> Result<(
     job::until(&owner, &[&binding[..], &["--ignore-not-found"]].concat(), alice)
 }
 
-/// A binding that somebody with our credential tries to make.
-struct Attempt<'a> {
+/// A RoleBinding that somebody with our credential tries to create.
+struct BindingAttempt<'a> {
     namespace: &'a str,
     name: &'a str,
     role: &'a str,
@@ -117,8 +117,8 @@ fn account(namespace: &str, name: &str) -> Value {
 }
 
 /// The answer to an attempt that is only tried: nothing where it would be made.
-fn tried(owner: &Kubectl, attempt: &Attempt<'_>) -> Result<String> {
-    let Attempt { namespace, name, role, subject } = attempt;
+fn tried(owner: &Kubectl, attempt: &BindingAttempt<'_>) -> Result<String> {
+    let BindingAttempt { namespace, name, role, subject } = attempt;
     let body = json!({
         "apiVersion": format!("{RBAC}/v1"), "kind": "RoleBinding",
         "metadata": {"name": name, "namespace": namespace},
@@ -134,8 +134,8 @@ fn tried(owner: &Kubectl, attempt: &Attempt<'_>) -> Result<String> {
 }
 
 /// `business:view` is not there: alice is an editor.
-fn view(subject: Value) -> Attempt<'static> {
-    Attempt { namespace: PLACE, name: "business:view", role: "business:view", subject }
+fn view(subject: Value) -> BindingAttempt<'static> {
+    BindingAttempt { namespace: PLACE, name: "business:view", role: "business:view", subject }
 }
 
 /// Stolen credentials of the controller bind nobody of the cluster's own, nothing else, and nowhere else.
@@ -152,15 +152,15 @@ fn controller_is_confined(owner: &Kubectl) -> Result<()> {
         view(subject("Group", "business:break-glass")),
         view(account("kube-system", "node-controller")),
         view(account("tke-business", "business-member")),
-        Attempt { namespace: "default", ..view(eve()) },
-        Attempt { name: "mine", ..view(eve()) },
-        Attempt { role: "business:admin", ..view(eve()) },
+        BindingAttempt { namespace: "default", ..view(eve()) },
+        BindingAttempt { name: "mine", ..view(eve()) },
+        BindingAttempt { role: "business:admin", ..view(eve()) },
     ];
     for attempt in refused {
         let said = tried(owner, &attempt)?;
         contains(&said, &["business.tkestack.io"]).with_context(|| attempt.subject.to_string())?;
     }
-    contains(&tried(owner, &Attempt { role: "cluster-admin", ..view(eve()) })?, &["forbidden"])
+    contains(&tried(owner, &BindingAttempt { role: "cluster-admin", ..view(eve()) })?, &["forbidden"])
 }
 
 /// The garbage collector deletes what is owned by this.
@@ -260,9 +260,9 @@ fn by_the_hosts_names(owner: &Kubectl) -> Result<()> {
         || {
             let said = tried(owner, &view(subject("User", "corp:alice")))?;
             Ok(if said.is_empty() {
-                instance::wait::Look::Yes(())
+                instance::wait::Progress::Done(())
             } else {
-                instance::wait::Look::NotYet(said)
+                instance::wait::Progress::Pending(said)
             })
         },
     )?;

@@ -26,7 +26,7 @@ pub(super) fn registry(instance: &Instance) -> Result<()> {
         say::skipped("the registry's program could not be built");
         return Ok(());
     };
-    let depot = Depot { instance, registry, tenant: instance.tenant() };
+    let depot = RegistryTest { instance, registry, tenant: instance.tenant() };
     depot.prepare()?;
     let accounts = depot.accounts()?;
     depot.images(&accounts)?;
@@ -36,14 +36,14 @@ pub(super) fn registry(instance: &Instance) -> Result<()> {
     depot.end(&accounts)
 }
 
-/// A project with places in the registry.
-struct Depot<'a> {
+/// The registry, with an administrator of the tenant whose project has image namespaces in it.
+struct RegistryTest<'a> {
     instance: &'a Instance,
     registry: &'a Registry,
     tenant: Kubectl,
 }
 
-/// `NAME:PASSWORD` of those who come.
+/// `NAME:PASSWORD` of the users of the registry.
 struct Accounts {
     /// The tenant's administrator, with his token.
     member: String,
@@ -55,7 +55,7 @@ struct Accounts {
     foreign: String,
 }
 
-impl Depot<'_> {
+impl RegistryTest<'_> {
     fn prepare(&self) -> Result<()> {
         let mut depot = project(PROJECT, None, &[(HOST_CLUSTER, &[("cpu", "1")])]);
         let clusters =

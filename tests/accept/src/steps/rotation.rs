@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use instance::Instance;
 use instance::job::{self, Hard, apply, namespace, project, until_active, until_available, until_gone};
-use instance::wait::{self, Look};
+use instance::wait::{self, Progress};
 use serde_json::{Value, json};
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -36,7 +36,7 @@ pub(super) fn rotation(instance: &Instance) -> Result<()> {
     worked?;
     wait::until("the first credentials are in use again", SOON, || {
         let used = in_use(instance, cluster)?;
-        Ok(if used == before { Look::Yes(()) } else { Look::NotYet(format!("{used:?}")) })
+        Ok(if used == before { Progress::Done(()) } else { Progress::Pending(format!("{used:?}")) })
     })?;
     instance.kubectl.run(&["delete", "secret", &secret(cluster), "-n", MEMBERS_NAMESPACE])?;
     instance.kubectl.run(&["delete", "project", PROJECT, "--wait=false"])?;
@@ -97,7 +97,7 @@ fn rotate(instance: &Instance, directory: &Directory, cluster: &str, path: &str)
     wait::until("namespaces are made", SOON, || {
         let made = instance.kubectl.json(&["get", "bns", "-n", PROJECT])?;
         let made = made.pointer("/items").and_then(Value::as_array).map_or(0, Vec::len);
-        Ok(if made > USUAL { Look::Yes(()) } else { Look::NotYet(format!("{made}")) })
+        Ok(if made > USUAL { Progress::Done(()) } else { Progress::Pending(format!("{made}")) })
     })?;
     // Before the command begins: it may have written the new one by the time the Secret is read.
     let mut listed = token(instance, cluster)?;
@@ -113,12 +113,12 @@ fn rotate(instance: &Instance, directory: &Directory, cluster: &str, path: &str)
         }
         let has_ended = child.as_mut().map(std::process::Child::try_wait).transpose()?.flatten().is_some();
         let Some(ended) = has_ended.then(|| child.take()).flatten() else {
-            return Ok(Look::NotYet("the command goes on".to_owned()));
+            return Ok(Progress::Pending("the command goes on".to_owned()));
         };
         let output = ended.wait_with_output()?;
         let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         ensure!(output.status.success() && out.contains("the old ones are refused"), "{out}{err}");
-        Ok(Look::Yes(()))
+        Ok(Progress::Done(()))
     })
 }
 
@@ -168,8 +168,8 @@ pub(super) fn in_use(instance: &Instance, cluster: &str) -> Result<Option<String
 fn other_in_use(instance: &Instance, cluster: &str, before: Option<&String>) -> Result<String> {
     wait::until("other credentials are in use", SOON, || {
         Ok(match in_use(instance, cluster)? {
-            Some(found) if Some(&found) != before => Look::Yes(found),
-            _ => Look::NotYet(format!("still {before:?}")),
+            Some(found) if Some(&found) != before => Progress::Done(found),
+            _ => Progress::Pending(format!("still {before:?}")),
         })
     })
 }

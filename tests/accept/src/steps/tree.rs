@@ -1,7 +1,7 @@
 use anyhow::{Context, Result, ensure};
 use instance::Instance;
 use instance::job::{self, Hard, apply, namespace, project, until_active};
-use instance::wait::{self, Look};
+use instance::wait::{self, Progress};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -47,9 +47,9 @@ pub(super) fn tree(instance: &Instance) -> Result<()> {
             .filter(|line| ["/tree", "/branch"].iter().any(|n| line.ends_with(n)) || line.contains("leaf-"))
             .collect();
         Ok(if ours.is_empty() {
-            Look::Yes(())
+            Progress::Done(())
         } else {
-            Look::NotYet(format!("{} objects are left", ours.len()))
+            Progress::Pending(format!("{} objects are left", ours.len()))
         })
     })?;
     for cluster in [one, two] {

@@ -11,7 +11,7 @@ use instance::layout;
 use instance::pki::{CertificateSubject, Pki, secret};
 use instance::programs::{self, TUNNEL, TUNNEL_SOCKET};
 use instance::supervisor::Spec;
-use instance::wait::{self, Look};
+use instance::wait::{self, Progress};
 use instance::{HOST_CLUSTER, Instance, manifests};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -47,7 +47,7 @@ pub(super) fn tunnel(instance: &Instance) -> Result<()> {
     let cluster = instance.clusters.get(1).context("no second cluster")?.as_str();
     let directory = Directory::of(instance)?;
     let before = in_use(instance, cluster)?;
-    let parts = Parts::of(instance)?;
+    let parts = TunnelProcesses::of(instance)?;
     join(instance, cluster, &parts)?;
     let joined = token(instance, cluster)?;
     parts.start(instance)?;
@@ -64,7 +64,7 @@ pub(super) fn tunnel(instance: &Instance) -> Result<()> {
     worked?;
     wait::until("the first credentials are in use again", SOON, || {
         let used = in_use(instance, cluster)?;
-        Ok(if used == before { Look::Yes(()) } else { Look::NotYet(format!("{used:?}")) })
+        Ok(if used == before { Progress::Done(()) } else { Progress::Pending(format!("{used:?}")) })
     })?;
     for program in [AGENT, SERVER] {
         instance.supervisor.pause(program)?;
@@ -77,7 +77,7 @@ pub(super) fn tunnel(instance: &Instance) -> Result<()> {
 }
 
 /// Makes the agents' Deployment, which no node runs, and their token, which the agent here is given.
-fn join(instance: &Instance, cluster: &str, parts: &Parts) -> Result<()> {
+fn join(instance: &Instance, cluster: &str, parts: &TunnelProcesses) -> Result<()> {
     let account = json!({
         "apiVersion": "v1", "kind": "ServiceAccount",
         "metadata": {"name": ACCOUNT, "namespace": MEMBERS_NAMESPACE},
@@ -118,11 +118,11 @@ fn certificate_is_renewed(instance: &Instance, cluster: &str) -> Result<()> {
             for (_, port) in &instance.controller_admin_ports {
                 match programs::get(*port, "/livez/tunnel") {
                     Ok((code, _)) if code == wanted => {}
-                    Ok((code, why)) => return Ok(Look::NotYet(format!("{code}: {why}"))),
-                    Err(error) => return Ok(Look::NotYet(error.to_string())),
+                    Ok((code, why)) => return Ok(Progress::Pending(format!("{code}: {why}"))),
+                    Err(error) => return Ok(Progress::Pending(error.to_string())),
                 }
             }
-            Ok(Look::Yes(()))
+            Ok(Progress::Done(()))
         })
     };
     told(200)?;
@@ -133,7 +133,7 @@ fn certificate_is_renewed(instance: &Instance, cluster: &str) -> Result<()> {
     let pki = Pki::open(&instance.layout.path("pki"))?;
     pki.issue(AUTHORITY, TUNNEL, &CertificateSubject::server(&[LOOPBACK]))?;
     told(500)?;
-    instance.supervisor.fell(SERVER)?;
+    instance.supervisor.kill_and_pause(SERVER)?;
     instance.supervisor.resume(SERVER)?;
     told(200)?;
     is_reachable(instance, cluster, "True")
@@ -155,13 +155,13 @@ fn token_is_renewed(instance: &Instance, directory: &Directory, cluster: &str) -
         run_pods(instance, cluster)?;
         let has_ended = child.as_mut().map(std::process::Child::try_wait).transpose()?.flatten().is_some();
         let Some(ended) = has_ended.then(|| child.take()).flatten() else {
-            return Ok(Look::NotYet("the command goes on".to_owned()));
+            return Ok(Progress::Pending("the command goes on".to_owned()));
         };
         let output = ended.wait_with_output()?;
         let said = [output.stdout, output.stderr].concat();
         let said = String::from_utf8_lossy(&said).into_owned();
         ensure!(output.status.success(), "{said}");
-        Ok(Look::Yes(said))
+        Ok(Progress::Done(said))
     })?;
     contains(
         &said,
@@ -172,7 +172,11 @@ fn token_is_renewed(instance: &Instance, directory: &Directory, cluster: &str) -
     ensure!(kept.pointer("/metadata/annotations/business.tkestack.io~1agents-end").is_some(), "no end");
     ensure!(is_let_in(instance, &agents_token(instance, cluster)?)?, "the new token");
     wait::until("the agents' old token is refused", SOON, || {
-        Ok(if is_let_in(instance, &old)? { Look::NotYet("it is taken".to_owned()) } else { Look::Yes(()) })
+        Ok(if is_let_in(instance, &old)? {
+            Progress::Pending("it is taken".to_owned())
+        } else {
+            Progress::Done(())
+        })
     })?;
     is_reachable(instance, cluster, "True")
 }
@@ -183,7 +187,7 @@ fn run_pods(instance: &Instance, cluster: &str) -> Result<()> {
     let label = format!("app.kubernetes.io/name={ACCOUNT}");
     let pods = member.json(&["get", "pods", "-n", AGENT_NAMESPACE, "-l", &label])?;
     if give_token(instance, cluster)? {
-        instance.supervisor.fell(AGENT)?;
+        instance.supervisor.kill_and_pause(AGENT)?;
         instance.supervisor.resume(AGENT)?;
     }
     is_reachable(instance, cluster, "True")?;
@@ -230,7 +234,7 @@ fn works(instance: &Instance, cluster: &str) -> Result<()> {
     reachable("True")?;
     apply(k, &namespace("tunnel", cluster, "first", SMALL))?;
     until_available(k, "tunnel", &format!("{cluster}-first"))?;
-    instance.supervisor.fell(AGENT)?;
+    instance.supervisor.kill_and_pause(AGENT)?;
     reachable("False")?;
     apply(k, &namespace("tunnel", cluster, "later", SMALL))?;
     let elsewhere = format!("{HOST_CLUSTER}-elsewhere");
@@ -243,10 +247,10 @@ fn works(instance: &Instance, cluster: &str) -> Result<()> {
     until_available(k, "tunnel", &format!("{cluster}-later")).map(drop)
 }
 
-/// What a container in deploy/ is started with.
-struct Flags(BTreeMap<String, String>);
+/// The flags with which a container in deploy/ is started.
+struct ContainerFlags(BTreeMap<String, String>);
 
-impl Flags {
+impl ContainerFlags {
     fn of(objects: &[Value], container: &str) -> Result<Self> {
         let containers = |object: &Value| {
             object.pointer("/spec/template/spec/containers").and_then(Value::as_array).cloned()
@@ -281,10 +285,10 @@ fn is_to_be_filled_in(value: &str) -> bool {
 }
 
 /// Both ends of the tunnel, on this machine.
-struct Parts {
+struct TunnelProcesses {
     /// Where the agent dials.
     entrance: u16,
-    /// Of the server's certificate.
+    /// The CA of the server's certificate.
     authority: PathBuf,
     server: Spec,
     agent: Spec,
@@ -292,7 +296,7 @@ struct Parts {
     agent_health: u16,
 }
 
-impl Parts {
+impl TunnelProcesses {
     fn of(instance: &Instance) -> Result<Self> {
         let port = |name: &str| instance.supervisor.port(instance.layout.first_port, name, name);
         let (entrance, admin, health) = (port(TUNNEL)?, port("tunnel-admin")?, port("tunnel-health")?);
@@ -301,31 +305,33 @@ impl Parts {
         let pki = Pki::open(&instance.layout.path("pki"))?;
         pki.authority(AUTHORITY)?;
         pki.issue(AUTHORITY, TUNNEL, &CertificateSubject::server(&[LOOPBACK]))?;
-        let server = Flags::of(&manifests::render(&instance.kubectl, SERVER_SIDE)?, "tunnel")?.with(&[
-            ("uds-name", instance.layout.path(TUNNEL_SOCKET).display().to_string()),
-            ("agent-bind-address", LOOPBACK.to_owned()),
-            ("agent-port", entrance.to_string()),
-            ("admin-bind-address", LOOPBACK.to_owned()),
-            ("admin-port", admin.to_string()),
-            ("health-bind-address", LOOPBACK.to_owned()),
-            ("health-port", health.to_string()),
-            ("cluster-cert", pki.cert(TUNNEL).display().to_string()),
-            ("cluster-key", pki.key(TUNNEL).display().to_string()),
-            ("server-id", "one".to_owned()),
-            ("server-count", "1".to_owned()),
-            ("kubeconfig", instance.kubectl.kubeconfig().display().to_string()),
-        ])?;
-        let agent = Flags::of(&manifests::read(&layout::workspace().join(AGENT_SIDE))?, "agent")?.with(&[
-            ("proxy-server-host", LOOPBACK.to_owned()),
-            ("proxy-server-port", entrance.to_string()),
-            ("ca-cert", pki.cert(AUTHORITY).display().to_string()),
-            ("service-account-token-path", instance.layout.path(TOKEN_FILE).display().to_string()),
-            // What the cluster's kubeconfig calls its server.
-            ("agent-identifiers", format!("ipv4={LOOPBACK}")),
-            ("admin-server-port", agent_admin.to_string()),
-            ("health-server-host", LOOPBACK.to_owned()),
-            ("health-server-port", agent_health.to_string()),
-        ])?;
+        let server = ContainerFlags::of(&manifests::render(&instance.kubectl, SERVER_SIDE)?, "tunnel")?
+            .with(&[
+                ("uds-name", instance.layout.path(TUNNEL_SOCKET).display().to_string()),
+                ("agent-bind-address", LOOPBACK.to_owned()),
+                ("agent-port", entrance.to_string()),
+                ("admin-bind-address", LOOPBACK.to_owned()),
+                ("admin-port", admin.to_string()),
+                ("health-bind-address", LOOPBACK.to_owned()),
+                ("health-port", health.to_string()),
+                ("cluster-cert", pki.cert(TUNNEL).display().to_string()),
+                ("cluster-key", pki.key(TUNNEL).display().to_string()),
+                ("server-id", "one".to_owned()),
+                ("server-count", "1".to_owned()),
+                ("kubeconfig", instance.kubectl.kubeconfig().display().to_string()),
+            ])?;
+        let agent = ContainerFlags::of(&manifests::read(&layout::workspace().join(AGENT_SIDE))?, "agent")?
+            .with(&[
+                ("proxy-server-host", LOOPBACK.to_owned()),
+                ("proxy-server-port", entrance.to_string()),
+                ("ca-cert", pki.cert(AUTHORITY).display().to_string()),
+                ("service-account-token-path", instance.layout.path(TOKEN_FILE).display().to_string()),
+                // What the cluster's kubeconfig calls its server.
+                ("agent-identifiers", format!("ipv4={LOOPBACK}")),
+                ("admin-server-port", agent_admin.to_string()),
+                ("health-server-host", LOOPBACK.to_owned()),
+                ("health-server-port", agent_health.to_string()),
+            ])?;
         let spec = |program: &str, args: &[String]| {
             Spec::new(program, &layout::bin().join(program)).args(args.iter().cloned())
         };

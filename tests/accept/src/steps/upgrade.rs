@@ -8,14 +8,14 @@ mod load;
 mod readers;
 
 use anyhow::{Context, Result, bail, ensure};
-use controllers::{Controllers, FIRST, SECOND};
+use controllers::{ControllerPair, FIRST, SECOND};
 use instance::job::{Hard, apply, namespace, project, until_active, until_available, until_gone};
 use instance::kubectl::Kubectl;
 use instance::programs::{self, Api};
-use instance::wait::{self, Look};
+use instance::wait::{self, Progress};
 use instance::{HOST_CLUSTER, Instance, layout};
 use kit::Endpoint;
-use load::{Acknowledged, Load, Plan, SMALL, Written};
+use load::{Acknowledged, Load, Plan, SMALL, WriteResults};
 use readers::{Expected, Readers};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -55,7 +55,7 @@ pub(super) fn upgrade(instance: &Instance) -> Result<()> {
         apply(k, &project(name, None, &clusters))?;
         until_active(k, name)?;
     }
-    let controllers = Controllers::begin(instance)?;
+    let controllers = ControllerPair::begin(instance)?;
     let changed = Trial { instance, replicas: &replicas, controllers: &controllers }.run(rounds);
     let (alone, apis) = (controllers.end(), all_of_this_build(instance));
     changed?;
@@ -80,7 +80,7 @@ pub(super) fn upgrade(instance: &Instance) -> Result<()> {
 
 /// Steps behind this one have the programs of this build, however it ended.
 fn all_of_this_build(instance: &Instance) -> Result<()> {
-    let program = layout::beside(API)?;
+    let program = layout::program_path(API)?;
     for api in &instance.apis {
         if instance.supervisor.spec(&api.name)?.program != program {
             instance.supervisor.replace(&api.name, &program)?;
@@ -122,7 +122,7 @@ fn release(name: &str) -> PathBuf {
 struct Trial<'a> {
     instance: &'a Instance,
     replicas: &'a [Kubectl],
-    controllers: &'a Controllers<'a>,
+    controllers: &'a ControllerPair<'a>,
 }
 
 impl Trial<'_> {
@@ -217,7 +217,7 @@ impl Trial<'_> {
         self.instance.kubectl.run(&["delete", "bns", "--all", "-n", LOADED, "--wait=false"])?;
         wait::until("the namespaces of an earlier load gone", SETTLED, || {
             let (left, _) = self.list()?;
-            Ok(if left.is_empty() { Look::Yes(()) } else { Look::NotYet(left.len().to_string()) })
+            Ok(if left.is_empty() { Progress::Done(()) } else { Progress::Pending(left.len().to_string()) })
         })
     }
 
@@ -225,7 +225,7 @@ impl Trial<'_> {
         &self,
         readers: Readers,
         plan: &Plan,
-        written: &Written,
+        written: &WriteResults,
         acknowledged: &Acknowledged,
     ) -> Result<String> {
         let (items, at) = self.list()?;
@@ -252,16 +252,16 @@ impl Trial<'_> {
             });
             let waiting = waiting.count();
             if waiting > 0 {
-                return Ok(Look::NotYet(format!("{waiting} of {} are not Available", items.len())));
+                return Ok(Progress::Pending(format!("{waiting} of {} are not Available", items.len())));
             }
             for cluster in &self.instance.clusters {
                 let of_cluster = |item: &&Value| item.pointer("/spec/clusterName") == Some(&json!(cluster));
                 let wanted: Vec<&Value> = items.iter().filter(of_cluster).collect();
                 if let Some(other) = other_than(&self.instance.member(cluster), &wanted)? {
-                    return Ok(Look::NotYet(format!("{cluster}: {other}")));
+                    return Ok(Progress::Pending(format!("{cluster}: {other}")));
                 }
             }
-            Ok(Look::Yes(()))
+            Ok(Progress::Done(()))
         })
     }
 
@@ -350,7 +350,7 @@ impl Trial<'_> {
 
 /// Where the programs of this build are.
 fn this() -> Result<PathBuf> {
-    Ok(layout::beside(API)?.parent().context("no directory")?.to_owned())
+    Ok(layout::program_path(API)?.parent().context("no directory")?.to_owned())
 }
 
 /// Of the load's namespaces.
@@ -465,8 +465,8 @@ fn early(instance: &Instance, api: &Api, kubectl: &Kubectl) -> Result<()> {
         let process = wait::until("discovery is served", SOON, || {
             let process = supervisor.pid(&api.name).filter(|now| Some(*now) != before);
             Ok(match (process, kubectl.run(&discovery)) {
-                (Some(process), Ok(_)) => Look::Yes(process),
-                (_, answer) => Look::NotYet(format!("process {process:?}: {answer:?}")),
+                (Some(process), Ok(_)) => Progress::Done(process),
+                (_, answer) => Progress::Pending(format!("process {process:?}: {answer:?}")),
             })
         })?;
         for (probe, wanted) in [("/livez", 200), ("/readyz", 500)] {

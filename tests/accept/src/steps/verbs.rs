@@ -2,7 +2,7 @@ use super::contains;
 use anyhow::{Context, Result, ensure};
 use instance::job::{self, Hard, apply, namespace, project, until_active, until_available, until_gone};
 use instance::kubectl::Kubectl;
-use instance::wait::{self, Look};
+use instance::wait::{self, Progress};
 use instance::{HOST_CLUSTER, Instance};
 use serde_json::json;
 use std::io::{BufRead as _, BufReader};
@@ -65,7 +65,7 @@ pub(super) fn conveniences(instance: &Instance) -> Result<()> {
     wait::until("get -w shows the project", Duration::from_secs(20), || {
         let lines: Vec<String> = seen.try_iter().collect();
         let found = lines.iter().any(|line| line.ends_with("/handy"));
-        Ok(if found { Look::Yes(()) } else { Look::NotYet(lines.join(",")) })
+        Ok(if found { Progress::Done(()) } else { Progress::Pending(lines.join(",")) })
     })?;
     watcher.kill()?;
     watcher.wait()?;

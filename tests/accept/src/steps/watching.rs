@@ -1,7 +1,7 @@
 use anyhow::{Context, Result};
 use instance::job::{Hard, apply, project, until_active, until_gone};
 use instance::kubectl::Kubectl;
-use instance::wait::{self, Look};
+use instance::wait::{self, Progress};
 use instance::{HOST_CLUSTER, Instance};
 use std::io::Read as _;
 use std::process::{Child, Stdio};
@@ -14,10 +14,10 @@ const COLUMNS: &str = "custom-columns=NAME:.metadata.name,SHOWN:.spec.displayNam
 const TEMPLATE: &str = "go-template={{.metadata.name}}={{.spec.displayName}}{{\"\\n\"}}";
 const JSONPATH: &str = "jsonpath={.metadata.name}/{.spec.displayName}{\"\\n\"}";
 
-/// One way to watch: arguments, what the first list shows, what a change shows.
-type Form = (&'static [&'static str], &'static [&'static str], &'static [&'static str]);
+/// One form of `kubectl get -w`: its arguments, what the first list prints, what a change prints.
+type WatchCase = (&'static [&'static str], &'static [&'static str], &'static [&'static str]);
 
-const FORMS: &[Form] = &[
+const WATCH_CASES: &[WatchCase] = &[
     (&[], &["NAME", "AGE", "watched"], &["watched"]),
     (&["--no-headers"], &["watched"], &["watched"]),
     (&["-o", "wide"], &["NAME", "watched", "default"], &["watched"]),
@@ -48,12 +48,12 @@ const FORMS: &[Form] = &[
 ];
 
 /// A running `kubectl get -w` and what it has printed.
-struct Watching {
+struct WatchProcess {
     child: Child,
     printed: Arc<Mutex<String>>,
 }
 
-impl Watching {
+impl WatchProcess {
     fn start(kubectl: &Kubectl, args: &[&str]) -> Result<Self> {
         let args: Vec<&str> = ["get", "projects", "-w"].iter().chain(args).copied().collect();
         let mut child = kubectl.command(&args).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
@@ -73,12 +73,16 @@ impl Watching {
     fn prints(&self, form: &[&str], wanted: &[&str]) -> Result<()> {
         wait::until(&format!("get -w {} prints {wanted:?}", form.join(" ")), SOON, || {
             let text = self.printed.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            Ok(if wanted.iter().all(|part| text.contains(part)) { Look::Yes(()) } else { Look::NotYet(text) })
+            Ok(if wanted.iter().all(|part| text.contains(part)) {
+                Progress::Done(())
+            } else {
+                Progress::Pending(text)
+            })
         })
     }
 }
 
-impl Drop for Watching {
+impl Drop for WatchProcess {
     fn drop(&mut self) {
         drop(self.child.kill());
         drop(self.child.wait());
@@ -90,15 +94,15 @@ pub(super) fn watching(instance: &Instance) -> Result<()> {
     for kubectl in [&instance.kubectl, &instance.tenant()] {
         apply(kubectl, &project("watched", None, &[(HOST_CLUSTER, HARD)]))?;
         until_active(kubectl, "watched")?;
-        let all: Vec<Watching> =
-            FORMS.iter().map(|(args, ..)| Watching::start(kubectl, args)).collect::<Result<_>>()?;
-        for (watching, (args, first, _)) in all.iter().zip(FORMS) {
+        let all: Vec<WatchProcess> =
+            WATCH_CASES.iter().map(|(args, ..)| WatchProcess::start(kubectl, args)).collect::<Result<_>>()?;
+        for (watching, (args, first, _)) in all.iter().zip(WATCH_CASES) {
             watching.prints(args, first)?;
         }
         let change = r#"{"spec":{"displayName":"changed"},"metadata":{"labels":{"tier":"gold"}}}"#;
         kubectl.run(&["patch", "project", "watched", "--type=merge", "-p", change])?;
         kubectl.run(&["delete", "project", "watched", "--wait=false"])?;
-        for (watching, (args, _, then)) in all.iter().zip(FORMS) {
+        for (watching, (args, _, then)) in all.iter().zip(WATCH_CASES) {
             watching.prints(args, then)?;
         }
         drop(all);

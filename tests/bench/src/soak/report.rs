@@ -1,7 +1,7 @@
 use super::Settings;
-use super::traffic::{Act, Traffic};
-use super::upkeep::Upkeep;
-use super::watchers::Watching;
+use super::traffic::{Operation, Traffic};
+use super::upkeep::ResourceUsage;
+use super::watchers::WatchCounters;
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ const SLACK: f64 = 16.0;
 pub(super) struct Report {
     pub(super) settings: Settings,
     /// By what a request does.
-    times: BTreeMap<String, Beside>,
+    times: BTreeMap<String, Comparison>,
     /// Answers that were no success, by act and status.
     others: BTreeMap<String, u64>,
     /// The same of the rival.
@@ -31,14 +31,14 @@ pub(super) struct Report {
     upkeep: BTreeMap<String, [f64; 2]>,
 }
 
-/// Ours and the rival's.
+/// The times of our server and of the rival.
 #[derive(Debug, Serialize, Deserialize)]
-struct Beside {
+struct Comparison {
     ours: Times,
     rival: Times,
 }
 
-impl Beside {
+impl Comparison {
     /// How long ours takes for each of the rival's milliseconds.
     fn ratio(&self) -> f64 {
         self.ours.p99 / self.rival.p99.max(1e-3)
@@ -62,7 +62,12 @@ struct Watches {
 }
 
 impl Report {
-    pub(super) fn new(settings: Settings, traffic: &Traffic, watching: &Watching, upkeep: &Upkeep) -> Self {
+    pub(super) fn new(
+        settings: Settings,
+        traffic: &Traffic,
+        watching: &WatchCounters,
+        upkeep: &ResourceUsage,
+    ) -> Self {
         let elapsed = Duration::from_mins(settings.minutes);
         let times = |ours, act| {
             let sample = traffic.sample(ours, act, elapsed);
@@ -70,9 +75,9 @@ impl Report {
             let (p50, p99) = (sample.quantile_ms(0.5), sample.quantile_ms(0.99));
             Times { rate: round(sample.rate), p50: round(p50), p99: round(p99) }
         };
-        let beside = |act: Act| Beside { ours: times(true, act), rival: times(false, act) };
+        let beside = |act: Operation| Comparison { ours: times(true, act), rival: times(false, act) };
         Self {
-            times: Act::ALL.into_iter().map(|act| (act.name().to_owned(), beside(act))).collect(),
+            times: Operation::ALL.into_iter().map(|act| (act.name().to_owned(), beside(act))).collect(),
             others: traffic.others(true),
             rival_others: traffic.others(false),
             watches: Watches {

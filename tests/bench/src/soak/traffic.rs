@@ -1,6 +1,6 @@
 use super::Settings;
 use crate::load::Sample;
-use crate::objects::{self, Maker};
+use crate::objects::{self, ObjectFactory};
 use crate::rival;
 use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
@@ -21,7 +21,7 @@ const FILLERS: usize = 16;
 
 /// What a request does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Act {
+pub(super) enum Operation {
     Get,
     List,
     Page,
@@ -31,7 +31,7 @@ pub(super) enum Act {
     Delete,
 }
 
-impl Act {
+impl Operation {
     /// Of a hundred requests eighty read; as many objects come as go.
     const MIX: [(Self, u64); 7] = [
         (Self::Get, 45),
@@ -70,20 +70,20 @@ impl Act {
     }
 }
 
-/// A server with a collection of objects.
-pub(super) struct Party {
+/// A server under load, with a collection of objects.
+pub(super) struct LoadTarget {
     pub(super) ours: bool,
-    maker: Maker,
+    maker: ObjectFactory,
     /// Everything of its kind.
     all: &'static str,
     /// Own paths of what is there, oldest first, with what was sent.
     there: Mutex<VecDeque<(String, Value)>>,
 }
 
-impl Party {
+impl LoadTarget {
     pub(super) fn ours(run: &str, member: &str, settings: &Settings) -> Self {
         let (run, member, projects) = (run.to_owned(), member.to_owned(), settings.projects.max(1));
-        let maker = Maker::new(move |number| {
+        let maker = ObjectFactory::new(move |number| {
             let (project, name) = (format!("{run}-{}", number % projects), format!("{run}-{number}"));
             let object = objects::namespace("business.tkestack.io/v1", "Namespace", &project, &member, &name);
             (objects::namespaces_path(&project), object)
@@ -98,7 +98,7 @@ impl Party {
             kube.connect().await?.ensure("/api/v1/namespaces", &namespace).await?;
         }
         let run = run.to_owned();
-        let maker = Maker::new(move |number| {
+        let maker = ObjectFactory::new(move |number| {
             let (project, name) = (format!("{run}-{}", number % projects), format!("{run}-{number}"));
             let object = objects::namespace(&format!("{}/v1", rival::CRD), "Rival", &project, "c", &name);
             (rival::crd_path_in(&project), object)
@@ -125,14 +125,14 @@ impl Party {
     }
 
     /// The request of an act.
-    fn request(&self, act: Act, number: u64) -> Result<Request> {
+    fn request(&self, act: Operation, number: u64) -> Result<Request> {
         let collection =
             |path: &str| path.rsplit_once('/').map_or("", |(collection, _)| collection).to_owned();
         Ok(match act {
-            Act::Get => Request::read(self.some(number)?.0),
-            Act::List => Request::read(collection(&self.some(number)?.0)),
-            Act::Page => Request::read(format!("{}?limit=100", self.all)),
-            Act::ApplySame => {
+            Operation::Get => Request::read(self.some(number)?.0),
+            Operation::List => Request::read(collection(&self.some(number)?.0)),
+            Operation::Page => Request::read(format!("{}?limit=100", self.all)),
+            Operation::ApplySame => {
                 let (path, object) = self.some(number % 64)?;
                 let path = format!("{path}?fieldManager=soak");
                 Request {
@@ -140,10 +140,10 @@ impl Party {
                     path,
                     content: APPLY,
                     body: object.to_string().into(),
-                    after: After::Nothing,
+                    after: OnSuccess::Nothing,
                 }
             }
-            Act::Patch => {
+            Operation::Patch => {
                 let path = self.some(number)?.0;
                 let body =
                     json!({"metadata": {"annotations": {"soak/turn": number.to_string()}}}).to_string();
@@ -152,29 +152,29 @@ impl Party {
                     path,
                     content: MERGE,
                     body: body.into(),
-                    after: After::Nothing,
+                    after: OnSuccess::Nothing,
                 }
             }
-            Act::Create => {
+            Operation::Create => {
                 let (path, object) = self.maker.next();
                 let body = object.to_string().into();
-                Request { method: Method::POST, path, content: JSON, body, after: After::There(object) }
+                Request { method: Method::POST, path, content: JSON, body, after: OnSuccess::There(object) }
             }
-            Act::Delete => {
+            Operation::Delete => {
                 let (path, _) = self.there().pop_front().context("nothing is there")?;
                 Request {
                     method: Method::DELETE,
                     path,
                     content: JSON,
                     body: Bytes::new(),
-                    after: After::Nothing,
+                    after: OnSuccess::Nothing,
                 }
             }
         })
     }
 
     fn after(&self, request: Request) {
-        if let After::There(object) = request.after {
+        if let OnSuccess::There(object) = request.after {
             let name = object["metadata"]["name"].as_str().unwrap_or_default();
             let path = format!("{}/{name}", request.path);
             self.there().push_back((path, object));
@@ -191,18 +191,18 @@ struct Request {
     path: String,
     content: &'static str,
     body: Bytes,
-    after: After,
+    after: OnSuccess,
 }
 
-/// What follows from an answer that is a success.
-enum After {
+/// What to do after a success.
+enum OnSuccess {
     Nothing,
     There(Value),
 }
 
 impl Request {
     fn read(path: String) -> Self {
-        Self { method: Method::GET, path, content: JSON, body: Bytes::new(), after: After::Nothing }
+        Self { method: Method::GET, path, content: JSON, body: Bytes::new(), after: OnSuccess::Nothing }
     }
 
     async fn send(&self, connection: &mut Connection) -> Result<StatusCode> {
@@ -217,14 +217,14 @@ impl Request {
     }
 }
 
-/// A party, and the ways to it, which clients use by turns.
+/// A target and its endpoints, which clients use in turn.
 #[derive(Clone)]
-pub(super) struct Share {
-    pub(super) party: Arc<Party>,
+pub(super) struct TargetEndpoints {
+    pub(super) party: Arc<LoadTarget>,
     pub(super) endpoints: Vec<Endpoint>,
 }
 
-impl Share {
+impl TargetEndpoints {
     fn endpoint(&self, client: usize) -> Result<&Endpoint> {
         self.endpoints.get(client % self.endpoints.len().max(1)).context("no way to a party")
     }
@@ -237,7 +237,7 @@ impl Share {
             fillers.spawn(async move {
                 let mut connection = share.endpoint(0)?.connect().await?;
                 for _ in 0..count {
-                    let request = share.party.request(Act::Create, 0)?;
+                    let request = share.party.request(Operation::Create, 0)?;
                     let status = request.send(&mut connection).await?;
                     ensure!(status.is_success(), "POST {}: {status}", request.path);
                     share.party.after(request);
@@ -252,14 +252,14 @@ impl Share {
     }
 }
 
-/// What became of the requests, shared by all who send them.
+/// The results of the requests, shared by all clients.
 #[derive(Clone, Default)]
 pub(super) struct Traffic(Arc<Mutex<Answers>>);
 
 #[derive(Default)]
 struct Answers {
     /// Microseconds of the successes, by party (ours or the rival's) and act.
-    times: BTreeMap<(bool, Act), Vec<u64>>,
+    times: BTreeMap<(bool, Operation), Vec<u64>>,
     /// The others, by party and what they were: a status, or that there was none.
     others: BTreeMap<(bool, String), u64>,
 }
@@ -269,17 +269,17 @@ impl Traffic {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn success(&self, ours: bool, act: Act, took: Duration) {
+    fn success(&self, ours: bool, act: Operation, took: Duration) {
         let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
         self.answers().times.entry((ours, act)).or_default().push(micros);
     }
 
-    fn other(&self, ours: bool, act: Act, what: &str) {
+    fn other(&self, ours: bool, act: Operation, what: &str) {
         *self.answers().others.entry((ours, format!("{}: {what}", act.name()))).or_default() += 1;
     }
 
     /// Times of a party's successes.
-    pub(super) fn sample(&self, ours: bool, act: Act, elapsed: Duration) -> Sample {
+    pub(super) fn sample(&self, ours: bool, act: Operation, elapsed: Duration) -> Sample {
         Sample::new(self.answers().times.get(&(ours, act)).cloned().unwrap_or_default(), elapsed)
     }
 
@@ -301,7 +301,7 @@ impl Traffic {
 
 /// Sends one client's part of the requests. A time begins when its request was due: one that waits for the one before is late.
 pub(super) async fn send(
-    share: Share,
+    share: TargetEndpoints,
     traffic: Traffic,
     settings: Settings,
     client: usize,
@@ -321,7 +321,7 @@ pub(super) async fn send(
         }
         let number = turn * u64::from(clients) + u64::try_from(client)?;
         // The numbers of a client follow each other by the same step: they are mixed up first.
-        let act = Act::of(number.wrapping_mul(2_654_435_761) >> 8);
+        let act = Operation::of(number.wrapping_mul(2_654_435_761) >> 8);
         let sent = async {
             if connection.is_none() {
                 connection = Some(share.endpoint(client)?.connect().await?);

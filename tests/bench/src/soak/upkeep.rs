@@ -12,18 +12,18 @@ pub(super) const METRICS: [(&str, &str); 4] = [
 /// What memory follows: where these grow, the traffic leaves more behind than is cleared away.
 const STOCK: [(&str, &str); 1] = [("store_cache_objects", "objects")];
 
-/// What programs took, look by look.
+/// Resource usage of the programs, sample by sample.
 #[derive(Debug, Default)]
-pub(super) struct Upkeep(BTreeMap<(String, &'static str), Vec<f64>>);
+pub(super) struct ResourceUsage(BTreeMap<(String, &'static str), Vec<f64>>);
 
-/// A quantity at the beginning, once everything was warm, and at the end.
+/// A value after the warm-up, and at the end.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Drift {
     pub(super) early: f64,
     pub(super) late: f64,
 }
 
-impl Upkeep {
+impl ResourceUsage {
     /// Looks at every running program with one of these names.
     pub(super) async fn look(&mut self, programs: &[&str]) -> Result<()> {
         for admin in process::admin_ports(programs)? {

@@ -12,9 +12,9 @@ const LIFE: [u64; 2] = [60, 120];
 /// After a watch that could not be opened.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// What the watches saw.
+/// Counters of the watches.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Watching(Arc<Counts>);
+pub(super) struct WatchCounters(Arc<Counts>);
 
 #[derive(Debug, Default)]
 struct Counts {
@@ -24,7 +24,7 @@ struct Counts {
     refused: AtomicU64,
 }
 
-impl Watching {
+impl WatchCounters {
     pub(super) fn events(&self) -> u64 {
         self.0.events.load(Ordering::Relaxed)
     }
@@ -50,7 +50,7 @@ pub(super) async fn watch(
     path: String,
     number: usize,
     end: Instant,
-    seen: Watching,
+    seen: WatchCounters,
 ) -> Result<()> {
     let mut revision: Option<String> = None;
     let [shortest, longest] = LIFE;
@@ -75,7 +75,7 @@ async fn follow(
     path: &str,
     revision: Option<String>,
     life: u64,
-    seen: &Watching,
+    seen: &WatchCounters,
 ) -> Result<Option<String>> {
     let mut revision = if let Some(revision) = revision {
         revision

@@ -23,10 +23,10 @@ use tokio_util::sync::CancellationToken;
 
 const READY: Duration = Duration::from_secs(30);
 
-/// Who has a certificate may do everything.
-struct Everybody;
+/// Allows everything to every authenticated client.
+struct AllowAuthenticated;
 
-impl Policy for Everybody {
+impl Policy for AllowAuthenticated {
     fn judge(&self, caller: &Caller, _: &RequestInfo, _: bool) -> Ruling {
         let known = caller.in_group("system:authenticated");
         let verdict = if known { AuthzVerdict::Allow } else { AuthzVerdict::NoOpinion };
@@ -69,7 +69,7 @@ impl Library {
             handler: Arc::new(api),
             resources,
             routes: Vec::new(),
-            policy: Arc::new(Everybody),
+            policy: Arc::new(AllowAuthenticated),
             kube: None,
             metrics,
             live: Health::new(),

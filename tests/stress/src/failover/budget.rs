@@ -1,11 +1,11 @@
 //! A budget that is used up by namespaces that stand in a cluster. When the database forgets some of them, it must not be
 //! given away again: growth is held until the cluster has been compared, and what stands there counts.
 
-use super::calls::{Caller, PROJECTS, Told, namespaces};
+use super::calls::{CallResult, Caller, PROJECTS, namespaces};
 use anyhow::{Context, Result, bail, ensure};
 use http::Method;
 use instance::job::{Hard, namespace, project};
-use instance::wait::{self, Look};
+use instance::wait::{self, Progress};
 use instance::{HOST_CLUSTER, Instance};
 use kit::Endpoint;
 use serde_json::Value;
@@ -29,7 +29,7 @@ pub(crate) struct Budget<'a> {
 
 /// What was seen until growth went on.
 #[derive(Debug)]
-pub(crate) struct Waiting {
+pub(crate) struct GrowthWait {
     /// From the beginning until a caller heard that growth is held.
     pub(crate) held: Option<Duration>,
     /// The most that the cluster ever granted.
@@ -60,7 +60,7 @@ impl<'a> Budget<'a> {
             wait::until("quotas in the cluster", SOON, || {
                 let quotas = quotas(self.instance)?;
                 let missing = names.iter().find(|name| !quotas.iter().any(|quota| quota.namespace == **name));
-                Ok(missing.map_or(Look::Yes(()), |name| Look::NotYet(format!("{name} has none"))))
+                Ok(missing.map_or(Progress::Done(()), |name| Progress::Pending(format!("{name} has none"))))
             })
         })
     }
@@ -73,24 +73,24 @@ impl<'a> Budget<'a> {
     }
 
     /// Asks for more than there is until it is refused because of the budget; whatever is granted before is too much.
-    pub(crate) async fn until_refused(&self, caller: &mut Caller, begin: Instant) -> Result<Waiting> {
-        let mut waiting = Waiting { held: None, most: 0 };
+    pub(crate) async fn until_refused(&self, caller: &mut Caller, begin: Instant) -> Result<GrowthWait> {
+        let mut waiting = GrowthWait { held: None, most: 0 };
         for number in 0.. {
             let name = format!("{}-more-{number}", self.project);
             let body = namespace(self.project, HOST_CLUSTER, &name, EACH);
-            let told = caller.ask(Method::POST, namespaces(self.project), &name, &body).await?;
+            let result = caller.ask(Method::POST, namespaces(self.project), &name, &body).await?;
             let call = caller.last_call().context("no call was noted")?;
             waiting.most = waiting.most.max(self.granted()?);
-            match told {
+            match result {
                 // Backends outlive their postmaster for a moment: what they refuse is not refused by the new primary.
-                Told::Refused if call.code == 403 && waiting.held.is_none() => {}
-                Told::Refused if call.code == 403 => return Ok(waiting),
-                Told::Retriable if call.message.contains("growth is held") => {
+                CallResult::Refused if call.code == 403 && waiting.held.is_none() => {}
+                CallResult::Refused if call.code == 403 => return Ok(waiting),
+                CallResult::Retriable if call.message.contains("growth is held") => {
                     waiting.held.get_or_insert(begin.elapsed());
                 }
-                Told::Retriable | Told::Unknown => {}
-                Told::Done(_) => bail!("{name} was granted out of a budget that is used up"),
-                Told::Refused | Told::Wrong => bail!("{name}: {} {}", call.code, call.message),
+                CallResult::Retriable | CallResult::Unknown => {}
+                CallResult::Done(_) => bail!("{name} was granted out of a budget that is used up"),
+                CallResult::Refused | CallResult::Wrong => bail!("{name}: {} {}", call.code, call.message),
             }
             ensure!(
                 begin.elapsed() < RELEASED,

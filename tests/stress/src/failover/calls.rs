@@ -31,7 +31,7 @@ pub(crate) fn namespaces(project: &str) -> String {
 
 /// What a caller was told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Told {
+pub(crate) enum CallResult {
     /// It is stored at this revision.
     Done(u64),
     /// It is not stored: a rule refuses it, or another was faster.
@@ -53,7 +53,7 @@ pub(crate) struct Call {
     pub(crate) ended: Instant,
     /// 0 where there was no answer.
     pub(crate) code: u16,
-    pub(crate) told: Told,
+    pub(crate) result: CallResult,
     /// What a wrong answer says.
     pub(crate) message: String,
 }
@@ -77,7 +77,7 @@ impl Calls {
     /// How many changes were acknowledged since then.
     pub(crate) fn done_since(&self, since: Instant) -> usize {
         let calls = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let done = |call: &&Call| call.ended >= since && matches!(call.told, Told::Done(_));
+        let done = |call: &&Call| call.ended >= since && matches!(call.result, CallResult::Done(_));
         calls.iter().rev().take_while(|call| call.ended >= since).filter(done).count()
     }
 }
@@ -145,8 +145,8 @@ impl Caller {
         let name = self.fresh();
         let pods = self.random.random_range(1..=6).to_string();
         let body = project(&name, Some(ROOT), &[(HOST_CLUSTER, &[("pods", &pods)])]);
-        let told = self.ask(Method::POST, PROJECTS.to_owned(), &name, &body).await?;
-        if matches!(told, Told::Done(_) | Told::Unknown) {
+        let result = self.ask(Method::POST, PROJECTS.to_owned(), &name, &body).await?;
+        if matches!(result, CallResult::Done(_) | CallResult::Unknown) {
             self.projects.push(name);
         }
         Ok(())
@@ -169,8 +169,8 @@ impl Caller {
     async fn create_namespace(&mut self) -> Result<()> {
         let body = namespace(ROOT, HOST_CLUSTER, &self.fresh(), &[("pods", "1")]);
         let name = body.pointer("/metadata/name").and_then(Value::as_str).context("no name")?.to_owned();
-        let told = self.ask(Method::POST, namespaces(ROOT), &name, &body).await?;
-        if matches!(told, Told::Done(_) | Told::Unknown) {
+        let result = self.ask(Method::POST, namespaces(ROOT), &name, &body).await?;
+        if matches!(result, CallResult::Done(_) | CallResult::Unknown) {
             self.namespaces.push(name);
         }
         Ok(())
@@ -189,7 +189,7 @@ impl Caller {
         path: String,
         name: &str,
         body: &Value,
-    ) -> Result<Told> {
+    ) -> Result<CallResult> {
         let verb = match method {
             Method::POST => "create",
             Method::PATCH => "update",
@@ -197,15 +197,15 @@ impl Caller {
         };
         let resource = if path.starts_with(PROJECTS) { "projects" } else { "namespaces" };
         let answer = tokio::time::timeout(DEADLINE, self.answer(method, &path, body)).await;
-        let (code, told, message) = if let Ok(Ok(answer)) = answer {
+        let (code, result, message) = if let Ok(Ok(answer)) = answer {
             answer.judge(verb)?
         } else {
             self.connection = None;
-            (0, Told::Unknown, String::new())
+            (0, CallResult::Unknown, String::new())
         };
         let ended = Instant::now();
-        self.calls.note(Call { verb, resource, name: name.to_owned(), ended, code, told, message });
-        Ok(told)
+        self.calls.note(Call { verb, resource, name: name.to_owned(), ended, code, result, message });
+        Ok(result)
     }
 
     async fn answer(&mut self, method: Method, path: &str, body: &Value) -> Result<Answer> {
@@ -229,26 +229,26 @@ struct Answer {
 }
 
 impl Answer {
-    fn judge(&self, verb: &str) -> Result<(u16, Told, String)> {
+    fn judge(&self, verb: &str) -> Result<(u16, CallResult, String)> {
         let code = self.status.as_u16();
-        let told = match code {
+        let result = match code {
             200..300 => return self.done(),
             // Whoever deletes what an unknown create has not made.
-            404 if verb != "create" => Told::Refused,
-            403 | 409 | 422 => Told::Refused,
-            429 | 503 if self.says_when => Told::Retriable,
-            504 => Told::Unknown,
-            _ => Told::Wrong,
+            404 if verb != "create" => CallResult::Refused,
+            403 | 409 | 422 => CallResult::Refused,
+            429 | 503 if self.says_when => CallResult::Retriable,
+            504 => CallResult::Unknown,
+            _ => CallResult::Wrong,
         };
         let message = String::from_utf8_lossy(&self.body).chars().take(300).collect();
-        Ok((code, told, message))
+        Ok((code, result, message))
     }
 
     /// A deletion that is done at once answers a Status, which has no revision.
-    fn done(&self) -> Result<(u16, Told, String)> {
+    fn done(&self) -> Result<(u16, CallResult, String)> {
         let object: Value = serde_json::from_slice(&self.body)?;
         let revision = object.pointer("/metadata/resourceVersion").and_then(Value::as_str);
         let revision = revision.map_or(Ok(0), str::parse).context("read the revision")?;
-        Ok((self.status.as_u16(), Told::Done(revision), String::new()))
+        Ok((self.status.as_u16(), CallResult::Done(revision), String::new()))
     }
 }

@@ -72,15 +72,15 @@ impl Fault {
 
 /// A failure that lasts.
 #[derive(Debug)]
-pub(crate) struct Struck {
+pub(crate) struct ActiveFault {
     fault: Fault,
     /// Whom it struck.
     pub(crate) node: PatroniNode,
 }
 
-impl Struck {
+impl ActiveFault {
     /// Lets it happen.
-    pub(crate) fn strike(fault: Fault, instance: &Instance) -> Result<Self> {
+    pub(crate) fn inject(fault: Fault, instance: &Instance) -> Result<Self> {
         let cluster = cluster(instance)?;
         let role = if fault == Fault::KillStandby { Role::Synchronous } else { Role::Leader };
         let node = cluster.node(role)?.clone();
@@ -89,7 +89,7 @@ impl Struck {
             Fault::Switchover => cluster.switchover()?,
             Fault::KillPrimary => node.kill_postgres()?,
             Fault::KillNode | Fault::KillStandby | Fault::LoseCommits => {
-                supervisor.fell(&node.name)?;
+                supervisor.kill_and_pause(&node.name)?;
                 node.kill_postgres()?;
             }
             Fault::CutNetwork => {
@@ -104,7 +104,7 @@ impl Struck {
     }
 
     /// What an operator does about it.
-    pub(crate) fn mend(&self, instance: &Instance) -> Result<()> {
+    pub(crate) fn recover(&self, instance: &Instance) -> Result<()> {
         let (node, supervisor) = (&self.node, &instance.supervisor);
         match self.fault {
             Fault::Switchover | Fault::KillPrimary => Ok(()),

@@ -3,7 +3,7 @@
 
 use super::budget::{BUDGET, Budget};
 use super::calls::{Caller, Calls};
-use super::fault::{Fault, Struck, cluster};
+use super::fault::{ActiveFault, Fault, cluster};
 use super::{WHOLE, audit_command};
 use crate::audit;
 use crate::findings::Findings;
@@ -45,7 +45,7 @@ pub(super) async fn run(instance: &Instance, endpoints: &[Endpoint]) -> Result<b
     );
 
     let begin = Instant::now();
-    let struck = block_in_place(|| Struck::strike(Fault::LoseCommits, instance))?;
+    let struck = block_in_place(|| ActiveFault::inject(Fault::LoseCommits, instance))?;
     let waiting = budget.until_refused(&mut caller, begin).await?;
     let released = begin.elapsed();
     let mut connection = PgConnection::connect(&instance.database_url).await?;
@@ -55,7 +55,7 @@ pub(super) async fn run(instance: &Instance, endpoints: &[Endpoint]) -> Result<b
         .await?;
     ensure!(kept == i64::try_from(KEPT.len())?, "{kept} namespaces are left: no commit was lost");
     let mut findings = Findings::default();
-    audit::look(&mut connection, &mut findings).await?;
+    audit::compare_ledger_and_objects(&mut connection, &mut findings).await?;
     audit_command(instance)?;
     restore(instance, &struck).await?;
     let over = waiting.most > BUDGET;
@@ -110,13 +110,13 @@ async fn stop_replication(instance: &Instance, leader: &PatroniNode) -> Result<(
 }
 
 /// Standbys follow again, and one of them has every commit.
-async fn restore(instance: &Instance, struck: &Struck) -> Result<()> {
+async fn restore(instance: &Instance, struck: &ActiveFault) -> Result<()> {
     let cluster = cluster(instance)?;
     let leader = block_in_place(|| cluster.node(Role::Leader).cloned())?;
     let mut connection = PgConnection::connect(&cluster.superuser_url(&leader)).await?;
     sqlx::raw_sql("ALTER ROLE replicator LOGIN").execute(&mut connection).await?;
     block_in_place(|| {
-        struck.mend(instance)?;
+        struck.recover(instance)?;
         cluster.configure(&json!({"synchronous_mode": true}))?;
         cluster.until_whole(WHOLE)
     })

@@ -4,7 +4,7 @@ use crate::audit;
 use crate::books::BookEntry;
 use crate::findings::{Finding, Findings};
 use crate::replay::{Event, Replay};
-use crate::world::{StoredBody, WorldKind};
+use crate::world::{StoredBody, TestKind};
 use anyhow::{Context, Result, ensure};
 use sqlx::postgres::{PgConnection, PgRow};
 use sqlx::{Connection as _, Row as _};
@@ -18,7 +18,7 @@ const DEADLINE: Duration = Duration::from_secs(5);
 
 /// An event, as far as calls and watches are compared with it.
 #[derive(Clone, Debug)]
-pub(crate) struct Written {
+pub(crate) struct RecordedEvent {
     pub(crate) resource: String,
     pub(crate) name: String,
     pub(crate) created: bool,
@@ -30,7 +30,7 @@ pub(crate) struct Record {
     url: String,
     connection: Option<PgConnection>,
     /// By revision.
-    pub(crate) written: BTreeMap<u64, Written>,
+    pub(crate) written: BTreeMap<u64, RecordedEvent>,
     replay: Replay,
     /// The revision at which it begins.
     pub(crate) first: u64,
@@ -49,10 +49,10 @@ impl Record {
         let last: i64 = sqlx::query_scalar("SELECT max(v) FROM rev").fetch_one(&mut *snapshot).await?;
         let query = "SELECT k.resource, o.uid, o.body FROM objects o JOIN kinds k ON k.id = o.kind \
              WHERE k.resource = ANY($1)";
-        let resources = WorldKind::ALL.map(WorldKind::resource).to_vec();
+        let resources = TestKind::ALL.map(TestKind::resource).to_vec();
         for row in sqlx::query(query).bind(resources).fetch_all(&mut *snapshot).await? {
             let body: StoredBody = serde_json::from_str(row.try_get("body")?)?;
-            let kind = WorldKind::named(row.try_get("resource")?)?;
+            let kind = TestKind::named(row.try_get("resource")?)?;
             replay.census.put(row.try_get("uid")?, BookEntry::of(kind, &body));
         }
         snapshot.rollback().await?;
@@ -69,7 +69,7 @@ impl Record {
     }
 
     /// Reads on and looks, if the database lets it.
-    pub(crate) async fn go_on(&mut self) -> Result<()> {
+    pub(crate) async fn read_more(&mut self) -> Result<()> {
         match tokio::time::timeout(DEADLINE, self.read_and_look()).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(error)) if error.downcast_ref::<sqlx::Error>().is_none() => Err(error),
@@ -87,7 +87,7 @@ impl Record {
             self.read_and_look().await?;
             let before = self.last;
             let mut connection = self.connection.take().context("no connection")?;
-            let census = audit::look(&mut connection, &mut self.findings).await?;
+            let census = audit::compare_ledger_and_objects(&mut connection, &mut self.findings).await?;
             self.connection = Some(connection);
             self.read_and_look().await?;
             if self.last == before {
@@ -119,7 +119,7 @@ impl Record {
                 break;
             }
         }
-        audit::look(&mut connection, &mut self.findings).await?;
+        audit::compare_ledger_and_objects(&mut connection, &mut self.findings).await?;
         self.looks += 1;
         self.connection = Some(connection);
         Ok(())
@@ -131,12 +131,12 @@ impl Record {
         self.last = revision;
         let (resource, name): (String, String) = (row.try_get("resource")?, row.try_get("name")?);
         let op: &str = row.try_get("op")?;
-        if let Ok(kind) = WorldKind::named(&resource) {
+        if let Ok(kind) = TestKind::named(&resource) {
             let body: StoredBody = serde_json::from_str(row.try_get("body")?)?;
             let event = Event { revision, kind, uid: row.try_get("uid")?, body: &body, leaves: op == "d" };
             self.replay.step(&event, &mut self.findings);
         }
-        self.written.insert(revision, Written { resource, name, created: op == "c" });
+        self.written.insert(revision, RecordedEvent { resource, name, created: op == "c" });
         Ok(())
     }
 
@@ -147,7 +147,7 @@ impl Record {
     }
 
     /// Adds a finding.
-    pub(crate) fn found(&mut self, finding: Finding, what: impl FnOnce() -> String) {
+    pub(crate) fn add_finding(&mut self, finding: Finding, what: impl FnOnce() -> String) {
         self.findings.add(finding, what);
     }
 }

@@ -1,6 +1,6 @@
 //! One row for each fault.
 
-use super::calls::{Call, Told};
+use super::calls::{Call, CallResult};
 use super::fault::Fault;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -39,7 +39,7 @@ impl Row {
             *codes.entry(call.code).or_default() += 1;
         }
         let (mut last, mut silence, mut back) = (begin, Duration::ZERO, Duration::ZERO);
-        for call in since.iter().filter(|call| matches!(call.told, Told::Done(_))) {
+        for call in since.iter().filter(|call| matches!(call.result, CallResult::Done(_))) {
             let pause = call.ended.duration_since(last);
             silence = silence.max(pause);
             if pause > PAUSE {

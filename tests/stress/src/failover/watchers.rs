@@ -16,12 +16,12 @@ const SILENCE_MAX: Duration = Duration::from_secs(90);
 
 /// Events of one resource without a break: everything after `after`.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Seen {
+pub(crate) struct WatchedRange {
     pub(crate) after: u64,
     pub(crate) revisions: Vec<u64>,
 }
 
-impl Seen {
+impl WatchedRange {
     /// Up to where it has seen everything.
     pub(crate) fn to(&self) -> u64 {
         self.revisions.last().copied().unwrap_or(self.after)
@@ -30,15 +30,15 @@ impl Seen {
 
 /// What one watcher has seen. A new part begins when it was told that history is gone, and listed again.
 #[derive(Clone, Debug)]
-pub(crate) struct Watched {
+pub(crate) struct WatchRecord {
     pub(crate) resource: &'static str,
     pub(crate) replica: String,
-    parts: Arc<Mutex<Vec<Seen>>>,
+    parts: Arc<Mutex<Vec<WatchedRange>>>,
 }
 
-impl Watched {
+impl WatchRecord {
     /// Everything that it has seen.
-    pub(crate) fn parts(&self) -> Vec<Seen> {
+    pub(crate) fn parts(&self) -> Vec<WatchedRange> {
         self.parts.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -53,7 +53,7 @@ impl Watched {
     }
 
     fn begin(&self, after: u64) {
-        let part = Seen { after, revisions: Vec::new() };
+        let part = WatchedRange { after, revisions: Vec::new() };
         self.parts.lock().unwrap_or_else(PoisonError::into_inner).push(part);
     }
 
@@ -64,28 +64,28 @@ impl Watched {
     }
 
     fn last(&self) -> Option<u64> {
-        self.parts().last().map(Seen::to)
+        self.parts().last().map(WatchedRange::to)
     }
 }
 
 /// One watcher.
 #[derive(Debug)]
 pub(crate) struct Watcher {
-    pub(crate) watched: Watched,
+    pub(crate) watched: WatchRecord,
     endpoint: Endpoint,
 }
 
-enum Ended {
+enum WatchEnd {
     /// It goes on from where it was.
-    Cut,
+    Disconnected,
     /// It has to list again.
-    Gone,
+    Expired,
 }
 
 impl Watcher {
     /// A watcher of all objects of a resource at a replica.
     pub(crate) fn new(endpoint: Endpoint, replica: &str, resource: &'static str) -> Self {
-        let watched = Watched { resource, replica: replica.to_owned(), parts: Arc::default() };
+        let watched = WatchRecord { resource, replica: replica.to_owned(), parts: Arc::default() };
         Self { watched, endpoint }
     }
 
@@ -101,7 +101,7 @@ impl Watcher {
                 self.watched.begin(revision);
             }
             // A broken connection is a cut, too; what contradicts itself is found by the comparison.
-            gone = matches!(self.watch(&stop).await, Ok(Ended::Gone));
+            gone = matches!(self.watch(&stop).await, Ok(WatchEnd::Expired));
             tokio::time::sleep(RETRY).await;
         }
         Ok(())
@@ -117,28 +117,28 @@ impl Watcher {
         revision.context("the list has no revision")?.parse().context("read the list's revision")
     }
 
-    async fn watch(&self, stop: &AtomicBool) -> Result<Ended> {
+    async fn watch(&self, stop: &AtomicBool) -> Result<WatchEnd> {
         let from = self.watched.last().context("nothing was listed")?;
         let path = format!("{}?watch=1&allowWatchBookmarks=true&resourceVersion={from}", self.path());
         let mut connection = self.endpoint.connect().await?;
         let response = connection.open(Method::GET, &path, Bytes::new()).await?;
         match response.status().as_u16() {
             200 => {}
-            410 => return Ok(Ended::Gone),
+            410 => return Ok(WatchEnd::Expired),
             code => bail!("watch: {code}"),
         }
         let mut lines = Lines::of(response);
         while !stop.load(Ordering::Relaxed) {
             let line = tokio::time::timeout(SILENCE_MAX, lines.line()).await??;
-            let Some(line) = line else { return Ok(Ended::Cut) };
+            let Some(line) = line else { return Ok(WatchEnd::Disconnected) };
             if let Some(ended) = self.hear(&line)? {
                 return Ok(ended);
             }
         }
-        Ok(Ended::Cut)
+        Ok(WatchEnd::Disconnected)
     }
 
-    fn hear(&self, line: &[u8]) -> Result<Option<Ended>> {
+    fn hear(&self, line: &[u8]) -> Result<Option<WatchEnd>> {
         let event: Value = serde_json::from_slice(line)?;
         let text = |pointer: &str| event.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
         match text("/type") {
@@ -147,8 +147,8 @@ impl Watcher {
                 Ok(None)
             }
             "BOOKMARK" => Ok(None),
-            _ if event.pointer("/object/code") == Some(&Value::from(410)) => Ok(Some(Ended::Gone)),
-            _ => Ok(Some(Ended::Cut)),
+            _ if event.pointer("/object/code") == Some(&Value::from(410)) => Ok(Some(WatchEnd::Expired)),
+            _ => Ok(Some(WatchEnd::Disconnected)),
         }
     }
 }

@@ -41,7 +41,7 @@ impl Fault {
     pub(crate) fn strike(self, instance: &Instance, controller: &str) -> Result<()> {
         let supervisor = &instance.supervisor;
         match self {
-            Self::Kill => supervisor.fell(controller),
+            Self::Kill => supervisor.kill_and_pause(controller),
             Self::Pause => supervisor.freeze(controller),
             Self::Partition => supervisor.freeze(&cable_of(controller)),
             Self::Restart => supervisor.pause(controller),

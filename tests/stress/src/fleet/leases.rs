@@ -19,10 +19,10 @@ const PRESENCE: &str = "business-controller-replica-";
 
 /// What was seen of them, by name.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Leases(Arc<Mutex<Seen>>);
+pub(crate) struct Leases(Arc<Mutex<LeaseHistory>>);
 
 #[derive(Debug, Default)]
-struct Seen {
+struct LeaseHistory {
     holders: BTreeMap<String, (String, i64)>,
     takeovers: Vec<Takeover>,
 }

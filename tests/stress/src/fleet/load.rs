@@ -36,7 +36,7 @@ pub(crate) struct Plan {
 
 /// What callers were told.
 #[derive(Debug, Default)]
-pub(crate) struct Told {
+pub(crate) struct ChangeCounts {
     pub(crate) done: AtomicUsize,
     /// 404 and 409: another was faster.
     pub(crate) passed_by: AtomicUsize,
@@ -95,7 +95,7 @@ fn base(number: usize) -> String {
 /// Changes that go on until they are told to stop.
 #[derive(Debug)]
 pub(crate) struct Load {
-    pub(crate) told: Arc<Told>,
+    pub(crate) counts: Arc<ChangeCounts>,
     stop: Arc<AtomicBool>,
     workers: JoinSet<Result<()>>,
 }
@@ -103,7 +103,7 @@ pub(crate) struct Load {
 impl Load {
     /// So many changes a second, in one cluster after the other.
     pub(crate) fn begin(plan: &Plan, endpoints: &[Endpoint], a_second: u32, seed: u64) -> Self {
-        let mut load = Self { told: Arc::default(), stop: Arc::default(), workers: JoinSet::new() };
+        let mut load = Self { counts: Arc::default(), stop: Arc::default(), workers: JoinSet::new() };
         let turn = Arc::new(AtomicUsize::new(0));
         let pace = Duration::from_secs(1) * u32::try_from(WORKERS).unwrap_or(1) / a_second.max(1);
         for (number, endpoint) in (0..WORKERS).zip(endpoints.iter().cycle()) {
@@ -112,7 +112,7 @@ impl Load {
                 endpoint: endpoint.clone(),
                 connection: None,
                 turn: Arc::clone(&turn),
-                told: Arc::clone(&load.told),
+                counts: Arc::clone(&load.counts),
                 random: StdRng::seed_from_u64(seed.wrapping_mul(1_000).wrapping_add(number as u64)),
                 number,
                 made: 0,
@@ -132,12 +132,12 @@ impl Load {
     }
 
     /// Everybody finishes what he is at.
-    pub(crate) async fn end(mut self) -> Result<Arc<Told>> {
+    pub(crate) async fn end(mut self) -> Result<Arc<ChangeCounts>> {
         self.stop.store(true, Ordering::Relaxed);
         while let Some(ended) = self.workers.join_next().await {
             ended??;
         }
-        Ok(self.told)
+        Ok(self.counts)
     }
 }
 
@@ -147,7 +147,7 @@ struct Worker {
     connection: Option<Connection>,
     /// Whose cluster is next.
     turn: Arc<AtomicUsize>,
-    told: Arc<Told>,
+    counts: Arc<ChangeCounts>,
     random: StdRng,
     number: usize,
     made: usize,
@@ -191,9 +191,9 @@ impl Worker {
             }
         };
         let counted = match self.ask(method, &path, &body).await? {
-            200..300 => &self.told.done,
-            404 | 409 => &self.told.passed_by,
-            _ => &self.told.other,
+            200..300 => &self.counts.done,
+            404 | 409 => &self.counts.passed_by,
+            _ => &self.counts.other,
         };
         counted.fetch_add(1, Ordering::Relaxed);
         Ok(())

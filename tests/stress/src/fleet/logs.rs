@@ -34,7 +34,7 @@ impl AuditLogs {
     /// Reads what is new.
     pub(crate) fn read_on(&mut self) -> Result<()> {
         for (cluster, tail) in &mut self.tails {
-            let news = tail.news()?;
+            let news = tail.new_events()?;
             let writes = self.writes.entry(cluster.clone()).or_default();
             for event in news {
                 writes.push(read(&event, &self.credentials).with_context(|| format!("{event:?}"))?);
@@ -121,15 +121,15 @@ mod tests {
         assert_eq!(judge(&writes, LEASE, &takeovers()), Vec::<String>::new());
         let mut accepted = writes;
         accepted[2].made = true;
-        let told = judge(&accepted, LEASE, &takeovers());
-        assert_eq!(told, ["patch resourcequotas web/web of one: it did not hold business-controller-00"]);
+        let problems = judge(&accepted, LEASE, &takeovers());
+        assert_eq!(problems, ["patch resourcequotas web/web of one: it did not hold business-controller-00"]);
     }
 
     #[test]
     fn a_late_write_that_overlaps_is_found_although_its_writer_was_told_nothing() {
-        let told = judge(&writes(SIMULATED), LEASE, &takeovers());
+        let problems = judge(&writes(SIMULATED), LEASE, &takeovers());
         assert_eq!(
-            told,
+            problems,
             [
                 "patch namespaces /web of one ended 1000 ms after patch namespaces /web of two had begun",
                 "patch namespaces /web of one: it did not hold business-controller-00",

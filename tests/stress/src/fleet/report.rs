@@ -10,7 +10,7 @@ const EXAMPLES: usize = 10;
 
 /// Something that must never be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Wrong {
+pub(crate) enum Violation {
     /// A cluster had two writers at once.
     Writers,
     /// A share stayed without a writer for too long.
@@ -21,7 +21,7 @@ pub(crate) enum Wrong {
     Ledger,
 }
 
-impl Wrong {
+impl Violation {
     const ALL: [Self; 4] = [Self::Writers, Self::Orphaned, Self::Sum, Self::Ledger];
 
     fn words(self) -> &'static str {
@@ -110,14 +110,14 @@ impl Row {
     /// What was without a writer for too long.
     pub(crate) fn late(&self, patience: Patience) -> Vec<String> {
         let Some(goal) = self.goal else { return Vec::new() };
-        let told =
+        let line =
             |name: &str, gap: Duration| format!("{name}: {:.2} s after {}", gap.as_secs_f64(), self.fault);
         let mut late = Vec::new();
         if let Some((cluster, gap)) = self.longest().filter(|(_, gap)| *gap > goal + patience.clusters) {
-            late.push(told(cluster, gap));
+            late.push(line(cluster, gap));
         }
         let shares = self.shares.iter().filter(|(_, gap)| **gap > goal + patience.shares);
-        late.extend(shares.map(|(share, gap)| told(share, *gap)));
+        late.extend(shares.map(|(share, gap)| line(share, *gap)));
         late
     }
 
@@ -179,11 +179,11 @@ pub(crate) struct Report {
     pub(crate) counts: Counts,
     pub(crate) changes: usize,
     pub(crate) changes_refused: usize,
-    pub(crate) wrong: BTreeMap<Wrong, Vec<String>>,
+    pub(crate) wrong: BTreeMap<Violation, Vec<String>>,
 }
 
 impl Report {
-    pub(crate) fn add(&mut self, wrong: Wrong, what: impl IntoIterator<Item = String>) {
+    pub(crate) fn add(&mut self, wrong: Violation, what: impl IntoIterator<Item = String>) {
         self.wrong.entry(wrong).or_default().extend(what);
     }
 
@@ -216,7 +216,7 @@ impl Report {
             self.namespaces,
             text(self.settled)
         ));
-        for kind in Wrong::ALL {
+        for kind in Violation::ALL {
             let found = self.wrong.get(&kind).map(Vec::as_slice).unwrap_or_default();
             lines.push(format!("{}: {}", kind.words(), found.len()));
             lines.extend(found.iter().take(EXAMPLES).map(|example| format!("    {example}")));
@@ -227,7 +227,7 @@ impl Report {
     /// For a program.
     pub(crate) fn json(&self) -> Value {
         let Counts { made, conflicts, unanswered } = self.counts;
-        let wrong: BTreeMap<&str, &[String]> = Wrong::ALL
+        let wrong: BTreeMap<&str, &[String]> = Violation::ALL
             .into_iter()
             .map(|kind| (kind.key(), self.wrong.get(&kind).map(Vec::as_slice).unwrap_or_default()))
             .collect();

@@ -15,7 +15,7 @@ const NAMESPACES: &str = "/api/v1/namespaces?labelSelector=tkestack.io/namespace
 const UID: &str = "/metadata/annotations/business.tkestack.io~1uid";
 
 /// A cluster and a namespace in it.
-type Place = (String, String);
+type ClusterNamespace = (String, String);
 
 /// A namespace object, or what stands in its cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -28,13 +28,13 @@ pub(crate) struct Amount {
 /// All of one moment.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sums {
-    wanted: BTreeMap<Place, Amount>,
+    wanted: BTreeMap<ClusterNamespace, Amount>,
     /// What admission counts with.
-    found: BTreeMap<Place, Amount>,
+    found: BTreeMap<ClusterNamespace, Amount>,
     /// Namespaces in clusters that bear our label.
-    standing: BTreeSet<Place>,
+    standing: BTreeSet<ClusterNamespace>,
     /// Objects that are not Available, or are to go.
-    unsettled: BTreeSet<Place>,
+    unsettled: BTreeSet<ClusterNamespace>,
 }
 
 impl Sums {
@@ -138,8 +138,8 @@ mod tests {
         bad.found.insert(place("a"), amount("6"));
         bad.standing.insert(place("gone"));
         bad.unsettled.insert(place("b"));
-        let told = bad.differences();
-        assert_eq!(told.len(), 4, "{told:?}");
+        let differences = bad.differences();
+        assert_eq!(differences.len(), 4, "{differences:?}");
         let mut other = good;
         other.found.insert(place("a"), Amount { uid: "another".to_owned(), ..amount("5") });
         assert_eq!(other.differences().len(), 1);

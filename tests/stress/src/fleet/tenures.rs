@@ -68,7 +68,7 @@ fn overlaps(writes: &[MemberWrite]) -> Vec<String> {
     let tenures = tenures(writes);
     let pairs = tenures.iter().zip(tenures.iter().skip(1));
     let overlaps = pairs.filter(|(former, next)| former.last.ended > next.first.begun);
-    let told = overlaps.map(|(former, next)| {
+    let problems = overlaps.map(|(former, next)| {
         let (late, first) = (former.last, next.first);
         let by = millis(late.ended - first.begun);
         format!(
@@ -76,7 +76,7 @@ fn overlaps(writes: &[MemberWrite]) -> Vec<String> {
             late.what, late.writer, first.what, first.writer
         )
     });
-    told.collect()
+    problems.collect()
 }
 
 /// Writes whose writer did not have the lease.

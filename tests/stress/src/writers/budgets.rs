@@ -1,6 +1,6 @@
 use super::Writer;
 use crate::tree::{BOUNDED, CAPACITY, CEILING, CLUSTERS, GUEST, GUESTS, derived, some};
-use crate::world::{HardUnits, StoredBody, WorldKind};
+use crate::world::{HardUnits, StoredBody, TestKind};
 use anyhow::Result;
 use rand::seq::IndexedRandom;
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ impl Writer {
     pub(super) async fn set_ceiling(&mut self) -> Result<()> {
         let tenant = BOUNDED.choose(&mut self.random).copied().unwrap_or_default();
         let cluster = CLUSTERS.choose(&mut self.random).copied().unwrap_or_default();
-        let Some(old) = self.read(WorldKind::Tenant, tenant).await else { return Ok(()) };
+        let Some(old) = self.read(TestKind::Tenant, tenant).await else { return Ok(()) };
         let mut new = old.body.clone().fresh();
         let is_taken_away = self.one_in(3) && new.spec.clusters.remove(cluster).is_some();
         if !is_taken_away {
@@ -40,9 +40,9 @@ impl Writer {
                 ceilings.insert(cluster.to_owned(), HardUnits { hard });
             }
         }
-        let Some(old) = self.read(WorldKind::Tenant, name).await else {
+        let Some(old) = self.read(TestKind::Tenant, name).await else {
             let body = StoredBody::of_tenant(name, ceilings);
-            return self.create_object("make tenant", WorldKind::Tenant, &body, Growth::Free).await.map(drop);
+            return self.create_object("make tenant", TestKind::Tenant, &body, Growth::Free).await.map(drop);
         };
         if old.body.is_deleting() {
             return self.remove("remove tenant", &old, None).await;
@@ -59,7 +59,7 @@ impl Writer {
     /// Changes what a cluster has. What follows from its nodes may fall below what is granted of it.
     pub(super) async fn change_capacity(&mut self) -> Result<()> {
         let cluster = CLUSTERS.choose(&mut self.random).copied().unwrap_or_default();
-        let Some(old) = self.read(WorldKind::Cluster, cluster).await else { return Ok(()) };
+        let Some(old) = self.read(TestKind::Cluster, cluster).await else { return Ok(()) };
         let mut new = old.body.clone().fresh();
         for (resource, amount) in some(&mut self.random, &CAPACITY) {
             if derived(cluster).contains(&resource.as_str()) {

@@ -1,7 +1,7 @@
 use super::{RETRY, ReadObject, Writer};
 use crate::log::LoggedOutcome;
 use crate::tree::{EXTRAS, TENANTS, cluster_of, extra, leaf, some, tenant_of_extra, tenant_of_leaf};
-use crate::world::{List, StoredBody, Units, WorldKind};
+use crate::world::{List, StoredBody, TestKind, Units};
 use anyhow::Result;
 use meta::selector::{FieldSelector, LabelSelector};
 use rand::RngExt;
@@ -65,15 +65,15 @@ impl Writer {
 
     pub(super) async fn create(&mut self) -> Result<()> {
         let body = self.new_namespace();
-        if self.create_object("create", WorldKind::Namespace, &body, Growth::Free).await? {
-            self.remember(body.key(WorldKind::Namespace)).await;
+        if self.create_object("create", TestKind::Namespace, &body, Growth::Free).await? {
+            self.remember(body.key(TestKind::Namespace)).await;
         }
         Ok(())
     }
 
     /// Makes namespaces in several projects together, as an adoption does: all of them or none.
     pub(super) async fn adopt(&mut self) -> Result<()> {
-        const KIND: WorldKind = WorldKind::Namespace;
+        const KIND: TestKind = TestKind::Namespace;
         let list = List { id: Uuid::new_v4(), size: self.random.random_range(LIST) };
         let mut bodies = Vec::new();
         let mut writes = Vec::new();
@@ -115,7 +115,7 @@ impl Writer {
         let index = self.random.random_range(0..self.remembered.len().max(1));
         let key = self.remembered.get(index)?.key.clone();
         match self.replica.store.get(&self.access, &key, At::Latest).await {
-            Ok(entry) => ReadObject::of(WorldKind::Namespace, entry),
+            Ok(entry) => ReadObject::of(TestKind::Namespace, entry),
             Err(Error::NotFound) => {
                 self.remembered.swap_remove(index);
                 None
@@ -128,7 +128,7 @@ impl Writer {
     async fn find(&mut self) {
         let project = self.project().name;
         let selection = Selection {
-            kind: WorldKind::Namespace.id(),
+            kind: TestKind::Namespace.id(),
             namespace: Some(project),
             labels: LabelSelector::default(),
             fields: FieldSelector::default(),

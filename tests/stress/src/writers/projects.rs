@@ -3,7 +3,7 @@ use crate::tree::{
     CLUSTERS, EXTRA, EXTRAS, LEAF, MIDDLE, MIDDLES, RAISE, ROOT, TENANTS, extra, leaf, middle, root, some,
     tenant_of_extra, tenant_of_leaf,
 };
-use crate::world::{HardUnits, RESOURCES, StoredBody, WorldKind};
+use crate::world::{HardUnits, RESOURCES, StoredBody, TestKind};
 use anyhow::Result;
 use rand::RngExt;
 use rand::seq::IndexedRandom;
@@ -47,7 +47,7 @@ impl Writer {
             1 => (middle(tenant, self.random.random_range(0..MIDDLES)), MIDDLE),
             _ => (leaf(self.random.random_range(0..self.replica.leaves)), LEAF),
         };
-        let Some(old) = self.read(WorldKind::Project, &name).await else { return Ok(()) };
+        let Some(old) = self.read(TestKind::Project, &name).await else { return Ok(()) };
         let mut new = old.body.clone().fresh();
         let cluster = CLUSTERS.choose(&mut self.random).copied().unwrap_or_default();
         if let Some(hard) = new.spec.clusters.get_mut(cluster) {
@@ -58,7 +58,7 @@ impl Writer {
 
     /// Raises a project's limit in a cluster, to have room for what was found there.
     pub(super) async fn raise_project(&mut self, name: &str, cluster: &str) -> Result<()> {
-        let Some(old) = self.read(WorldKind::Project, name).await else { return Ok(()) };
+        let Some(old) = self.read(TestKind::Project, name).await else { return Ok(()) };
         let mut new = old.body.clone().fresh();
         let resource = RESOURCES.choose(&mut self.random).copied().unwrap_or_default();
         let limit = new.spec.clusters.get_mut(cluster).and_then(|hard| hard.hard.get_mut(resource));
@@ -80,7 +80,7 @@ impl Writer {
             4 => (leaf(number), middle((tenant + 1) % TENANTS.len(), other)),
             _ => (leaf(number), middle(tenant, other)),
         };
-        let Some(old) = self.read(WorldKind::Project, &name).await else { return Ok(()) };
+        let Some(old) = self.read(TestKind::Project, &name).await else { return Ok(()) };
         let mut new = old.body.clone().fresh();
         new.spec.parent_project_name = parent;
         self.update_project("re-parent", &old, new).await
@@ -89,7 +89,7 @@ impl Writer {
     /// Drops a cluster from a leaf, or lists it again.
     pub(super) async fn lose_cluster(&mut self) -> Result<()> {
         let name = leaf(self.random.random_range(0..self.replica.leaves));
-        let Some(old) = self.read(WorldKind::Project, &name).await else { return Ok(()) };
+        let Some(old) = self.read(TestKind::Project, &name).await else { return Ok(()) };
         let mut new = old.body.clone().fresh();
         let lost = CLUSTERS.choose(&mut self.random).copied().unwrap_or_default();
         if new.spec.clusters.remove(lost).is_none() {
@@ -103,7 +103,7 @@ impl Writer {
     pub(super) async fn lock(&mut self) -> Result<()> {
         let number = self.random.random_range(0..self.replica.leaves);
         let name = if self.one_in(3) { middle(tenant_of_leaf(number), 0) } else { leaf(number) };
-        let Some(old) = self.read(WorldKind::Project, &name).await else { return Ok(()) };
+        let Some(old) = self.read(TestKind::Project, &name).await else { return Ok(()) };
         let locked = old.body.status.locked == Some(true);
         if !locked && !self.one_in(8) {
             return Ok(());
@@ -117,7 +117,7 @@ impl Writer {
     pub(super) async fn come_and_go(&mut self) -> Result<()> {
         let number = self.random.random_range(0..EXTRAS);
         let (name, tenant) = (extra(number), tenant_of_extra(number));
-        let Some(old) = self.read(WorldKind::Project, &name).await else {
+        let Some(old) = self.read(TestKind::Project, &name).await else {
             let at = TENANTS.iter().position(|one| *one == tenant);
             let parent = match (at, self.random.random_range(0..3)) {
                 (Some(at), 0) => root(at),
@@ -133,7 +133,7 @@ impl Writer {
             }
             let mut body = StoredBody::project(&name, tenant, &parent, hard);
             let growth = self.growth(&mut body, None);
-            return self.create_object("make project", WorldKind::Project, &body, growth).await.map(drop);
+            return self.create_object("make project", TestKind::Project, &body, growth).await.map(drop);
         };
         if old.body.is_deleting() {
             return self.remove("remove project", &old, None).await;

@@ -1,42 +1,42 @@
 use crate::api::Api;
 use crate::failure::Failure;
-use crate::paths::segment;
-use crate::screen::{Cell, Screen, Table, Tone, harmless, left};
+use crate::paths::escape_segment;
+use crate::screen::{Cell, Screen, Table, Tone, left, sanitize};
 use business_types::names;
 use jiff::Timestamp;
 use serde::Deserialize;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-/// Lines of a description.
-const SHOWN_MAX: usize = 10;
+/// Limit of the events in a description.
+const EVENTS_MAX: usize = 10;
 const MINUTE: u64 = 60;
 const HOUR: u64 = 60 * MINUTE;
 const DAY: u64 = 24 * HOUR;
 
 /// The object that events are about.
 #[derive(Clone, Debug)]
-pub(super) struct Regarded<'a> {
+pub(super) struct EventTarget<'a> {
     pub(super) kind: &'a str,
     pub(super) name: &'a str,
-    /// Its project; empty where it lies in none.
+    /// Its project; empty for an object without one.
     pub(super) project: &'a str,
     pub(super) uid: &'a str,
 }
 
-/// The events that the controller has recorded of an object lately.
+/// The recent events of an object.
 #[derive(Debug)]
 pub(super) enum Events {
-    /// The last one first.
-    Seen(Vec<SeenEvent>),
-    /// The caller cannot see whether there are any, and why.
-    Hidden(String),
+    /// The newest first.
+    Listed(Vec<RecordedEvent>),
+    /// The events cannot be listed, and why.
+    Unavailable(String),
 }
 
-/// One of them, as the host cluster keeps it.
+/// An event of the host cluster.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(super) struct SeenEvent {
+pub(super) struct RecordedEvent {
     #[serde(rename = "type")]
     level: String,
     reason: String,
@@ -48,30 +48,30 @@ pub(super) struct SeenEvent {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 struct InvolvedObject {
-    /// Empty for events about a cluster before it had an object.
+    /// Empty for events of a cluster that had no object yet.
     uid: String,
 }
 
 impl Events {
-    /// Asks the host cluster. An object is described without its events, too.
-    pub(super) async fn of(api: &Api, regarded: &Regarded<'_>) -> Self {
-        match api.list::<SeenEvent>(&regarded.path()).await {
-            Ok(events) => Self::Seen(regarded.latest(events)),
-            Err(failure) => Self::Hidden(hidden(&failure)),
+    /// Lists the events in the host cluster. A failure does not prevent the description.
+    pub(super) async fn list(api: &Api, target: &EventTarget<'_>) -> Self {
+        match api.list::<RecordedEvent>(&target.path()).await {
+            Ok(events) => Self::Listed(target.latest(events)),
+            Err(failure) => Self::Unavailable(why_unavailable(&failure)),
         }
     }
 
-    /// A part of a description.
-    pub(super) fn shown(&self, screen: Screen, now: Timestamp) -> String {
+    /// The section of the description.
+    pub(super) fn render(&self, screen: Screen, now: Timestamp) -> String {
         let events = match self {
-            Self::Seen(events) if events.is_empty() => return "  none is kept\n".to_owned(),
-            Self::Seen(events) => events,
-            Self::Hidden(why) => {
-                return format!("  {}\n", screen.hanging(&format!("not shown: {}", harmless(why)), 2));
+            Self::Listed(events) if events.is_empty() => return "  none is kept\n".to_owned(),
+            Self::Listed(events) => events,
+            Self::Unavailable(why) => {
+                return format!("  {}\n", screen.hanging(&format!("not shown: {}", sanitize(why)), 2));
             }
         };
         let mut table = Table::new(&[left("AGE"), left("TYPE"), left("REASON"), left("MESSAGE")]);
-        for event in events.iter().take(SHOWN_MAX) {
+        for event in events.iter().take(EVENTS_MAX) {
             let tone = if event.level == "Normal" { Tone::Plain } else { Tone::High };
             table.row([
                 Cell::from(event.event_time.map_or_else(|| "?".to_owned(), |at| age(at, now))),
@@ -80,8 +80,8 @@ impl Events {
                 event.message.as_str().into(),
             ]);
         }
-        let mut text = table.shown(screen, "  ");
-        let older = events.len().saturating_sub(SHOWN_MAX);
+        let mut text = table.render(screen, "  ");
+        let older = events.len().saturating_sub(EVENTS_MAX);
         if older > 0 {
             let _infallible = writeln!(text, "  and {older} older ones");
         }
@@ -89,25 +89,29 @@ impl Events {
     }
 }
 
-impl Regarded<'_> {
+impl EventTarget<'_> {
     fn path(&self) -> String {
         let Self { kind, name, project, .. } = self;
         let mut selector = format!("involvedObject.kind={kind},involvedObject.name={name}");
         if !project.is_empty() {
             selector = format!("{selector},involvedObject.namespace={project}");
         }
-        format!("/api/v1/namespaces/{}/events?fieldSelector={}", names::EVENTS_NAMESPACE, segment(&selector))
+        format!(
+            "/api/v1/namespaces/{}/events?fieldSelector={}",
+            names::EVENTS_NAMESPACE,
+            escape_segment(&selector)
+        )
     }
 
-    /// Those of this object, and of no former one of its name.
-    fn latest(&self, mut events: Vec<SeenEvent>) -> Vec<SeenEvent> {
+    /// The events of this object, not of an earlier one of the same name; the newest first.
+    fn latest(&self, mut events: Vec<RecordedEvent>) -> Vec<RecordedEvent> {
         events.retain(|event| ["", self.uid].contains(&event.involved_object.uid.as_str()));
         events.sort_by_key(|event| std::cmp::Reverse(event.event_time));
         events
     }
 }
 
-fn hidden(failure: &Failure) -> String {
+fn why_unavailable(failure: &Failure) -> String {
     if failure.is_forbidden() {
         return format!(
             "they lie in the namespace {} of the host cluster: it takes the right to list events there, which no role of the \
@@ -140,7 +144,7 @@ mod tests {
 
     const NOW: &str = "2026-01-02T12:00:00Z";
 
-    fn event(uid: &str, at: &str, level: &str, message: &str) -> SeenEvent {
+    fn event(uid: &str, at: &str, level: &str, message: &str) -> RecordedEvent {
         serde_json::from_value(json!({
             "type": level, "reason": "Told", "message": message, "eventTime": at, "lastTimestamp": null,
             "involvedObject": {"kind": "Project", "name": "web", "uid": uid},
@@ -148,38 +152,39 @@ mod tests {
         .unwrap()
     }
 
-    fn regarded() -> Regarded<'static> {
-        Regarded { kind: "Namespace", name: "east-a", project: "web", uid: "1" }
+    fn target() -> EventTarget<'static> {
+        EventTarget { kind: "Namespace", name: "east-a", project: "web", uid: "1" }
     }
 
     #[test]
     fn events_of_this_object_are_told_the_last_one_first() {
-        let events = regarded().latest(vec![
+        let events = target().latest(vec![
             event("1", "2026-01-02T11:00:00.000001Z", "Normal", "made"),
             event("2", "2026-01-02T11:59:00Z", "Normal", "of another one"),
             event("1", "2026-01-02T11:59:30Z", "Warning", "broken\nin \x1b[2Jtwo"),
         ]);
-        let shown = Events::Seen(events).shown(Screen::plain(true), NOW.parse().unwrap());
+        let shown = Events::Listed(events).render(Screen::plain(true), NOW.parse().unwrap());
         let expected = "  AGE  TYPE     REASON  MESSAGE\n  30s  Warning  Told    broken in \u{fffd}[2Jtwo\n  59m  Normal   Told    made\n";
         assert_eq!(shown, expected);
         let many = (0..12).map(|_| event("1", NOW, "Normal", "x")).collect();
-        let shown = Events::Seen(many).shown(Screen::plain(true), NOW.parse().unwrap());
+        let shown = Events::Listed(many).render(Screen::plain(true), NOW.parse().unwrap());
         assert!(shown.ends_with("  and 2 older ones\n"), "{shown}");
     }
 
     #[test]
     fn what_hides_them_is_told() {
-        let shown = |events: Events| events.shown(Screen::plain(true), NOW.parse().unwrap());
-        assert_eq!(shown(Events::Seen(Vec::new())), "  none is kept\n");
+        let shown = |events: Events| events.render(Screen::plain(true), NOW.parse().unwrap());
+        assert_eq!(shown(Events::Listed(Vec::new())), "  none is kept\n");
         let unreachable = Failure::Unreachable { server: "https://s".into(), why: "refused".into() };
         assert!(
-            shown(Events::Hidden(hidden(&unreachable))).contains("not shown: https://s cannot be reached")
+            shown(Events::Unavailable(why_unavailable(&unreachable)))
+                .contains("not shown: https://s cannot be reached")
         );
     }
 
     #[test]
     fn an_object_is_named_whole() {
-        let path = regarded().path();
+        let path = target().path();
         assert!(path.contains("involvedObject.namespace%3Dweb") && !path.contains(' '), "{path}");
     }
 }

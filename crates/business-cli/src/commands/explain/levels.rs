@@ -1,77 +1,77 @@
 use crate::amount;
 use crate::api::Api;
+use crate::desired::{AmountsByCluster, DesiredObject};
 use crate::failure::Failure;
 use crate::level::Level;
 use crate::objects::{self, MemberCluster, Project, Tenant};
 use crate::paths;
-use crate::wanted::{Asked, Wanted};
 use business_types::registry::REGISTRY_DOMAIN;
 use business_types::{HardQuantity, UsedQuantity, names};
 use meta::quantity::{Quantity, ResourceList};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// What a level has of a resource, and what it has given away.
+/// Limit and usage of a resource at a level.
 #[derive(Clone, Debug)]
-pub(super) struct LevelShare {
+pub(super) struct LevelUsage {
     pub(super) level: Level,
     pub(super) domain: String,
     pub(super) resource: String,
-    /// `None` where nothing limits it.
+    /// `None` if it is unlimited.
     pub(super) hard: Option<Quantity>,
     pub(super) allocated: Quantity,
-    /// What counts beside that without an object.
+    /// What counts beside `allocated` without an object.
     pub(super) held: Quantity,
 }
 
 /// Limits by cluster.
 type Limits = BTreeMap<String, HardQuantity>;
-/// What is given away, by cluster.
-type Given = BTreeMap<String, UsedQuantity>;
-/// What is held without an object, by cluster.
+/// Allocated amounts by cluster.
+type Allocated = BTreeMap<String, UsedQuantity>;
+/// Amounts held without an object, by cluster.
 type Held = BTreeMap<String, ResourceList>;
 
-impl LevelShare {
+impl LevelUsage {
     pub(super) fn left(&self) -> Option<Quantity> {
-        Some(amount::less(self.hard?, amount::plus(self.allocated, self.held)))
+        Some(amount::saturating_sub(self.hard?, amount::saturating_add(self.allocated, self.held)))
     }
 
-    pub(super) fn told(&self) -> Value {
+    pub(super) fn to_json(&self) -> Value {
         let Self { level, domain, resource, hard, allocated, held } = self;
         json!({
-            "level": level.told(), "cluster": domain, "resource": resource, "hard": hard, "allocated": allocated,
+            "level": level.to_json(), "cluster": domain, "resource": resource, "hard": hard, "allocated": allocated,
             "held": held, "left": self.left(),
         })
     }
 }
 
-/// What every level above has of the resources that are asked for, the cluster first. Levels that the caller does not
-/// see are left out.
-pub(super) async fn above(api: &Api, wanted: &Wanted) -> Result<Vec<LevelShare>, Failure> {
-    let line = objects::line_of(api, &wanted.payer).await?;
-    let tenant = line.last().map_or(&wanted.tenant, |top| &top.spec.tenant_id);
+/// The usage of the requested resources at all levels above, the cluster first. Levels that the caller does not see are
+/// left out.
+pub(super) async fn above(api: &Api, desired: &DesiredObject) -> Result<Vec<LevelUsage>, Failure> {
+    let lineage = objects::lineage(api, &desired.payer).await?;
+    let tenant = lineage.last().map_or(&desired.tenant, |top| &top.spec.tenant_id);
     let mut shares = Vec::new();
-    for domain in wanted.asked.keys() {
-        if let Some(cluster) = quietly(api, names::MEMBER_CLUSTERS, domain).await? {
-            shares.extend(of_cluster(&cluster, domain, &wanted.asked));
+    for domain in desired.requested.keys() {
+        if let Some(cluster) = find_if_allowed(api, names::MEMBER_CLUSTERS, domain).await? {
+            shares.extend(of_cluster(&cluster, domain, &desired.requested));
         }
     }
-    if let Some(Tenant { spec, status, .. }) = quietly(api, names::TENANTS, tenant).await? {
+    if let Some(Tenant { spec, status, .. }) = find_if_allowed(api, names::TENANTS, tenant).await? {
         let level = Level::Tenant(tenant.clone());
         let held = Held::new();
-        shares.extend(of_level(&level, &spec.clusters, &status.clusters, &held, &wanted.asked));
+        shares.extend(of_level(&level, &spec.clusters, &status.clusters, &held, &desired.requested));
     }
-    for project in line.iter().rev() {
-        shares.extend(of_project(project, &wanted.asked));
+    for project in lineage.iter().rev() {
+        shares.extend(of_project(project, &desired.requested));
     }
     Ok(shares)
 }
 
-/// A project has nothing in a cluster that it does not list.
-fn of_project(project: &Project, asked: &Asked) -> Vec<LevelShare> {
+/// The usage of a project. It has nothing in a cluster that it does not list.
+fn of_project(project: &Project, requested: &AmountsByCluster) -> Vec<LevelUsage> {
     let level = Level::Project(project.name().to_owned());
     let (limits, held) = (&project.spec.clusters, objects::held_by_cluster(&project.status.ledger.held));
-    let mut shares = of_level(&level, limits, &project.status.clusters, &held, asked);
+    let mut shares = of_level(&level, limits, &project.status.clusters, &held, requested);
     for share in &mut shares {
         if share.domain != REGISTRY_DOMAIN && !limits.contains_key(&share.domain) {
             share.hard = Some(Quantity::ZERO);
@@ -80,7 +80,7 @@ fn of_project(project: &Project, asked: &Asked) -> Vec<LevelShare> {
     shares
 }
 
-async fn quietly<T: serde::de::DeserializeOwned>(
+async fn find_if_allowed<T: serde::de::DeserializeOwned>(
     api: &Api,
     plural: &str,
     name: &str,
@@ -88,36 +88,43 @@ async fn quietly<T: serde::de::DeserializeOwned>(
     if name.is_empty() {
         return Ok(None);
     }
-    match api.find(&paths::named(plural, name)).await {
+    match api.find(&paths::object(plural, name)).await {
         Err(failure) if failure.is_forbidden() => Ok(None),
         other => other,
     }
 }
 
-fn of_cluster(cluster: &MemberCluster, domain: &str, asked: &Asked) -> Vec<LevelShare> {
+fn of_cluster(cluster: &MemberCluster, domain: &str, requested: &AmountsByCluster) -> Vec<LevelUsage> {
     let hard = cluster.spec.grantable(&cluster.status.capacity);
     let limits: Limits = [(domain.to_owned(), HardQuantity { hard })].into();
-    let given: Given = [(domain.to_owned(), UsedQuantity { used: cluster.status.granted.clone() })].into();
-    let here: Asked =
-        asked.iter().filter(|(name, _)| *name == domain).map(|(k, v)| (k.clone(), v.clone())).collect();
-    of_level(&Level::Cluster(domain.to_owned()), &limits, &given, &Held::new(), &here)
+    let allocated: Allocated =
+        [(domain.to_owned(), UsedQuantity { used: cluster.status.granted.clone() })].into();
+    let here: AmountsByCluster =
+        requested.iter().filter(|(name, _)| *name == domain).map(|(k, v)| (k.clone(), v.clone())).collect();
+    of_level(&Level::Cluster(domain.to_owned()), &limits, &allocated, &Held::new(), &here)
 }
 
-fn of_level(level: &Level, limits: &Limits, given: &Given, held: &Held, asked: &Asked) -> Vec<LevelShare> {
+fn of_level(
+    level: &Level,
+    limits: &Limits,
+    allocated: &Allocated,
+    held: &Held,
+    requested: &AmountsByCluster,
+) -> Vec<LevelUsage> {
     let empty = ResourceList::new();
     let of = |domain: &str, resource: &str| {
         let hard = limits.get(domain).and_then(|limit| limit.hard.get(resource)).copied();
-        let used = given.get(domain).map_or(&empty, |given| &given.used);
-        LevelShare {
+        let used = allocated.get(domain).map_or(&empty, |allocated| &allocated.used);
+        LevelUsage {
             level: level.clone(),
             domain: domain.to_owned(),
             resource: resource.to_owned(),
             hard,
-            allocated: amount::of(used, resource),
-            held: amount::of(held.get(domain).unwrap_or(&empty), resource),
+            allocated: amount::get(used, resource),
+            held: amount::get(held.get(domain).unwrap_or(&empty), resource),
         }
     };
-    asked
+    requested
         .iter()
         .flat_map(|(domain, list)| list.keys().map(|resource| of(domain, resource)).collect::<Vec<_>>())
         .collect()
@@ -127,7 +134,7 @@ fn of_level(level: &Level, limits: &Limits, given: &Given, held: &Held, asked: &
 mod tests {
     use super::*;
 
-    fn asked() -> Asked {
+    fn requested() -> AmountsByCluster {
         [("east".to_owned(), [("pods".to_owned(), "8".parse().unwrap())].into())].into()
     }
 
@@ -138,13 +145,13 @@ mod tests {
             "spec": {"clusters": {"east": {"hard": {"pods": "19"}}}},
             "status": {"clusters": {"east": {"used": {"pods": "10"}}}, "ledger": {"held": held}},
         });
-        let share = &of_project(&serde_json::from_value(project).unwrap(), &asked())[0];
+        let share = &of_project(&serde_json::from_value(project).unwrap(), &requested())[0];
         assert_eq!((share.held.to_string(), share.left().unwrap().to_string()), ("2".into(), "7".into()));
     }
 
     #[test]
     fn a_project_has_nothing_where_it_does_not_list_the_cluster() {
-        let share = &of_project(&Project::default(), &asked())[0];
+        let share = &of_project(&Project::default(), &requested())[0];
         assert_eq!(share.left(), Some(Quantity::ZERO));
     }
 
@@ -152,7 +159,7 @@ mod tests {
     fn what_is_to_be_derived_and_is_not_known_yet_is_no_limitless_amount() {
         let cluster =
             json!({"spec": {"derived": {"resources": {"pods": {"resource": "pods", "factor": "1"}}}}});
-        let share = &of_cluster(&serde_json::from_value(cluster).unwrap(), "east", &asked())[0];
+        let share = &of_cluster(&serde_json::from_value(cluster).unwrap(), "east", &requested())[0];
         assert_eq!(share.hard, Some(Quantity::ZERO));
     }
 }

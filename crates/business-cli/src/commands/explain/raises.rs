@@ -8,10 +8,10 @@ use meta::quantity::{Quantity, ResourceList};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, VecDeque};
 
-/// Levels that are asked at most. Deeper than any tree.
+/// Limit of the levels that are tried; deeper than any tree.
 const LEVELS_MAX: usize = 100;
 
-/// Limits of one level that have to be raised.
+/// The limits of one level that have to be raised.
 #[derive(Clone, Debug)]
 pub(super) struct Raise {
     pub(super) level: Level,
@@ -25,11 +25,11 @@ pub(super) struct RaisedLimit {
     pub(super) domain: String,
     pub(super) resource: String,
     pub(super) from: Quantity,
-    /// The smallest amount that lets it in.
+    /// The smallest limit with which the object fits.
     pub(super) to: Quantity,
 }
 
-/// What the server says to raising this level alone.
+/// The server's answer to raising this level alone.
 #[derive(Clone, Debug)]
 pub(super) enum RaiseAnswer {
     /// The caller may do it now.
@@ -41,7 +41,7 @@ pub(super) enum RaiseAnswer {
 }
 
 impl Raise {
-    /// The smallest change that would let all of these in, by level.
+    /// The smallest change with which all of these amounts fit, by level.
     fn of(shortages: &[Shortage]) -> Vec<Self> {
         let mut raises: Vec<Self> = Vec::new();
         for one in shortages.iter().filter(|one| !one.is_below) {
@@ -63,12 +63,12 @@ impl Raise {
         raises
     }
 
-    /// Where the level is.
+    /// The path of the level's object.
     fn path(&self) -> String {
         match &self.level {
-            Level::Project(name) => paths::named(names::PROJECTS, name),
-            Level::Tenant(name) => paths::named(names::TENANTS, name),
-            Level::Cluster(name) => paths::named(names::MEMBER_CLUSTERS, name),
+            Level::Project(name) => paths::object(names::PROJECTS, name),
+            Level::Tenant(name) => paths::object(names::TENANTS, name),
+            Level::Cluster(name) => paths::object(names::MEMBER_CLUSTERS, name),
         }
     }
 
@@ -87,7 +87,7 @@ impl Raise {
         json!({"spec": {"clusters": clusters}})
     }
 
-    /// The command that does it, for a caller who may.
+    /// The command that raises it.
     pub(super) fn command(&self) -> String {
         let (plural, name) = match &self.level {
             Level::Project(name) => ("project", name),
@@ -97,7 +97,7 @@ impl Raise {
         format!("kubectl patch {plural} {name} --type=merge -p '{}'", self.patch())
     }
 
-    pub(super) fn told(&self) -> Value {
+    pub(super) fn to_json(&self) -> Value {
         let limits: Vec<Value> = self
             .limits
             .iter()
@@ -111,20 +111,20 @@ impl Raise {
             RaiseAnswer::AfterThoseAbove => ("AfterThoseAbove", None),
             RaiseAnswer::Refused(why) => ("Refused", Some(why)),
         };
-        json!({"level": self.level.told(), "limits": limits, "answer": answer, "why": why, "patch": self.patch()})
+        json!({"level": self.level.to_json(), "limits": limits, "answer": answer, "why": why, "patch": self.patch()})
     }
 }
 
-/// What would have to be raised so that something fits, the lowest level first. The server is asked about each level by
-/// a rehearsal: if it accepts, nothing above has to change.
+/// What has to be raised so that something fits, the lowest level first. Each level is tried by a dry run: if the
+/// server accepts, no level above has to change.
 pub(super) async fn needed(api: &Api, shortages: &[Shortage]) -> Result<Vec<Raise>, Failure> {
-    let api = &api.silent();
+    let api = &api.without_warnings();
     let (mut waiting, mut raises) = (VecDeque::from(Raise::of(shortages)), Vec::new());
     while let Some(mut raise) = waiting.pop_front() {
         if raises.len() >= LEVELS_MAX {
-            return Err(Failure::Stopped("the levels above do not end".to_owned()));
+            return Err(Failure::Other("the levels above do not end".to_owned()));
         }
-        match api.merge_patch(&paths::rehearsed(&raise.path()), &raise.patch()).await {
+        match api.merge_patch(&paths::dry_run(&raise.path()), &raise.patch()).await {
             Ok(_) => raise.answer = RaiseAnswer::Accepted,
             Err(Failure::Refused(status)) => {
                 let above = Raise::of(&refusal::shortages(&status));

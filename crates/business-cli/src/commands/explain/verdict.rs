@@ -1,36 +1,36 @@
-use super::levels::{self, LevelShare};
+use super::levels::{self, LevelUsage};
 use super::raises::{self, Raise, RaiseAnswer};
 use crate::amount;
 use crate::api::Api;
+use crate::desired::{AmountsByCluster, DesiredKind, DesiredObject};
 use crate::failure::Failure;
 use crate::level::{Level, LevelRow, LevelTable};
 use crate::refusal::{self, Shortage};
-use crate::screen::{Cell, Screen, Tone, harmless, left};
-use crate::wanted::{Asked, Wanted, WantedKind};
+use crate::screen::{Cell, Screen, Tone, left, sanitize};
 use business_types::refusal::{BELOW_ALLOCATED, QUOTA_EXCEEDED};
 use meta::quantity::Quantity;
 use meta::status::Status;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
-/// What the server would say, and why.
+/// Whether an object fits, and why.
 #[derive(Debug)]
 pub(super) struct Verdict {
-    wanted: Wanted,
-    levels: Vec<LevelShare>,
+    desired: DesiredObject,
+    levels: Vec<LevelUsage>,
     refused: Option<Box<Status>>,
     shortages: Vec<Shortage>,
     raises: Vec<Raise>,
 }
 
 impl Verdict {
-    /// Asks the server. A missing project is a failure if flags name it; the objects of a file each get a verdict.
-    pub(super) async fn of(api: &Api, wanted: &Wanted, by_flags: bool) -> Result<Self, Failure> {
-        let mut wanted = wanted.clone();
-        let refused = match wanted.write(api, true).await {
+    /// Tries the object by a dry run. If flags name a missing project, that is a failure; in a file it is a verdict.
+    pub(super) async fn of(api: &Api, desired: &DesiredObject, by_flags: bool) -> Result<Self, Failure> {
+        let mut desired = desired.clone();
+        let refused = match desired.write(api, true).await {
             Ok(made) => {
                 let tenant = made.pointer("/spec/tenantID").and_then(Value::as_str);
-                wanted.tenant = tenant.map_or(wanted.tenant, str::to_owned);
+                desired.tenant = tenant.map_or(desired.tenant, str::to_owned);
                 None
             }
             Err(Failure::Refused(status)) if matches!(status.code, 403 | 409 | 422) => Some(status),
@@ -38,9 +38,9 @@ impl Verdict {
             Err(failure) => return Err(failure),
         };
         let shortages = refused.as_deref().map(refusal::shortages).unwrap_or_default();
-        let levels = levels::above(api, &wanted).await?;
+        let levels = levels::above(api, &desired).await?;
         let raises = raises::needed(api, &shortages).await?;
-        Ok(Self { wanted, levels, refused, shortages, raises })
+        Ok(Self { desired, levels, refused, shortages, raises })
     }
 
     pub(super) fn fits(&self) -> bool {
@@ -48,35 +48,35 @@ impl Verdict {
     }
 
     fn title(&self) -> String {
-        let Wanted { kind, name, payer, tenant, .. } = &self.wanted;
-        let change = if self.wanted.is_there() { "changed " } else { "new " };
+        let DesiredObject { kind, name, payer, tenant, .. } = &self.desired;
+        let change = if self.desired.exists() { "changed " } else { "new " };
         let place = match (kind, payer.as_str()) {
-            (_, "") if self.wanted.is_there() => String::new(),
+            (_, "") if self.desired.exists() => String::new(),
             (_, "") if !tenant.is_empty() => format!(", a root of tenant {tenant}"),
             (_, "") if self.fits() => ", a root without a tenant".to_owned(),
             (_, "") => ", a root".to_owned(),
-            (WantedKind::Project, parent) => format!(" below project {parent}"),
-            (WantedKind::Namespace, project) => format!(" in project {project}"),
+            (DesiredKind::Project, parent) => format!(" below project {parent}"),
+            (DesiredKind::Namespace, project) => format!(" in project {project}"),
         };
         format!("{change}{} {name}{place}", kind.word())
     }
 
     /// For people.
-    pub(super) fn shown(&self, screen: Screen) -> String {
+    pub(super) fn render(&self, screen: Screen) -> String {
         let verdict = match &self.refused {
             None => screen.paint(Tone::Good, "fits"),
             Some(_) => screen.paint(Tone::Full, "does not fit"),
         };
         let mut text = format!("{}: {verdict}\n", self.title());
-        let levels = self.levels_shown(screen);
+        let levels = self.render_levels(screen);
         if !levels.is_empty() {
             text.extend(["\n", &levels]);
         }
         if let Some(status) = &self.refused {
-            let _infallible = write!(text, "\n{}\n", harmless(&status.message));
-            // Where a limit is missing, what would have to be raised says more.
+            let _infallible = write!(text, "\n{}\n", sanitize(&status.message));
+            // The raises say more than the advice for a shortage.
             let next = if self.raises.is_empty() { refusal::next_steps_of(status) } else { Vec::new() };
-            text.extend(next.iter().map(|next| format!("  next: {}\n", harmless(next))));
+            text.extend(next.iter().map(|next| format!("  next: {}\n", sanitize(next))));
         }
         if !self.raises.is_empty() {
             text.push_str("\nThe smallest change that would let it in");
@@ -85,17 +85,19 @@ impl Verdict {
             let _infallible = writeln!(text, " (or ask for at most {}):", below.join(", "));
         }
         for (number, raise) in self.raises.iter().rev().enumerate() {
-            let _infallible = write!(text, "  {}. {}", number + 1, shown_raise(raise, screen));
+            let _infallible = write!(text, "  {}. {}", number + 1, render_raise(raise, screen));
         }
         text
     }
 
-    /// Every level above; the one that pays also with what is asked of it.
-    fn levels_shown(&self, screen: Screen) -> String {
+    /// A table of the levels above. The level that pays shows the requested amount, too.
+    fn render_levels(&self, screen: Screen) -> String {
         let mut table = LevelTable::new(left(""));
         for share in &self.levels {
             let asks = self.pays(&share.level);
-            let of = |all: &Asked| all.get(&share.domain).map(|list| amount::of(list, &share.resource));
+            let of = |all: &AmountsByCluster| {
+                all.get(&share.domain).map(|list| amount::get(list, &share.resource))
+            };
             let missing = self.shortages.iter().find(|one| {
                 one.level == share.level && one.domain == share.domain && one.resource == share.resource
             });
@@ -107,60 +109,60 @@ impl Verdict {
                 allocated: share.allocated,
                 held: share.held,
                 left: share.left(),
-                asked: of(&self.wanted.asked).filter(|_| asks),
-                had: of(&self.wanted.had).unwrap_or(Quantity::ZERO),
+                requested: of(&self.desired.requested).filter(|_| asks),
+                current: of(&self.desired.current).unwrap_or(Quantity::ZERO),
                 refuses: missing.is_some(),
             };
-            let said = match (missing, asks) {
+            let remark = match (missing, asks) {
                 (Some(one), _) => Cell::toned(Tone::Full, format!("refuses: {} fits", one.fits)),
                 (None, true) if self.fits() => Cell::toned(Tone::Good, "fits"),
                 _ => Cell::from(""),
             };
-            table.row(&row, screen, said);
+            table.row(&row, screen, remark);
         }
-        table.shown(screen)
+        table.render(screen)
     }
 
-    /// Whether it is this level that is asked for it.
+    /// Whether this level pays for the object.
     fn pays(&self, level: &Level) -> bool {
         match level {
-            Level::Project(name) => *name == self.wanted.payer,
-            Level::Tenant(_) => self.wanted.payer.is_empty(),
+            Level::Project(name) => *name == self.desired.payer,
+            Level::Tenant(_) => self.desired.payer.is_empty(),
             Level::Cluster(_) => false,
         }
     }
 
     /// For programs.
-    pub(super) fn told(&self) -> Value {
-        let shortages: Vec<Value> = self.shortages.iter().map(told_shortage).collect();
+    pub(super) fn to_json(&self) -> Value {
+        let shortages: Vec<Value> = self.shortages.iter().map(shortage_json).collect();
         let refusal = self
             .refused
             .as_ref()
             .map(|status| json!({"code": status.code, "reason": status.reason, "message": status.message}));
         json!({
-            "kind": self.wanted.kind.kind(),
-            "name": self.wanted.name,
-            "project": self.wanted.payer,
+            "kind": self.desired.kind.kind(),
+            "name": self.desired.name,
+            "project": self.desired.payer,
             "fits": self.fits(),
-            "levels": self.levels.iter().map(LevelShare::told).collect::<Vec<Value>>(),
+            "levels": self.levels.iter().map(LevelUsage::to_json).collect::<Vec<Value>>(),
             "refusal": refusal,
             "shortages": shortages,
-            "raises": self.raises.iter().rev().map(Raise::told).collect::<Vec<Value>>(),
+            "raises": self.raises.iter().rev().map(Raise::to_json).collect::<Vec<Value>>(),
         })
     }
 }
 
-fn told_shortage(one: &Shortage) -> Value {
+fn shortage_json(one: &Shortage) -> Value {
     let Shortage { level, domain, resource, requested, hard, allocated, remaining, fits, held, is_below } =
         one;
     json!({
-        "level": level.told(), "cluster": domain, "resource": resource, "requested": requested, "hard": hard,
+        "level": level.to_json(), "cluster": domain, "resource": resource, "requested": requested, "hard": hard,
         "allocated": allocated, "remaining": remaining, "fits": fits, "held": held,
         "reason": if *is_below { BELOW_ALLOCATED } else { QUOTA_EXCEEDED },
     })
 }
 
-fn shown_raise(raise: &Raise, screen: Screen) -> String {
+fn render_raise(raise: &Raise, screen: Screen) -> String {
     let limits: Vec<String> = raise
         .limits
         .iter()
@@ -176,7 +178,7 @@ fn shown_raise(raise: &Raise, screen: Screen) -> String {
             let _infallible = writeln!(text, "     after what stands above: {}", raise.command());
         }
         RaiseAnswer::Refused(why) => {
-            let _infallible = writeln!(text, "     not you: {}", harmless(why));
+            let _infallible = writeln!(text, "     not you: {}", sanitize(why));
         }
     }
     text

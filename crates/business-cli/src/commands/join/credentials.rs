@@ -1,20 +1,20 @@
 use crate::api::Api;
 use crate::commands::member::text;
 use crate::failure::Failure;
-use crate::paths::segment;
+use crate::paths::escape_segment;
 use base64::Engine as _;
 use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD};
 use business_types::names::{ACCOUNT_NAMESPACE, CLUSTER_KUBECONFIG_KEY, CLUSTER_SIGNER_KEY};
 use meta::time::DAY_SECONDS;
 use serde_json::{Map, Value, json};
 
-/// Letters of a line of PEM.
+/// Characters of a PEM line.
 const PEM_LINE: usize = 64;
 
-/// Label of a Secret that a token is bound to: the account that it is of.
+/// Label of a Secret that a token is bound to: the token's service account.
 const TOKEN_LABEL: &str = "business.tkestack.io/token-of";
 
-/// An account in the member cluster.
+/// A service account in the member cluster.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Account {
     name: &'static str,
@@ -26,7 +26,7 @@ impl Account {
     pub(crate) const CONTROLLER: Self = Self { name: "business-member", key: CLUSTER_KUBECONFIG_KEY };
     pub(crate) const SIGNER: Self = Self { name: "business-signer", key: CLUSTER_SIGNER_KEY };
 
-    /// Its tokens, for the member cluster itself.
+    /// Its tokens for the member cluster's API server.
     pub(crate) fn tokens(self, member: &Api) -> Tokens<'_> {
         Tokens {
             cluster: member,
@@ -38,35 +38,35 @@ impl Account {
     }
 }
 
-/// Tokens of an account. Each is bound to a Secret of its own beside the account, and ends with it.
+/// Creates and revokes tokens of a service account. Each token is bound to a Secret of its own, and is revoked with it.
 pub(crate) struct Tokens<'a> {
     pub(super) cluster: &'a Api,
     pub(super) namespace: &'a str,
     pub(super) account: &'static str,
-    /// The audience of the tokens; without one, the cluster itself.
+    /// The audience of the tokens; `None` for the cluster's API server.
     pub(super) audience: Option<&'static str>,
-    /// Label of the Secrets that they are bound to.
+    /// Label of the Secrets that the tokens are bound to.
     pub(super) label: (&'static str, &'a str),
 }
 
-/// A token of an account.
+/// A token of a service account.
 pub(crate) struct Credential {
     user: &'static str,
     pub(crate) token: String,
-    pub(crate) ends: Ended,
-    /// The Secret that it ends with.
+    pub(crate) expiry: Expiry,
+    /// The Secret that it is bound to.
     pub(crate) bound_to: String,
 }
 
-/// When a token ends.
-pub(crate) struct Ended {
+/// When a token expires.
+pub(crate) struct Expiry {
     /// RFC 3339; empty where the server has said no time.
     pub(crate) at: String,
-    /// From now.
+    /// Days from now.
     pub(crate) days: i64,
 }
 
-impl Ended {
+impl Expiry {
     fn of(at: &str) -> Self {
         let Ok(until) = at.parse::<jiff::Timestamp>() else { return Self { at: String::new(), days: 0 } };
         let seconds = until.as_second() - jiff::Timestamp::now().as_second();
@@ -75,8 +75,8 @@ impl Ended {
 }
 
 impl Tokens<'_> {
-    /// Makes one.
-    pub(crate) async fn made(&self, days: u32) -> Result<Credential, Failure> {
+    /// Creates a token.
+    pub(crate) async fn create(&self, days: u32) -> Result<Credential, Failure> {
         let Self { cluster, account, .. } = self;
         let (key, value) = self.label;
         let secret = json!({
@@ -97,19 +97,19 @@ impl Tokens<'_> {
                 },
             },
         });
-        let namespace = segment(self.namespace);
+        let namespace = escape_segment(self.namespace);
         let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token");
         let answer = cluster.post(&path, &request).await?;
         let token = text(&answer, "/status/token").to_owned();
         if token.is_empty() {
-            return Err(Failure::Stopped(format!("{} gave no token for {account}", cluster.server())));
+            return Err(Failure::Other(format!("{} gave no token for {account}", cluster.server())));
         }
-        let ends = Ended::of(text(&answer, "/status/expirationTimestamp"));
-        Ok(Credential { user: account, token, ends, bound_to })
+        let expiry = Expiry::of(text(&answer, "/status/expirationTimestamp"));
+        Ok(Credential { user: account, token, expiry, bound_to })
     }
 
-    /// Ends every token that was made before this one: also those of an interrupted call, but not one that somebody
-    /// makes at the same time. Returns the Secrets that were deleted.
+    /// Revokes all tokens that are older than this one, also those of an interrupted call, but not one that is made at
+    /// the same time. Returns the deleted Secrets.
     pub(crate) async fn revoke_before(&self, kept: &Credential) -> Result<Vec<String>, Failure> {
         let all = self.all().await?;
         let made =
@@ -120,7 +120,7 @@ impl Tokens<'_> {
         self.revoke(all.iter().filter(is_older)).await
     }
 
-    /// Ends all tokens of the account.
+    /// Revokes all tokens of the account.
     pub(crate) async fn revoke_all(&self) -> Result<Vec<String>, Failure> {
         self.revoke(self.all().await?.iter()).await
     }
@@ -128,7 +128,7 @@ impl Tokens<'_> {
     async fn revoke(&self, bound: impl Iterator<Item = &Value>) -> Result<Vec<String>, Failure> {
         let mut deleted = Vec::new();
         for name in bound.map(|secret| text(secret, "/metadata/name").to_owned()) {
-            match self.cluster.delete(&format!("{}/{}", self.secrets(), segment(&name))).await {
+            match self.cluster.delete(&format!("{}/{}", self.secrets(), escape_segment(&name))).await {
                 Ok(_) => deleted.push(name),
                 Err(failure) if failure.is_not_found() => {}
                 Err(failure) => return Err(failure),
@@ -140,34 +140,34 @@ impl Tokens<'_> {
     /// The Secrets that they are bound to.
     async fn all(&self) -> Result<Vec<Value>, Failure> {
         let (key, value) = self.label;
-        let selector = segment(&format!("{key}={value}"));
+        let selector = escape_segment(&format!("{key}={value}"));
         self.cluster.list(&format!("{}?labelSelector={selector}", self.secrets())).await
     }
 
     fn secrets(&self) -> String {
-        format!("/api/v1/namespaces/{}/secrets", segment(self.namespace))
+        format!("/api/v1/namespaces/{}/secrets", escape_segment(self.namespace))
     }
 }
 
-/// The Secret that a token of a service account is bound to, as it says itself.
+/// The Secret that a service account's token is bound to, by its claims.
 pub(crate) fn bound_to(token: &str) -> Option<String> {
     let claims = BASE64_URL_SAFE_NO_PAD.decode(token.split('.').nth(1)?).ok()?;
     let claims: Value = serde_json::from_slice(&claims).ok()?;
     Some(claims.get("kubernetes.io")?.pointer("/secret/name")?.as_str()?.to_owned())
 }
 
-/// How the controller reaches a member.
-pub(crate) struct Reach {
+/// How the controller connects to a member cluster.
+pub(crate) struct ClusterConnection {
     pub(crate) server: String,
-    /// The name in the server's certificate, where it is not that of the URL.
+    /// The name in the server's certificate, if it is not the URL's host.
     pub(crate) tls_server_name: Option<String>,
     /// PEM.
     pub(crate) authority: String,
     pub(crate) proxy_url: Option<String>,
 }
 
-impl Reach {
-    /// As it is reached from here, or at this address.
+impl ClusterConnection {
+    /// The connection that this program uses, or with this address instead.
     pub(crate) fn directly(member: &Api, server: Option<&str>) -> Self {
         Self {
             server: server.map_or_else(|| member.server(), str::to_owned),
@@ -196,11 +196,11 @@ impl Reach {
             "users": [{"name": user, "user": {"token": token}}],
             "contexts": [{"name": cluster, "context": {"cluster": cluster, "user": user}}],
         });
-        meta::yaml::text(&config).map_err(|error| Failure::Stopped(error.to_string()))
+        meta::yaml::text(&config).map_err(|error| Failure::Other(error.to_string()))
     }
 }
 
-/// The authorities of a cluster as it is reached from here, PEM.
+/// The certificate authorities in the caller's kubeconfig of the cluster, PEM.
 pub(crate) fn authority_of(member: &Api) -> String {
     member.config.root_cert.iter().flatten().map(|der| pem(der)).collect()
 }
@@ -219,10 +219,10 @@ mod tests {
     #[test]
     fn what_is_no_time_is_not_told_as_one() {
         let at = "2999-01-01T00:00:00Z";
-        assert_eq!(Ended::of(at).at, at);
-        assert!(Ended::of(at).days > 0);
+        assert_eq!(Expiry::of(at).at, at);
+        assert!(Expiry::of(at).days > 0);
         for wrong in ["", "\x1b[2J", "2999-01-01T00:00:00Z\nroot"] {
-            let ended = Ended::of(wrong);
+            let ended = Expiry::of(wrong);
             assert_eq!((ended.at.as_str(), ended.days), ("", 0), "{wrong:?}");
         }
     }

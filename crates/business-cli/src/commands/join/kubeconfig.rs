@@ -1,4 +1,4 @@
-//! Kubeconfigs as they are kept in the Secret of a cluster.
+//! Kubeconfigs in the Secret of a cluster.
 
 use super::text;
 use crate::failure::Failure;
@@ -6,21 +6,21 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
 
-/// Scheme of a `proxy-url` that stands for the tunnel.
+/// Scheme of a `proxy-url` that means the tunnel.
 pub(crate) const TUNNEL_SCHEME: &str = "tunnel://";
 
-/// The text that a Secret keeps under a key.
+/// The text under a key of a Secret.
 pub(crate) fn in_secret(secret: &Value, key: &str) -> Result<Option<String>, Failure> {
     let encoded = text(secret, &format!("/data/{key}"));
-    let unreadable = |why: String| Failure::Stopped(format!("the kept {key} cannot be read: {why}"));
+    let unreadable = |why: String| Failure::Other(format!("the kept {key} cannot be read: {why}"));
     let bytes = BASE64_STANDARD.decode(encoded).map_err(|error| unreadable(error.to_string()))?;
     let text = String::from_utf8(bytes).map_err(|error| unreadable(error.to_string()))?;
     Ok((!text.is_empty()).then_some(text))
 }
 
-/// A field of the kubeconfig that says how its current cluster is reached.
-pub(crate) fn of_cluster(kubeconfig: &str, field: &str) -> Result<Option<String>, Failure> {
-    let kubeconfig = parsed(kubeconfig)?;
+/// A field of the kubeconfig's current cluster.
+pub(crate) fn cluster_field(kubeconfig: &str, field: &str) -> Result<Option<String>, Failure> {
+    let kubeconfig = parse(kubeconfig)?;
     let cluster = entry(&kubeconfig, "clusters", current(&kubeconfig, "cluster"));
     let found = cluster.map(|cluster| text(cluster, &format!("/cluster/{field}")).to_owned());
     Ok(found.filter(|found| !found.is_empty()))
@@ -28,19 +28,19 @@ pub(crate) fn of_cluster(kubeconfig: &str, field: &str) -> Result<Option<String>
 
 /// Whether the cluster is reached through the tunnel.
 pub(crate) fn is_tunnelled(kubeconfig: &str) -> Result<bool, Failure> {
-    Ok(of_cluster(kubeconfig, "proxy-url")?.is_some_and(|proxy| proxy.starts_with(TUNNEL_SCHEME)))
+    Ok(cluster_field(kubeconfig, "proxy-url")?.is_some_and(|proxy| proxy.starts_with(TUNNEL_SCHEME)))
 }
 
 /// The token of its current user.
 pub(crate) fn token_of(kubeconfig: &str) -> Result<Option<String>, Failure> {
-    let kubeconfig = parsed(kubeconfig)?;
+    let kubeconfig = parse(kubeconfig)?;
     let found = entry(&kubeconfig, "users", current(&kubeconfig, "user"));
     Ok(found.map(|user| text(user, "/user/token").to_owned()).filter(|token| !token.is_empty()))
 }
 
-/// The same with another token. How the cluster is reached stays.
+/// The kubeconfig with another token; the cluster entry stays.
 pub(crate) fn with_token(kubeconfig: &str, token: &str) -> Result<String, Failure> {
-    let mut kubeconfig = parsed(kubeconfig)?;
+    let mut kubeconfig = parse(kubeconfig)?;
     let user = current(&kubeconfig, "user").to_owned();
     let users = kubeconfig.get_mut("users").and_then(Value::as_array_mut);
     let found = users.and_then(|users| users.iter_mut().find(|entry| text(entry, "/name") == user));
@@ -48,21 +48,21 @@ pub(crate) fn with_token(kubeconfig: &str, token: &str) -> Result<String, Failur
         return Err(unusable("its current context has no user"));
     };
     *found = json!({ "token": token });
-    meta::yaml::text(&kubeconfig).map_err(|error| Failure::Stopped(error.to_string()))
+    meta::yaml::text(&kubeconfig).map_err(|error| Failure::Other(error.to_string()))
 }
 
-fn parsed(kubeconfig: &str) -> Result<Value, Failure> {
+fn parse(kubeconfig: &str) -> Result<Value, Failure> {
     serde_yaml_ng::from_str(kubeconfig).map_err(|error| unusable(&error.to_string()))
 }
 
 /// The kubeconfig in the Secret is not the caller's, so no flag can name another one.
 fn unusable(why: &str) -> Failure {
-    Failure::Stopped(format!(
+    Failure::Other(format!(
         "the kubeconfig kept in the Secret cannot be used: {why}; `kubectl business join` makes it anew"
     ))
 }
 
-/// An entry of one of its lists.
+/// An entry of a list, by name.
 fn entry<'a>(kubeconfig: &'a Value, list: &str, name: &str) -> Option<&'a Value> {
     let entries = kubeconfig.get(list).and_then(Value::as_array)?;
     entries.iter().find(|entry| text(entry, "/name") == name)
@@ -99,7 +99,7 @@ users:
         assert_eq!(token_of(KEPT).unwrap().as_deref(), Some("old"));
         let new = with_token(KEPT, "new").unwrap();
         assert_eq!(token_of(&new).unwrap().as_deref(), Some("new"));
-        let (mut before, after) = (parsed(KEPT).unwrap(), parsed(&new).unwrap());
+        let (mut before, after) = (parse(KEPT).unwrap(), parse(&new).unwrap());
         before["users"][1]["user"] = json!({"token": "new"});
         assert_eq!(before, after);
         for wrong in ["{}", "["] {

@@ -1,7 +1,7 @@
 use super::text;
 use crate::api::Api;
 use crate::failure::Failure;
-use crate::paths::segment;
+use crate::paths::escape_segment;
 use crate::screen::note;
 use serde::Deserialize as _;
 use serde_json::Value;
@@ -17,22 +17,22 @@ const MEMBER: [&str; 6] = [
 const CAPACITY: &str = include_str!("../../../../../deploy/member-capacity/rights.yaml");
 /// Policy and binding that deploy/member-shared leaves out.
 const NOT_SHARED: &str = "business-confine-people";
-/// Where that binding is, in a cluster that was joined otherwise before.
+/// The path of that binding, which an earlier join without --shared has applied.
 const NOT_SHARED_BINDING: &str =
     "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings/business-confine-people";
-/// With what the names of roles of people begin.
-const OF_PEOPLE: &str = "business:";
+/// Name prefix of the roles for people.
+const USER_ROLE_PREFIX: &str = "business:";
 const AGGREGATED: &str = "aggregationRule";
 
-/// Which of the manifests.
+/// Which manifests are applied.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Choice {
+pub(super) struct ManifestSelection {
     pub(super) shared: bool,
     pub(super) capacity: bool,
 }
 
-/// Where objects of a kind are.
-pub(super) struct KindPlace {
+/// The API resource of a kind.
+pub(super) struct ApiResource {
     kind: &'static str,
     /// The API group; empty for the core.
     pub(super) group: &'static str,
@@ -40,19 +40,19 @@ pub(super) struct KindPlace {
     namespaced: bool,
 }
 
-const PLACES: [KindPlace; 7] = [
-    KindPlace { kind: "Namespace", group: "", plural: "namespaces", namespaced: false },
-    KindPlace { kind: "ServiceAccount", group: "", plural: "serviceaccounts", namespaced: true },
-    KindPlace { kind: "ClusterRole", group: RBAC, plural: "clusterroles", namespaced: false },
-    KindPlace { kind: "ClusterRoleBinding", group: RBAC, plural: "clusterrolebindings", namespaced: false },
-    KindPlace { kind: "Deployment", group: "apps", plural: "deployments", namespaced: true },
-    KindPlace {
+const API_RESOURCES: [ApiResource; 7] = [
+    ApiResource { kind: "Namespace", group: "", plural: "namespaces", namespaced: false },
+    ApiResource { kind: "ServiceAccount", group: "", plural: "serviceaccounts", namespaced: true },
+    ApiResource { kind: "ClusterRole", group: RBAC, plural: "clusterroles", namespaced: false },
+    ApiResource { kind: "ClusterRoleBinding", group: RBAC, plural: "clusterrolebindings", namespaced: false },
+    ApiResource { kind: "Deployment", group: "apps", plural: "deployments", namespaced: true },
+    ApiResource {
         kind: "ValidatingAdmissionPolicy",
         group: ADMISSION,
         plural: "validatingadmissionpolicies",
         namespaced: false,
     },
-    KindPlace {
+    ApiResource {
         kind: "ValidatingAdmissionPolicyBinding",
         group: ADMISSION,
         plural: "validatingadmissionpolicybindings",
@@ -62,21 +62,21 @@ const PLACES: [KindPlace; 7] = [
 pub(super) const RBAC: &str = "rbac.authorization.k8s.io";
 pub(super) const ADMISSION: &str = "admissionregistration.k8s.io";
 
-/// The objects that a member cluster gets, in their order.
-pub(super) fn chosen(choice: Choice) -> Result<Vec<Value>, Failure> {
+/// The objects for a member cluster, in the order of applying.
+pub(super) fn select(selection: ManifestSelection) -> Result<Vec<Value>, Failure> {
     let mut objects = Vec::new();
-    for manifest in MEMBER.into_iter().chain(choice.capacity.then_some(CAPACITY)) {
-        objects.extend(parsed(manifest)?);
+    for manifest in MEMBER.into_iter().chain(selection.capacity.then_some(CAPACITY)) {
+        objects.extend(parse(manifest)?);
     }
-    objects.retain(|object| !(choice.shared && text(object, "/metadata/name") == NOT_SHARED));
+    objects.retain(|object| !(selection.shared && text(object, "/metadata/name") == NOT_SHARED));
     Ok(objects)
 }
 
-/// Leaves out the people's roles that the cluster has changed: its administrators decide what people may do in it. The
-/// roles are reported.
+/// Leaves out the roles for people that the cluster has changed, and prints them: its administrators decide what people
+/// may do in it.
 pub(super) async fn leave_changed_roles(member: &Api, objects: &mut Vec<Value>) -> Result<(), Failure> {
     let mut changed = Vec::new();
-    for ours in objects.iter().filter(|object| is_role_of_people(object)) {
+    for ours in objects.iter().filter(|object| is_user_role(object)) {
         let found: Option<Value> = member.find(&path(ours)?).await?;
         if found.is_some_and(|found| found.get(AGGREGATED) != ours.get(AGGREGATED)) {
             changed.push(text(ours, "/metadata/name").to_owned());
@@ -86,7 +86,7 @@ pub(super) async fn leave_changed_roles(member: &Api, objects: &mut Vec<Value>) 
         return Ok(());
     }
     objects.retain(|object| {
-        !is_role_of_people(object) || changed.iter().all(|name| name != text(object, "/metadata/name"))
+        !is_user_role(object) || changed.iter().all(|name| name != text(object, "/metadata/name"))
     });
     note(format_args!(
         "somebody has made roles of people others there than deploy/member says, and they stay so: {}",
@@ -95,16 +95,14 @@ pub(super) async fn leave_changed_roles(member: &Api, objects: &mut Vec<Value>) 
     Ok(())
 }
 
-/// A controller of the cluster writes the rules of such a role. The selectors that it is made from are ours or somebody
-/// else's.
-fn is_role_of_people(object: &Value) -> bool {
+/// Whether it is a role for people: an aggregated ClusterRole, whose rules a controller of the cluster fills in.
+fn is_user_role(object: &Value) -> bool {
     text(object, "/kind") == "ClusterRole"
-        && text(object, "/metadata/name").starts_with(OF_PEOPLE)
+        && text(object, "/metadata/name").starts_with(USER_ROLE_PREFIX)
         && object.get(AGGREGATED).is_some()
 }
 
-/// Applies the objects. In a cluster that was joined in another way before, it removes what would forbid what is
-/// wanted.
+/// Applies the objects. For a shared cluster it deletes the binding that an earlier join without --shared has applied.
 pub(super) async fn apply(member: &Api, objects: &[Value], shared: bool) -> Result<(), Failure> {
     for object in objects {
         member.apply(&path(object)?, object).await?;
@@ -119,27 +117,31 @@ pub(super) async fn apply(member: &Api, objects: &[Value], shared: bool) -> Resu
 }
 
 /// The objects of a manifest.
-pub(super) fn parsed(manifest: &str) -> Result<Vec<Value>, Failure> {
+pub(super) fn parse(manifest: &str) -> Result<Vec<Value>, Failure> {
     let documents = serde_yaml_ng::Deserializer::from_str(manifest).map(Value::deserialize);
     let objects = documents.filter(|object| !matches!(object, Ok(Value::Null)));
-    objects.collect::<Result<_, _>>().map_err(|error| Failure::Stopped(error.to_string()))
+    objects.collect::<Result<_, _>>().map_err(|error| Failure::Other(error.to_string()))
 }
 
-/// Where objects of this one's kind are.
-pub(super) fn place(object: &Value) -> Result<&'static KindPlace, Failure> {
+/// The API resource of an object.
+pub(super) fn api_resource(object: &Value) -> Result<&'static ApiResource, Failure> {
     let kind = text(object, "/kind");
-    let found = PLACES.iter().find(|place| place.kind == kind);
-    found.ok_or_else(|| Failure::Stopped(format!("nothing is known of the kind {kind}")))
+    let found = API_RESOURCES.iter().find(|resource| resource.kind == kind);
+    found.ok_or_else(|| Failure::Other(format!("nothing is known of the kind {kind}")))
 }
 
 /// The path of an object.
 pub(super) fn path(object: &Value) -> Result<String, Failure> {
-    let place = place(object)?;
-    let root = if place.group.is_empty() { "/api" } else { "/apis" };
+    let resource = api_resource(object)?;
+    let root = if resource.group.is_empty() { "/api" } else { "/apis" };
     let version = text(object, "/apiVersion");
-    let namespace = segment(text(object, "/metadata/namespace"));
-    let namespace = if place.namespaced { format!("/namespaces/{namespace}") } else { String::new() };
-    Ok(format!("{root}/{version}{namespace}/{}/{}", place.plural, segment(text(object, "/metadata/name"))))
+    let namespace = escape_segment(text(object, "/metadata/namespace"));
+    let namespace = if resource.namespaced { format!("/namespaces/{namespace}") } else { String::new() };
+    Ok(format!(
+        "{root}/{version}{namespace}/{}/{}",
+        resource.plural,
+        escape_segment(text(object, "/metadata/name"))
+    ))
 }
 
 #[cfg(test)]
@@ -149,7 +151,7 @@ mod tests {
     #[test]
     fn every_manifest_has_its_place() {
         for shared in [false, true] {
-            let objects = chosen(Choice { shared, capacity: true }).unwrap();
+            let objects = select(ManifestSelection { shared, capacity: true }).unwrap();
             let paths: Vec<String> = objects.iter().map(|object| path(object).unwrap()).collect();
             assert!(paths.contains(&"/api/v1/namespaces/tke-business".to_owned()), "{paths:?}");
             assert!(
@@ -164,15 +166,15 @@ mod tests {
 
     #[test]
     fn the_roles_that_people_may_change_are_those_that_people_have() {
-        let objects = chosen(Choice { shared: false, capacity: true }).unwrap();
-        let roles = objects.iter().filter(|object| is_role_of_people(object));
+        let objects = select(ManifestSelection { shared: false, capacity: true }).unwrap();
+        let roles = objects.iter().filter(|object| is_user_role(object));
         let names: Vec<&str> = roles.map(|role| text(role, "/metadata/name")).collect();
         assert_eq!(names, ["business:admin", "business:edit", "business:view", "business:offered:view"]);
     }
 
     #[test]
     fn what_a_shared_cluster_is_not_to_have_is_in_the_folder() {
-        let objects = chosen(Choice { shared: false, capacity: false }).unwrap();
+        let objects = select(ManifestSelection { shared: false, capacity: false }).unwrap();
         assert!(objects.iter().any(|object| path(object).unwrap() == NOT_SHARED_BINDING));
     }
 

@@ -1,31 +1,31 @@
-use super::terms::{Terms, Way};
+use super::settings::{JoinSettings, Route};
 use super::{Join, MEMBERS_ROLE, manifests, member, tunnel};
 use crate::api::Api;
 use crate::failure::{Failure, Obstacle};
 use crate::objects::{self, MemberCluster};
-use crate::paths::segment;
+use crate::paths::escape_segment;
 use business_types::names;
 use business_types::registry::REGISTRY_DOMAIN;
 use meta::validation::NameRule;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
-/// The first version whose admission policies are stable.
+/// The first version with stable ValidatingAdmissionPolicies.
 const MINOR_MIN: u32 = 30;
 
-/// Bytes of a label's value.
+/// Limit of a label's value.
 const LABEL_BYTES_MAX: usize = 63;
 
-/// What to do where the member cluster does not allow what is needed.
+/// Advice if rights in the member cluster are missing.
 const RULE_MEMBER: &str =
     "take a kubeconfig of somebody who rules that cluster: its ClusterRole cluster-admin has all of it";
-/// What to do where the members' namespace is not there.
+/// Advice if the members' namespace does not exist.
 const NAME_NAMESPACE: &str = "--members-namespace is the chart's members.namespace; where the platform is not installed here, \
                               look whether --context and --host-kubeconfig are those that you mean";
 
-/// Something that has to be allowed.
+/// A right that the caller needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct NeededRight {
+struct RequiredRight {
     verb: &'static str,
     group: &'static str,
     resource: &'static str,
@@ -34,13 +34,13 @@ struct NeededRight {
     name: &'static str,
 }
 
-impl NeededRight {
+impl RequiredRight {
     const fn core(verb: &'static str, resource: &'static str, subresource: &'static str) -> Self {
         Self { verb, group: "", resource, subresource, name: "" }
     }
 }
 
-impl std::fmt::Display for NeededRight {
+impl std::fmt::Display for RequiredRight {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} {}", self.verb, self.resource)?;
         let parts = [("/", self.subresource), (" of ", self.name)];
@@ -51,9 +51,9 @@ impl std::fmt::Display for NeededRight {
     }
 }
 
-/// Why a cluster cannot have a name, which is the name of an object and a label of its Secret.
-pub(super) fn unfit(name: &str) -> Option<Obstacle> {
-    let wrong = if name == REGISTRY_DOMAIN {
+/// Why a name is invalid for a cluster. It becomes an object's name and a label of a Secret.
+pub(super) fn invalid_name(name: &str) -> Option<Obstacle> {
+    let problem = if name == REGISTRY_DOMAIN {
         Some("budgets of the registry are called so".to_owned())
     } else if name.len() > LABEL_BYTES_MAX {
         Some(format!("it has {} letters, and a label has at most {LABEL_BYTES_MAX}", name.len()))
@@ -61,15 +61,15 @@ pub(super) fn unfit(name: &str) -> Option<Obstacle> {
         NameRule::Subdomain.check(name).into_iter().next()
     };
     let next = "choose another name: small letters, digits, '-' and '.'";
-    wrong.map(|why| Obstacle::new(format!("no cluster can be called {name:?}: {why}"), next))
+    problem.map(|why| Obstacle::new(format!("no cluster can be called {name:?}: {why}"), next))
 }
 
-/// Fails with all obstacles. Returns the cluster's uid.
+/// Checks everything before a join and fails with all obstacles. Returns the cluster's uid.
 pub(super) async fn check(
     host: &Api,
     member: &Api,
     join: &Join,
-    terms: &Terms,
+    settings: &JoinSettings,
     objects: &[Value],
 ) -> Result<String, Failure> {
     if member.config.accept_invalid_certs {
@@ -78,29 +78,29 @@ pub(super) async fn check(
         let next = "put certificate-authority-data in place of insecure-skip-tls-verify";
         return Err(Obstacle::new(what, next).into());
     }
-    let mut wrong = Vec::new();
+    let mut obstacles = Vec::new();
     let version: Value = member.get("/version").await?;
-    wrong.extend(too_old(&version));
-    let uid = member::uid(member).await?;
-    let known: Vec<MemberCluster> = objects::seen(host, names::MEMBER_CLUSTERS).await?;
-    wrong.extend(taken(&known, &join.cluster, &uid));
-    for right in needed(objects, terms)? {
-        if !allowed(member, right, None).await? {
+    obstacles.extend(unsupported_version(&version));
+    let uid = member::cluster_uid(member).await?;
+    let known: Vec<MemberCluster> = objects::list_or_empty(host, names::MEMBER_CLUSTERS).await?;
+    obstacles.extend(identity_conflict(&known, &join.cluster, &uid));
+    for right in required_rights(objects, settings)? {
+        if !is_allowed(member, right, None).await? {
             let what = format!("in {} you may not {right}", join.cluster);
-            wrong.push(Obstacle::new(what, RULE_MEMBER));
+            obstacles.push(Obstacle::new(what, RULE_MEMBER));
         }
     }
-    wrong.extend(missing(host, &join.members_namespace).await?);
-    for right in needed_in_host(matches!(terms.way, Way::Tunnel(_))) {
-        if !allowed(host, right, Some(&join.members_namespace)).await? {
+    obstacles.extend(missing_namespace(host, &join.members_namespace).await?);
+    for right in required_host_rights(matches!(settings.route, Route::Tunnel(_))) {
+        if !is_allowed(host, right, Some(&join.members_namespace)).await? {
             let what = format!("in the host cluster you may not {right} in {}", join.members_namespace);
-            wrong.push(Obstacle::new(what, MEMBERS_ROLE));
+            obstacles.push(Obstacle::new(what, MEMBERS_ROLE));
         }
     }
-    if wrong.is_empty() { Ok(uid) } else { Err(Failure::Blocked(wrong)) }
+    if obstacles.is_empty() { Ok(uid) } else { Err(Failure::Blocked(obstacles)) }
 }
 
-fn too_old(version: &Value) -> Option<Obstacle> {
+fn unsupported_version(version: &Value) -> Option<Obstacle> {
     let number = |path: &str| -> Option<u32> {
         let text = super::text(version, path);
         text.trim_end_matches(|c: char| !c.is_ascii_digit()).parse().ok()
@@ -115,8 +115,8 @@ fn too_old(version: &Value) -> Option<Obstacle> {
     })
 }
 
-/// One name is one cluster, and one cluster has one name.
-fn taken(known: &[MemberCluster], name: &str, uid: &str) -> Option<Obstacle> {
+/// The obstacle that the name is another cluster's, or that the cluster has another name already.
+fn identity_conflict(known: &[MemberCluster], name: &str, uid: &str) -> Option<Obstacle> {
     let here = known.iter().find(|cluster| cluster.name() == name && !cluster.status.uid.is_empty());
     if here.is_some_and(|cluster| cluster.status.uid != uid) {
         let what = format!("the name {name} stands for another cluster already");
@@ -135,10 +135,9 @@ fn taken(known: &[MemberCluster], name: &str, uid: &str) -> Option<Obstacle> {
     Some(Obstacle::new(what, next))
 }
 
-/// The installation of the platform makes this namespace, and may give it another name. Not every operator may look at
-/// it.
-async fn missing(host: &Api, namespace: &str) -> Result<Option<Obstacle>, Failure> {
-    let path = format!("/api/v1/namespaces/{}", segment(namespace));
+/// The obstacle that the members' namespace does not exist. A caller who may not read it is not stopped.
+async fn missing_namespace(host: &Api, namespace: &str) -> Result<Option<Obstacle>, Failure> {
+    let path = format!("/api/v1/namespaces/{}", escape_segment(namespace));
     match host.find::<Value>(&path).await {
         Ok(None) => {
             let what = format!("the host cluster has no namespace {namespace}");
@@ -151,43 +150,46 @@ async fn missing(host: &Api, namespace: &str) -> Result<Option<Obstacle>, Failur
 }
 
 /// The rights to apply each object, to see what is there, and to make tokens.
-fn needed(objects: &[Value], terms: &Terms) -> Result<BTreeSet<NeededRight>, Failure> {
+fn required_rights(objects: &[Value], settings: &JoinSettings) -> Result<BTreeSet<RequiredRight>, Failure> {
     let mut rights = BTreeSet::new();
     for object in objects {
-        let place = manifests::place(object)?;
+        let resource_type = manifests::api_resource(object)?;
         for verb in ["create", "patch"] {
-            rights.insert(NeededRight { group: place.group, ..NeededRight::core(verb, place.plural, "") });
+            rights.insert(RequiredRight {
+                group: resource_type.group,
+                ..RequiredRight::core(verb, resource_type.plural, "")
+            });
         }
     }
     rights.extend([
-        NeededRight { group: manifests::RBAC, ..NeededRight::core("get", "clusterroles", "") },
-        NeededRight::core("create", "secrets", ""),
-        NeededRight::core("create", "serviceaccounts", "token"),
+        RequiredRight { group: manifests::RBAC, ..RequiredRight::core("get", "clusterroles", "") },
+        RequiredRight::core("create", "secrets", ""),
+        RequiredRight::core("create", "serviceaccounts", "token"),
     ]);
-    if terms.shared {
-        let delete = NeededRight::core("delete", "validatingadmissionpolicybindings", "");
-        rights.insert(NeededRight { group: manifests::ADMISSION, ..delete });
+    if settings.shared {
+        let delete = RequiredRight::core("delete", "validatingadmissionpolicybindings", "");
+        rights.insert(RequiredRight { group: manifests::ADMISSION, ..delete });
     }
-    if terms.people {
-        let get = NeededRight::core("get", "certificatesigningrequests", "");
-        rights.insert(NeededRight { group: "certificates.k8s.io", ..get });
+    if settings.people {
+        let get = RequiredRight::core("get", "certificatesigningrequests", "");
+        rights.insert(RequiredRight { group: "certificates.k8s.io", ..get });
     }
     Ok(rights)
 }
 
 /// The rights to store the credentials, and to make a token for the tunnel's agents.
-fn needed_in_host(tunnel: bool) -> Vec<NeededRight> {
+fn required_host_rights(tunnel: bool) -> Vec<RequiredRight> {
     // Applying an object that is not there creates it.
-    let mut rights = Vec::from(["create", "patch"].map(|verb| NeededRight::core(verb, "secrets", "")));
+    let mut rights = Vec::from(["create", "patch"].map(|verb| RequiredRight::core(verb, "secrets", "")));
     if tunnel {
-        let token = NeededRight::core("create", "serviceaccounts", "token");
-        rights.push(NeededRight { name: tunnel::NAME, ..token });
+        let token = RequiredRight::core("create", "serviceaccounts", "token");
+        rights.push(RequiredRight { name: tunnel::NAME, ..token });
     }
     rights
 }
 
-async fn allowed(api: &Api, right: NeededRight, namespace: Option<&str>) -> Result<bool, Failure> {
-    let NeededRight { verb, group, resource, subresource, name } = right;
+async fn is_allowed(api: &Api, right: RequiredRight, namespace: Option<&str>) -> Result<bool, Failure> {
+    let RequiredRight { verb, group, resource, subresource, name } = right;
     let attributes = json!({
         "verb": verb, "group": group, "resource": resource, "subresource": subresource,
         "name": name, "namespace": namespace.unwrap_or_default(),
@@ -206,32 +208,37 @@ mod tests {
 
     #[test]
     fn a_right_is_told_with_what_it_is_of() {
-        let told = |tunnel| needed_in_host(tunnel).iter().map(ToString::to_string).collect::<Vec<_>>();
-        assert_eq!(told(false), ["create secrets", "patch secrets"]);
+        let texts = |tunnel| required_host_rights(tunnel).iter().map(ToString::to_string).collect::<Vec<_>>();
+        assert_eq!(texts(false), ["create secrets", "patch secrets"]);
         let token = "create serviceaccounts/token of business-tunnel";
-        assert_eq!(told(true), ["create secrets", "patch secrets", token]);
+        assert_eq!(texts(true), ["create secrets", "patch secrets", token]);
     }
 
     #[test]
     fn a_name_that_no_cluster_can_have_is_refused_at_once() {
         for name in ["", "registry", "East", "a_b", "a/b", "-a", &"a".repeat(64)] {
-            assert!(unfit(name).is_some(), "{name}");
+            assert!(invalid_name(name).is_some(), "{name}");
         }
         for name in ["east", "1.east-2", &"a".repeat(63)] {
-            assert_eq!(unfit(name).map(|why| why.what), None);
+            assert_eq!(invalid_name(name).map(|why| why.what), None);
         }
     }
 
     #[test]
     fn old_versions_and_second_names_are_refused() {
         let version = |minor: &str| json!({"major": "1", "minor": minor, "gitVersion": "v"});
-        assert!(too_old(&version("29+")).is_some());
-        assert!(too_old(&version("30")).is_none() && too_old(&version("36")).is_none());
+        assert!(unsupported_version(&version("29+")).is_some());
+        assert!(
+            unsupported_version(&version("30")).is_none() && unsupported_version(&version("36")).is_none()
+        );
         let mut east = MemberCluster::default();
         (east.metadata.name, east.status.uid) = ("east".into(), "1".into());
         let known = [east];
-        assert!(taken(&known, "east", "1").is_none() && taken(&known, "west", "2").is_none());
-        assert!(taken(&known, "east", "2").unwrap().what.contains("another cluster"));
-        assert!(taken(&known, "west", "1").unwrap().what.contains("as east"));
+        assert!(
+            identity_conflict(&known, "east", "1").is_none()
+                && identity_conflict(&known, "west", "2").is_none()
+        );
+        assert!(identity_conflict(&known, "east", "2").unwrap().what.contains("another cluster"));
+        assert!(identity_conflict(&known, "west", "1").unwrap().what.contains("as east"));
     }
 }

@@ -1,4 +1,4 @@
-use super::credentials::{Credential, Reach, Tokens};
+use super::credentials::{ClusterConnection, Credential, Tokens};
 use super::kubeconfig::{TUNNEL_SCHEME, in_secret};
 use super::{manifests, text};
 use crate::api::Api;
@@ -9,36 +9,36 @@ use std::fmt;
 use std::str::FromStr;
 
 const AGENT: &str = include_str!("../../../../../deploy/member-tunnel/agent.yaml");
-/// Account, audience, Deployment and Secret of the agents.
+/// Name of the agents' service account, audience, Deployment and Secret.
 pub(crate) const NAME: &str = "business-tunnel";
-/// The note where tokens of agents were revoked: a server checks a token when a connection begins, and not again.
+/// The note after revoking agents' tokens: a server checks a token only when a connection is opened.
 pub(crate) const CONNECTIONS_LAST: &str = "connections that those tokens have let in last until the tunnel's servers begin anew: \
                                            where one may be a stranger's, kubectl -n tke-business rollout restart \
                                            deployment/business-controller";
-/// Label of a Secret that a token of agents is bound to: the cluster that they are in.
+/// Label of a Secret that an agents' token is bound to: the agents' cluster.
 const CLUSTER_LABEL: &str = "business.tkestack.io/tunnel-of";
 /// Port of the tunnel's Service.
 const PORT: u16 = 8091;
-/// In the agents' Deployment.
+/// JSON pointers into the agents' Deployment.
 const AGENT_IMAGE: &str = "/spec/template/spec/containers/0/image";
 const AGENT_ARGS: &str = "/spec/template/spec/containers/0/args";
-/// Key of the authorities in the agents' Secret.
+/// Key of the certificate authorities in the agents' Secret.
 const AUTHORITY_KEY: &str = "ca.crt";
 /// Where the Secret is mounted.
 const MOUNTED_AUTHORITY: &str = "/tunnel/ca.crt";
 /// The API server's port inside its own cluster.
 const API_PORT: u16 = 443;
 /// Every kube-apiserver's certificate has this name.
-const API_NAME: &str = "kubernetes.default.svc";
+const API_SERVER_NAME: &str = "kubernetes.default.svc";
 
-/// Where agents dial.
+/// The address of the tunnel that agents dial.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Entrance {
+pub(super) struct TunnelAddress {
     host: String,
     port: u16,
 }
 
-impl FromStr for Entrance {
+impl FromStr for TunnelAddress {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -51,25 +51,25 @@ impl FromStr for Entrance {
     }
 }
 
-impl fmt::Display for Entrance {
+impl fmt::Display for TunnelAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.host, self.port)
     }
 }
 
-/// How the agents of a cluster dial.
+/// The configuration of a cluster's agents.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Dialling {
-    pub(super) entrance: Entrance,
-    /// PEM; without it, those of the agent's system vouch.
+pub(super) struct AgentConfig {
+    pub(super) address: TunnelAddress,
+    /// Trusted certificate authorities, PEM; `None` for those of the agent's system.
     pub(super) authority: Option<String>,
-    /// Where it is not that of the manifest.
+    /// The image, if it is not the manifest's.
     pub(super) image: Option<String>,
 }
 
-impl Dialling {
-    /// The same with what was said before and is not said now.
-    pub(super) fn or(self, before: &Self, kept: &mut Vec<String>) -> Self {
+impl AgentConfig {
+    /// Takes missing values from the previous configuration, and adds them to `kept` as flags.
+    pub(super) fn or_previous(self, before: &Self, kept: &mut Vec<String>) -> Self {
         if self.authority.is_none() && before.authority.is_some() {
             kept.push("--tunnel-ca".to_owned());
         }
@@ -83,7 +83,7 @@ impl Dialling {
         }
     }
 
-    /// As agents of `join` do.
+    /// The configuration of a Deployment that `join` has applied.
     fn of(deployment: &Value, secret: &Value) -> Result<Option<Self>, Failure> {
         let args = deployment.pointer(AGENT_ARGS).and_then(Value::as_array);
         let arg = |name: &str| {
@@ -93,14 +93,15 @@ impl Dialling {
         let (Some(host), Some(port)) = (arg("--proxy-server-host"), arg("--proxy-server-port")) else {
             return Ok(None);
         };
-        let Ok(entrance) = format!("{host}:{port}").parse() else { return Ok(None) };
+        let Ok(address) = format!("{host}:{port}").parse() else { return Ok(None) };
         let has_authority = arg("--ca-cert").is_some_and(|file| !file.is_empty());
         let authority = if has_authority { in_secret(secret, AUTHORITY_KEY)? } else { None };
-        let ours = manifests::parsed(AGENT)?;
-        let ours = ours.first().map(|object| repository(text(object, AGENT_IMAGE))).unwrap_or_default();
+        let default_image = manifests::parse(AGENT)?;
+        let default_image =
+            default_image.first().map(|object| repository(text(object, AGENT_IMAGE))).unwrap_or_default();
         let image = text(deployment, AGENT_IMAGE);
-        let image = (repository(image) != ours).then(|| image.to_owned());
-        Ok(Some(Self { entrance, authority, image }))
+        let image = (repository(image) != default_image).then(|| image.to_owned());
+        Ok(Some(Self { address, authority, image }))
     }
 }
 
@@ -110,18 +111,23 @@ fn repository(image: &str) -> &str {
     named.rsplit_once(':').filter(|(_, tag)| !tag.contains('/')).map_or(named, |(repository, _)| repository)
 }
 
-/// How the agents in a cluster dial; `None` where there are none of `join`.
-pub(super) async fn found(member: &Api) -> Result<Option<Dialling>, Failure> {
+/// The configuration of the agents in a cluster; `None` if `join` has made none.
+pub(super) async fn find_agents(member: &Api) -> Result<Option<AgentConfig>, Failure> {
     let Some(deployment) = member.find::<Value>(&deployment_path()).await? else { return Ok(None) };
     let Some(secret) = member.find::<Value>(&secret_path()).await? else { return Ok(None) };
-    Dialling::of(&deployment, &secret)
+    AgentConfig::of(&deployment, &secret)
 }
 
-/// The objects that a member behind the tunnel gets beside the usual ones, without its Secret.
-pub(super) async fn agent(member: &Api, cluster: &str, dialling: &Dialling) -> Result<Vec<Value>, Failure> {
+/// The additional objects of a member behind the tunnel, without the Secret.
+pub(super) async fn agent_objects(
+    member: &Api,
+    cluster: &str,
+    agents: &AgentConfig,
+) -> Result<Vec<Value>, Failure> {
     let service: Value = member.get("/api/v1/namespaces/default/services/kubernetes").await?;
-    let Dialling { entrance, authority, image } = dialling;
-    let mut objects = filled(cluster, entrance, authority.as_deref(), text(&service, "/spec/clusterIP"))?;
+    let AgentConfig { address, authority, image } = agents;
+    let mut objects =
+        fill_manifest(cluster, address, authority.as_deref(), text(&service, "/spec/clusterIP"))?;
     set_image(&mut objects, image.as_deref());
     Ok(objects)
 }
@@ -131,25 +137,26 @@ fn set_image(objects: &mut [Value], image: Option<&str>) {
     images.zip(image).for_each(|(found, image)| *found = json!(image));
 }
 
-fn filled(
+fn fill_manifest(
     cluster: &str,
-    entrance: &Entrance,
+    address: &TunnelAddress,
     authority: Option<&str>,
     api_server: &str,
 ) -> Result<Vec<Value>, Failure> {
-    let port = entrance.port.to_string();
+    let port = address.port.to_string();
     let words = [
         ("API_SERVER_IP", api_server),
-        ("TUNNEL_HOST", &entrance.host),
+        ("TUNNEL_HOST", &address.host),
         ("TUNNEL_PORT", &port),
         ("TUNNEL_CA", if authority.is_some() { MOUNTED_AUTHORITY } else { "" }),
         ("CLUSTER", cluster),
     ];
     let manifest = words.iter().fold(AGENT.to_owned(), |text, (word, value)| text.replace(word, value));
-    manifests::parsed(&manifest)
+    manifests::parse(&manifest)
 }
 
-/// Tokens of the agents of a cluster: of the host cluster, beside the kubeconfigs of members, and good for the tunnel alone.
+/// Tokens of the agents of a cluster: of the host cluster, beside the kubeconfigs of members, and good for the tunnel
+/// alone.
 pub(crate) fn tokens<'a>(host: &'a Api, members_namespace: &'a str, cluster: &'a str) -> Tokens<'a> {
     Tokens {
         cluster: host,
@@ -171,27 +178,27 @@ pub(super) fn secret(token: &Credential, authority: Option<&str>) -> Value {
     })
 }
 
-/// Where that Secret is.
+/// The path of that Secret.
 pub(crate) fn secret_path() -> String {
     format!("/api/v1/namespaces/{ACCOUNT_NAMESPACE}/secrets/{NAME}")
 }
 
-/// Where their Deployment is.
+/// The path of the agents' Deployment.
 pub(crate) fn deployment_path() -> String {
     format!("/apis/apps/v1/namespaces/{ACCOUNT_NAMESPACE}/deployments/{NAME}")
 }
 
-/// As its own pods reach it, through the tunnel.
-pub(super) async fn inside(member: &Api, cluster: &str) -> Result<Reach, Failure> {
+/// The connection through the tunnel, with the API server's address for pods of the cluster.
+pub(super) async fn connection(member: &Api, cluster: &str) -> Result<ClusterConnection, Failure> {
     let root: Value = member.get("/api/v1/namespaces/default/configmaps/kube-root-ca.crt").await?;
     let authority = text(&root, "/data/ca.crt").to_owned();
     if authority.is_empty() {
         let server = member.server();
-        return Err(Failure::Stopped(format!("{server} has no ConfigMap kube-root-ca.crt in default")));
+        return Err(Failure::Other(format!("{server} has no ConfigMap kube-root-ca.crt in default")));
     }
-    Ok(Reach {
+    Ok(ClusterConnection {
         server: format!("https://{cluster}.tunnel:{API_PORT}"),
-        tls_server_name: Some(API_NAME.to_owned()),
+        tls_server_name: Some(API_SERVER_NAME.to_owned()),
         authority,
         proxy_url: Some(format!("{TUNNEL_SCHEME}{cluster}")),
     })
@@ -205,17 +212,17 @@ mod tests {
 
     #[test]
     fn an_entrance_is_a_host_and_perhaps_a_port() {
-        let entrance = |text: &str| text.parse::<Entrance>().ok().map(|found| (found.host, found.port));
-        assert_eq!(entrance("t.example.org"), Some(("t.example.org".to_owned(), 8091)));
-        assert_eq!(entrance("t.example.org:443"), Some(("t.example.org".to_owned(), 443)));
-        assert_eq!(entrance("https://t.example.org"), None);
-        assert_eq!(entrance("me@t.example.org"), None);
+        let address = |text: &str| text.parse::<TunnelAddress>().ok().map(|found| (found.host, found.port));
+        assert_eq!(address("t.example.org"), Some(("t.example.org".to_owned(), 8091)));
+        assert_eq!(address("t.example.org:443"), Some(("t.example.org".to_owned(), 443)));
+        assert_eq!(address("https://t.example.org"), None);
+        assert_eq!(address("me@t.example.org"), None);
     }
 
     #[test]
     fn the_image_is_that_of_a_mirror_where_one_is_named() {
         let image = |named: Option<&str>| {
-            let mut objects = filled("east", &"t".parse().unwrap(), None, "10.96.0.1").unwrap();
+            let mut objects = fill_manifest("east", &"t".parse().unwrap(), None, "10.96.0.1").unwrap();
             set_image(&mut objects, named);
             text(&objects[0], AGENT_IMAGE).to_owned()
         };
@@ -225,19 +232,19 @@ mod tests {
 
     #[test]
     fn how_agents_dial_is_read_from_what_was_applied() {
-        for (entrance, authority, image) in [
+        for (address, authority, image) in [
             ("t.example.org:443", Some("PEM"), Some("mirror.example.org:5000/agent:1")),
             ("t.example.org", None, None),
         ] {
-            let entrance: Entrance = entrance.parse().unwrap();
-            let mut objects = filled("east", &entrance, authority, "10.96.0.1").unwrap();
+            let address: TunnelAddress = address.parse().unwrap();
+            let mut objects = fill_manifest("east", &address, authority, "10.96.0.1").unwrap();
             set_image(&mut objects, image);
             let secret = json!({"data": {"ca.crt": BASE64_STANDARD.encode(authority.unwrap_or_default())}});
-            let found = Dialling::of(&objects[0], &secret).unwrap();
+            let found = AgentConfig::of(&objects[0], &secret).unwrap();
             let (authority, image) = (authority.map(str::to_owned), image.map(str::to_owned));
-            assert_eq!(found, Some(Dialling { entrance, authority, image }));
+            assert_eq!(found, Some(AgentConfig { address, authority, image }));
         }
-        assert_eq!(Dialling::of(&json!({}), &json!({})).unwrap(), None);
+        assert_eq!(AgentConfig::of(&json!({}), &json!({})).unwrap(), None);
         for image in
             ["r.io:5000/a/b", "r.io:5000/a/b:v1", "r.io:5000/a/b:v1@sha256:0", "r.io:5000/a/b@sha256:0"]
         {
@@ -247,9 +254,9 @@ mod tests {
 
     #[test]
     fn every_word_of_the_manifest_is_filled_in() {
-        let entrance = "t.example.org:443".parse().unwrap();
+        let address = "t.example.org:443".parse().unwrap();
         for (authority, file) in [(None, ""), (Some("PEM"), "/tunnel/ca.crt")] {
-            let objects = filled("east", &entrance, authority, "10.96.0.1").unwrap();
+            let objects = fill_manifest("east", &address, authority, "10.96.0.1").unwrap();
             let text = json!(objects).to_string();
             let pod = &objects[0]["spec"]["template"]["spec"];
             assert_eq!(pod["hostAliases"], json!([{"ip": "10.96.0.1", "hostnames": ["east.tunnel"]}]));

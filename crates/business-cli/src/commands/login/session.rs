@@ -1,7 +1,7 @@
 use super::OidcClient;
 use crate::failure::{Failure, Outcome, seconds};
 use crate::files;
-use crate::oidc::{Provider, Refreshed, Session};
+use crate::oidc::{Provider, RefreshOutcome, Session};
 use crate::plugin::PLUGIN;
 use crate::screen::{note, print};
 use clap::{Args, Command, FromArgMatches as _};
@@ -13,19 +13,19 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// A token that ends sooner is refreshed first.
+/// A token that expires within this time is refreshed first.
 const MARGIN_SECONDS: i64 = 30;
-/// How long another program may hold a session's lock: longer than a provider takes to refresh it.
+/// How long to wait for a session's lock: longer than a refresh takes.
 const LOCK_WAIT: Duration = Duration::from_mins(1);
 const LOCK_PAUSE: Duration = Duration::from_millis(50);
-/// Its owner alone, as the session beside it.
+/// The mode of the lock file: that of the session file.
 const LOCK_MODE: u32 = 0o600;
-/// Between the context and its kubeconfig, in the name of a session.
-const PLACE_MARK: char = '@';
-/// Letters of the digest of a kubeconfig's path that are in it.
-const PLACE_LETTERS: usize = 8;
-/// What to do if the provider has not said that a session has ended.
-const KEPT: &str = "try again; the session is kept";
+/// Separates context and kubeconfig in the name of a session.
+const PATH_SEPARATOR: char = '@';
+/// Characters of the digest of the kubeconfig's path.
+const PATH_DIGEST_LENGTH: usize = 8;
+/// Advice if a refresh failed and the provider did not reject the session.
+const SESSION_KEPT: &str = "try again; the session is kept";
 
 /// Print a fresh token for kubectl; `login` has it called
 #[derive(Debug, Args)]
@@ -37,7 +37,7 @@ pub(crate) struct Token {
     session: Option<String>,
 }
 
-/// A context of a kubeconfig that gets its tokens from this program.
+/// A context of a kubeconfig whose credential plugin is this program.
 #[derive(Debug)]
 pub(crate) struct LoginContext {
     pub(crate) name: String,
@@ -64,10 +64,10 @@ impl LoginContext {
     }
 }
 
-/// The name of a context's session. It stays as it is if the same client has logged in to the context in this
-/// kubeconfig, and not in one that this was copied from. Two kubeconfigs may have contexts of the same name for
-/// different people.
-pub(super) fn name_of(
+/// The name of a context's session: the context, and a digest of the kubeconfig's path, since two kubeconfigs may have
+/// contexts of the same name for different people. An earlier login's session keeps its name, unless the client differs
+/// or the kubeconfig was copied.
+pub(super) fn session_name(
     there: &Kubeconfig,
     context: &str,
     client: &OidcClient,
@@ -75,42 +75,43 @@ pub(super) fn name_of(
 ) -> Result<String, Failure> {
     let failed =
         |error: std::io::Error| Failure::File { path: kubeconfig.to_owned(), why: error.to_string() };
-    let place = std::path::absolute(kubeconfig).map_err(failed)?;
-    let place = Sha256::digest(place.as_os_str().as_encoded_bytes());
-    let place = base64::Engine::encode(&base64::prelude::BASE64_URL_SAFE_NO_PAD, place);
-    let place: String = place.chars().take(PLACE_LETTERS).collect();
+    let path_digest = std::path::absolute(kubeconfig).map_err(failed)?;
+    let path_digest = Sha256::digest(path_digest.as_os_str().as_encoded_bytes());
+    let path_digest = base64::Engine::encode(&base64::prelude::BASE64_URL_SAFE_NO_PAD, path_digest);
+    let path_digest: String = path_digest.chars().take(PATH_DIGEST_LENGTH).collect();
     let known = LoginContext::of(there, context).map(|known| known.token);
     let is_same = |token: &Token| token.client.is_same(client);
-    let is_from_here =
-        |session: &String| session.rsplit_once(PLACE_MARK).is_none_or(|(_, its_place)| its_place == place);
+    let is_from_here = |session: &String| {
+        session.rsplit_once(PATH_SEPARATOR).is_none_or(|(_, its_digest)| its_digest == path_digest)
+    };
     let known = known.filter(is_same).and_then(|token| token.session).filter(is_from_here);
-    Ok(known.unwrap_or_else(|| format!("{context}{PLACE_MARK}{place}")))
+    Ok(known.unwrap_or_else(|| format!("{context}{PATH_SEPARATOR}{path_digest}")))
 }
 
-/// Where the session at a provider is kept.
+/// The file of a session.
 pub(crate) struct SessionFile {
     path: PathBuf,
 }
 
 impl SessionFile {
-    /// The session of this name. A login as somebody else, into another context, does not end the first one's session.
+    /// The file of the session of this name at this provider.
     pub(crate) fn of(provider: &Provider, session: &str) -> Result<Self, Failure> {
         let key = Sha256::digest(format!("{}\n{}\n{session}", provider.issuer, provider.client_id));
         let name = base64::Engine::encode(&base64::prelude::BASE64_URL_SAFE_NO_PAD, key);
         Ok(Self { path: files::home()?.join(".kube/cache/business").join(format!("{name}.json")) })
     }
 
-    /// The session of a new login, in place of the one before.
+    /// Stores the session of a new login in place of an earlier one.
     pub(crate) async fn replace(&self, session: &Session) -> Result<(), Failure> {
-        // A program that refreshes the old session would overwrite this one.
-        let lock = self.locked().await?;
-        self.keep(session)?;
+        // Under the lock, since a concurrent refresh of the old session would overwrite this one.
+        let lock = self.lock().await?;
+        self.write(session)?;
         drop(lock);
         Ok(())
     }
 
-    fn keep(&self, session: &Session) -> Result<(), Failure> {
-        let text = serde_json::to_string(session).map_err(|error| Failure::Stopped(error.to_string()))?;
+    fn write(&self, session: &Session) -> Result<(), Failure> {
+        let text = serde_json::to_string(session).map_err(|error| Failure::Other(error.to_string()))?;
         files::write_secret(&self.path, &text)
     }
 
@@ -118,12 +119,12 @@ impl SessionFile {
         serde_json::from_slice(&std::fs::read(&self.path).ok()?).ok()
     }
 
-    /// One program at a time refreshes: a provider may take a refresh token once only.
-    async fn locked(&self) -> Result<File, Failure> {
-        self.locked_within(LOCK_WAIT).await
+    /// Locks the session: a provider may accept a refresh token only once.
+    async fn lock(&self) -> Result<File, Failure> {
+        self.lock_within(LOCK_WAIT).await
     }
 
-    async fn locked_within(&self, wait: Duration) -> Result<File, Failure> {
+    async fn lock_within(&self, wait: Duration) -> Result<File, Failure> {
         let path = self.path.with_extension("lock");
         let failed = |why: String| Failure::File { path: path.clone(), why };
         files::make_directory_of(&path).map_err(|error| failed(error.to_string()))?;
@@ -148,15 +149,15 @@ impl SessionFile {
         }
     }
 
-    /// Ends the session: here in any case, and at the provider if that is possible.
+    /// Deletes the session, and revokes its refresh token if the provider allows that.
     async fn end(&self, provider: &Provider) -> Result<(), Failure> {
         if !self.path.exists() {
             note("nobody was logged in: there is no session");
             return Ok(());
         }
-        let lock = self.locked().await?;
+        let lock = self.lock().await?;
         if let Some(refresh) = self.read().and_then(|session| session.refresh_token) {
-            match taken_back(provider, &refresh).await {
+            match revoke(provider, &refresh).await {
                 Ok(true) => note("the provider has taken the session's refresh token back"),
                 Ok(false) => note(format_args!(
                     "the provider {} does not say where it takes tokens back: the session's is good there until it ends",
@@ -174,17 +175,17 @@ impl SessionFile {
     }
 }
 
-async fn taken_back(provider: &Provider, refresh: &str) -> Result<bool, Failure> {
-    provider.known(None).await?.revoked(refresh).await
+async fn revoke(provider: &Provider, refresh: &str) -> Result<bool, Failure> {
+    provider.discover(None).await?.revoke(refresh).await
 }
 
 impl Token {
-    /// As the arguments say that a login has written.
+    /// Parses the arguments that a login has written.
     fn of_args(args: &[String]) -> Option<Self> {
-        if args.first()? != super::TOKEN {
+        if args.first()? != super::TOKEN_COMMAND {
             return None;
         }
-        let known = Self::augment_args(Command::new(super::TOKEN)).try_get_matches_from(args).ok()?;
+        let known = Self::augment_args(Command::new(super::TOKEN_COMMAND)).try_get_matches_from(args).ok()?;
         Self::from_arg_matches(&known).ok()
     }
 
@@ -203,9 +204,9 @@ impl Token {
     }
 
     pub(crate) async fn run(&self) -> Result<Outcome, Failure> {
-        let session = self.current().await?;
-        let ends = jiff::Timestamp::from_second(session.ends)
-            .map_err(|error| Failure::Stopped(error.to_string()))?;
+        let session = self.valid_session().await?;
+        let ends =
+            jiff::Timestamp::from_second(session.ends).map_err(|error| Failure::Other(error.to_string()))?;
         let credential = json!({
             "apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential",
             "status": {"token": session.id_token, "expirationTimestamp": ends.to_string()},
@@ -214,46 +215,50 @@ impl Token {
         Ok(Outcome::Done)
     }
 
-    /// Its session with a token that is still valid, refreshed if needed.
-    async fn current(&self) -> Result<Session, Failure> {
+    /// The session with a valid token, refreshed if needed.
+    async fn valid_session(&self) -> Result<Session, Failure> {
         let provider = self.client.provider();
         let file = SessionFile::of(&provider, self.session())?;
-        let good = |session: &Session| session.ends > now() + MARGIN_SECONDS;
-        let session = file.read().ok_or_else(|| self.again("nobody is logged in"))?;
-        if good(&session) {
+        let is_valid = |session: &Session| session.ends > now() + MARGIN_SECONDS;
+        let session = file.read().ok_or_else(|| self.login_required("nobody is logged in"))?;
+        if is_valid(&session) {
             return Ok(session);
         }
-        let lock = file.locked().await?;
-        // Another one may have refreshed it meanwhile.
-        let session = file.read().ok_or_else(|| self.again("nobody is logged in"))?;
-        if good(&session) {
+        let lock = file.lock().await?;
+        // Another process may have refreshed it meanwhile.
+        let session = file.read().ok_or_else(|| self.login_required("nobody is logged in"))?;
+        if is_valid(&session) {
             return Ok(session);
         }
-        let refresh = session.refresh_token.as_deref().ok_or_else(|| self.again("the session has ended"))?;
-        let keep = |session: &Session| file.keep(session);
-        let refreshed = async { provider.known(None).await?.refreshed(&session, refresh, keep).await };
+        let refresh =
+            session.refresh_token.as_deref().ok_or_else(|| self.login_required("the session has ended"))?;
+        let keep = |session: &Session| file.write(session);
+        let refreshed = async { provider.discover(None).await?.refresh(&session, refresh, keep).await };
         let fresh = match refreshed.await {
-            Ok(Refreshed::Session(fresh)) => fresh,
-            Ok(Refreshed::WithoutToken) if session.ends > now() => return Ok(session),
-            Ok(Refreshed::WithoutToken) => {
-                return Err(self.again("the provider gives no new ID token, and the last one has ended"));
+            Ok(RefreshOutcome::Session(fresh)) => fresh,
+            Ok(RefreshOutcome::WithoutToken) if session.ends > now() => return Ok(session),
+            Ok(RefreshOutcome::WithoutToken) => {
+                return Err(
+                    self.login_required("the provider gives no new ID token, and the last one has ended")
+                );
             }
-            Ok(Refreshed::Refused(why)) => {
-                return Err(self.again(&format!("the session was not refreshed ({why})")));
+            Ok(RefreshOutcome::Refused(why)) => {
+                return Err(self.login_required(&format!("the session was not refreshed ({why})")));
             }
-            Err(failure @ Failure::Stopped(_)) => return Err(failure.with_next(KEPT)),
+            Err(failure @ Failure::Other(_)) => return Err(failure.with_advice(SESSION_KEPT)),
             Err(failure) => return Err(failure),
         };
-        file.keep(&fresh)?;
+        file.write(&fresh)?;
         drop(lock);
         Ok(fresh)
     }
 
-    fn again(&self, why: &str) -> Failure {
+    fn login_required(&self, why: &str) -> Failure {
         let context =
-            |session: &str| session.rsplit_once(PLACE_MARK).map_or(session, |(it, _)| it).to_owned();
-        let name = self.session.as_deref().map_or_else(String::new, |it| format!(" --name {}", context(it)));
-        Failure::Stopped(format!("{why}: log in again with `kubectl business login{name}`"))
+            |session: &str| session.rsplit_once(PATH_SEPARATOR).map_or(session, |(name, _)| name).to_owned();
+        let name =
+            self.session.as_deref().map_or_else(String::new, |name| format!(" --name {}", context(name)));
+        Failure::Other(format!("{why}: log in again with `kubectl business login{name}`"))
     }
 }
 
@@ -304,7 +309,7 @@ mod tests {
         };
         let name = |session: &str, path: &str| {
             let there = config("kubectl-business", &args(session));
-            name_of(&there, "prod", &client(&args(session)), Path::new(path)).unwrap()
+            session_name(&there, "prod", &client(&args(session)), Path::new(path)).unwrap()
         };
         let first = name("prod@elsewhere", "/home/a/config");
         assert!(first.starts_with("prod@") && first != "prod@elsewhere", "{first}");
@@ -330,11 +335,11 @@ mod tests {
     async fn another_program_is_not_waited_for_for_ever() {
         let directory = std::env::temp_dir().join(format!("business-cli-session-{}", std::process::id()));
         let file = SessionFile { path: directory.join("s.json") };
-        let held = file.locked().await.unwrap();
-        let why = file.locked_within(Duration::ZERO).await.unwrap_err().to_string();
+        let held = file.lock().await.unwrap();
+        let why = file.lock_within(Duration::ZERO).await.unwrap_err().to_string();
         assert!(why.contains("s.lock") && why.contains("another program is at this session"), "{why}");
         drop(held);
-        file.locked_within(Duration::ZERO).await.unwrap();
+        file.lock_within(Duration::ZERO).await.unwrap();
         std::fs::remove_dir_all(directory).unwrap();
     }
 }

@@ -5,28 +5,28 @@ use meta::quantity::{Quantity, ResourceList};
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 
-/// What a level has of one resource on one cluster.
+/// Limit and usage of one resource on one cluster.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
-pub(crate) struct Share {
-    /// `None` where nothing limits it.
+pub(crate) struct QuotaUsage {
+    /// `None` if it is unlimited.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) hard: Option<Quantity>,
-    /// Given to those below; of a namespace, what it is charged.
-    pub(crate) allocated: Zeroed,
-    /// What counts beside that without an object.
+    /// Granted to children; for a namespace, its charge.
+    pub(crate) allocated: ZeroDefault,
+    /// What counts beside `allocated` without an object.
     #[serde(skip_serializing_if = "Zeroed::is_zero")]
-    pub(crate) held: Zeroed,
+    pub(crate) held: ZeroDefault,
     /// Consumed by the namespaces below.
-    pub(crate) used: Zeroed,
+    pub(crate) used: ZeroDefault,
 }
 
-/// An amount; nothing unless it is said.
+/// A quantity with the default 0.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[serde(transparent)]
-pub(crate) struct Zeroed(pub(crate) Quantity);
+pub(crate) struct ZeroDefault(pub(crate) Quantity);
 
 /// By cluster and resource.
-pub(crate) type Shares = BTreeMap<String, BTreeMap<String, Share>>;
+pub(crate) type UsageByCluster = BTreeMap<String, BTreeMap<String, QuotaUsage>>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) enum NodeKind {
@@ -42,12 +42,12 @@ pub(crate) struct Node {
     pub(crate) name: String,
     pub(crate) display_name: String,
     pub(crate) phase: String,
-    pub(crate) shares: Shares,
+    pub(crate) usage: UsageByCluster,
     pub(crate) children: Vec<usize>,
     parent: Option<usize>,
 }
 
-/// Everything that the caller sees. A node comes before those below it.
+/// Everything that the caller sees, as trees. Parents come before their children in `nodes`.
 #[derive(Debug, Default)]
 pub(crate) struct Forest {
     pub(crate) nodes: Vec<Node>,
@@ -56,12 +56,12 @@ pub(crate) struct Forest {
     tenants: HashMap<String, usize>,
 }
 
-/// The part of the forest that is asked for.
+/// The filters of the command line.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Selection<'a> {
-    /// All where it is empty.
+    /// All if it is empty.
     pub(crate) clusters: &'a [String],
-    /// All where it is empty.
+    /// All if it is empty.
     pub(crate) resources: &'a [String],
     pub(crate) namespaces: bool,
     pub(crate) depth: usize,
@@ -69,61 +69,65 @@ pub(crate) struct Selection<'a> {
     pub(crate) percent: Option<i128>,
 }
 
-/// A node as programs read it.
+/// A node in `-o json`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct ToldNode<'a> {
+pub(crate) struct NodeOutput<'a> {
     kind: NodeKind,
     name: &'a str,
     #[serde(skip_serializing_if = "str::is_empty")]
     display_name: &'a str,
     #[serde(skip_serializing_if = "str::is_empty")]
     phase: &'a str,
-    clusters: BTreeMap<&'a str, BTreeMap<&'a str, &'a Share>>,
+    clusters: BTreeMap<&'a str, BTreeMap<&'a str, &'a QuotaUsage>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     children: Vec<Self>,
 }
 
 /// What `-o json` prints.
 #[derive(Debug, Serialize)]
-pub(crate) struct ToldForest<'a> {
-    roots: Vec<ToldNode<'a>>,
+pub(crate) struct ForestOutput<'a> {
+    roots: Vec<NodeOutput<'a>>,
 }
 
-/// Which nodes of a forest are shown.
+/// Which nodes of a forest are shown, by index.
 #[derive(Clone, Debug)]
-pub(crate) struct Shown(Vec<bool>);
+pub(crate) struct VisibleNodes(Vec<bool>);
 
-/// A node on the way through a forest.
+/// A visited node of a depth-first traversal.
 struct Visit {
     at: usize,
     above: Option<usize>,
     level: usize,
 }
 
-/// A line of the tree: a share of a node, or a node without any.
+/// The usage of one resource on one cluster, of a node.
 pub(crate) struct Entry<'a> {
     pub(crate) cluster: &'a str,
     pub(crate) resource: &'a str,
-    pub(crate) share: &'a Share,
+    pub(crate) quota: &'a QuotaUsage,
 }
 
-impl Default for Zeroed {
+impl Default for ZeroDefault {
     fn default() -> Self {
         Self(Quantity::ZERO)
     }
 }
 
-impl Zeroed {
+impl ZeroDefault {
     fn is_zero(&self) -> bool {
         self.0.is_zero()
     }
 }
 
-impl Share {
-    /// What is taken of the limit: by those below and what is held, and in a namespace by what runs there.
+impl QuotaUsage {
+    /// The taken part of the limit: allocated and held; for a namespace, used.
     pub(crate) fn taken(&self, kind: NodeKind) -> Quantity {
-        if kind == NodeKind::Namespace { self.used.0 } else { amount::plus(self.allocated.0, self.held.0) }
+        if kind == NodeKind::Namespace {
+            self.used.0
+        } else {
+            amount::saturating_add(self.allocated.0, self.held.0)
+        }
     }
 
     /// Percent of the limit that is taken.
@@ -132,12 +136,12 @@ impl Share {
     }
 }
 
-impl Shown {
-    pub(crate) fn has(&self, at: usize) -> bool {
+impl VisibleNodes {
+    pub(crate) fn contains(&self, at: usize) -> bool {
         self.0.get(at).copied().unwrap_or_default()
     }
 
-    fn put(&mut self, at: usize) {
+    fn insert(&mut self, at: usize) {
         if let Some(is_shown) = self.0.get_mut(at) {
             *is_shown = true;
         }
@@ -145,54 +149,54 @@ impl Shown {
 }
 
 impl Selection<'_> {
-    /// Whether only some amounts are asked for.
-    pub(crate) fn chooses(&self) -> bool {
+    /// Whether only some amounts are shown.
+    pub(crate) fn has_filter(&self) -> bool {
         !self.clusters.is_empty() || !self.resources.is_empty() || self.percent.is_some()
     }
 
-    fn takes_kind(&self, kind: NodeKind) -> bool {
+    fn matches_kind(&self, kind: NodeKind) -> bool {
         self.namespaces || kind != NodeKind::Namespace
     }
 
-    fn takes(&self, kind: NodeKind, cluster: &str, resource: &str, share: &Share) -> bool {
+    fn matches(&self, kind: NodeKind, cluster: &str, resource: &str, quota: &QuotaUsage) -> bool {
         let listed = |list: &[String], name: &str| list.is_empty() || list.iter().any(|one| one == name);
         listed(self.clusters, cluster)
             && listed(self.resources, resource)
-            && self.percent.is_none_or(|least| share.percent(kind).is_some_and(|percent| percent >= least))
+            && self.percent.is_none_or(|least| quota.percent(kind).is_some_and(|percent| percent >= least))
     }
 
-    /// The shares of a node that are asked for.
-    pub(crate) fn of<'n>(&'n self, node: &'n Node) -> impl Iterator<Item = Entry<'n>> {
-        node.shares.iter().flat_map(move |(cluster, shares)| {
+    /// The matching entries of a node.
+    pub(crate) fn entries_of<'n>(&'n self, node: &'n Node) -> impl Iterator<Item = Entry<'n>> {
+        node.usage.iter().flat_map(move |(cluster, usage)| {
             let taken =
-                shares.iter().filter(|(resource, share)| self.takes(node.kind, cluster, resource, share));
-            taken.map(move |(resource, share)| Entry { cluster, resource, share })
+                usage.iter().filter(|(resource, quota)| self.matches(node.kind, cluster, resource, quota));
+            taken.map(move |(resource, quota)| Entry { cluster, resource, quota })
         })
     }
 }
 
 impl Forest {
-    /// Puts everything below what it is carved out of. A node below something that the caller does not see is a root.
-    pub(crate) fn grown(tenants: Vec<Tenant>, projects: Vec<Project>, namespaces: Vec<Namespace>) -> Self {
+    /// Builds the trees. A project whose parent the caller does not see is a root, or a child of its tenant.
+    pub(crate) fn build(tenants: Vec<Tenant>, projects: Vec<Project>, namespaces: Vec<Namespace>) -> Self {
         let mut forest = Self::default();
         for tenant in tenants {
             let name = tenant.metadata.name;
-            let shares = limited(tenant.spec.clusters, tenant.status.clusters);
-            let node = Node::new(NodeKind::Tenant, name.clone(), shares);
+            let usage = quota_usage(tenant.spec.clusters, tenant.status.clusters);
+            let node = Node::new(NodeKind::Tenant, name.clone(), usage);
             let at = forest.push(Node { display_name: tenant.spec.display_name, ..node }, None);
             forest.tenants.insert(name, at);
         }
         forest.push_projects(projects);
         for namespace in namespaces {
             let Some(&project) = forest.projects.get(&namespace.metadata.namespace) else { continue };
-            forest.push(of_namespace(namespace), Some(project));
+            forest.push(namespace_node(namespace), Some(project));
         }
-        forest.sum_up();
+        forest.add_up_used();
         forest.sort();
         forest
     }
 
-    /// Parents before their children.
+    /// Adds projects, parents before their children.
     fn push_projects(&mut self, projects: Vec<Project>) {
         let there: HashMap<String, usize> =
             projects.iter().enumerate().map(|(at, project)| (project.name().to_owned(), at)).collect();
@@ -204,13 +208,13 @@ impl Forest {
                 None => waiting.push(at),
             }
         }
-        let mut left: Vec<Option<Project>> = projects.into_iter().map(Some).collect();
+        let mut remaining: Vec<Option<Project>> = projects.into_iter().map(Some).collect();
         while let Some(at) = waiting.pop() {
-            let Some(project) = left.get_mut(at).and_then(Option::take) else { continue };
+            let Some(project) = remaining.get_mut(at).and_then(Option::take) else { continue };
             let above = self.projects.get(&project.spec.parent_project_name);
             let above = above.or_else(|| self.tenants.get(&project.spec.tenant_id)).copied();
             let name = project.metadata.name.clone();
-            let at_node = self.push(of_project(project), above);
+            let at_node = self.push(project_node(project), above);
             self.projects.insert(name, at_node);
             waiting.extend(below.get(at).into_iter().flatten());
         }
@@ -227,23 +231,23 @@ impl Forest {
         at
     }
 
-    /// Adds what is used to the nodes above.
-    fn sum_up(&mut self) {
+    /// Adds the used amounts of each node to its ancestors.
+    fn add_up_used(&mut self) {
         for at in (0..self.nodes.len()).rev() {
             let Some((before, rest)) = self.nodes.split_at_mut_checked(at) else { continue };
             let Some(node) = rest.first() else { continue };
             let Some(parent) = node.parent.and_then(|parent| before.get_mut(parent)) else { continue };
-            for (cluster, shares) in &node.shares {
-                let of_parent = match parent.shares.get_mut(cluster) {
+            for (cluster, usage) in &node.usage {
+                let of_parent = match parent.usage.get_mut(cluster) {
                     Some(of_parent) => of_parent,
-                    None => parent.shares.entry(cluster.clone()).or_default(),
+                    None => parent.usage.entry(cluster.clone()).or_default(),
                 };
-                for (resource, share) in shares.iter().filter(|(_, share)| !share.used.0.is_zero()) {
+                for (resource, quota) in usage.iter().filter(|(_, quota)| !quota.used.0.is_zero()) {
                     let sum = match of_parent.get_mut(resource) {
                         Some(sum) => sum,
                         None => of_parent.entry(resource.clone()).or_default(),
                     };
-                    sum.used.0 = amount::plus(sum.used.0, share.used.0);
+                    sum.used.0 = amount::saturating_add(sum.used.0, quota.used.0);
                 }
             }
         }
@@ -265,51 +269,63 @@ impl Forest {
         self.tenants.get(name).copied()
     }
 
-    /// The part of these trees that is shown. If only some amounts are asked for, that is the nodes that have one of
-    /// them, and the nodes above.
-    pub(crate) fn shown(&self, roots: &[usize], selection: &Selection<'_>) -> Shown {
+    /// The nodes that are shown. If amounts are filtered, these are the nodes with a matching amount, and their
+    /// ancestors.
+    pub(crate) fn visible(&self, roots: &[usize], selection: &Selection<'_>) -> VisibleNodes {
         let mut order = Vec::new();
         let mut waiting: Vec<Visit> =
             roots.iter().map(|at| Visit { at: *at, above: None, level: 1 }).collect();
         while let Some(visit) = waiting.pop() {
             let below = self.nodes.get(visit.at).filter(|_| visit.level < selection.depth);
             for child in below.into_iter().flat_map(|node| &node.children) {
-                if self.nodes.get(*child).is_some_and(|node| selection.takes_kind(node.kind)) {
+                if self.nodes.get(*child).is_some_and(|node| selection.matches_kind(node.kind)) {
                     waiting.push(Visit { at: *child, above: Some(visit.at), level: visit.level + 1 });
                 }
             }
             order.push(visit);
         }
-        let mut shown = Shown(vec![false; self.nodes.len()]);
+        let mut visible = VisibleNodes(vec![false; self.nodes.len()]);
         for Visit { at, above, level: _ } in order.into_iter().rev() {
             let Some(node) = self.nodes.get(at) else { continue };
-            if shown.has(at) || !selection.chooses() || selection.of(node).next().is_some() {
-                shown.put(at);
+            if visible.contains(at) || !selection.has_filter() || selection.entries_of(node).next().is_some()
+            {
+                visible.insert(at);
                 if let Some(above) = above {
-                    shown.put(above);
+                    visible.insert(above);
                 }
             }
         }
-        shown
+        visible
     }
 
-    /// As programs read it.
-    pub(crate) fn told(&self, roots: &[usize], selection: &Selection<'_>, shown: &Shown) -> ToldForest<'_> {
-        let roots = roots.iter().filter_map(|at| self.told_node(*at, selection, shown));
-        ToldForest { roots: roots.collect() }
+    /// The output for `-o json`.
+    pub(crate) fn to_output(
+        &self,
+        roots: &[usize],
+        selection: &Selection<'_>,
+        visible: &VisibleNodes,
+    ) -> ForestOutput<'_> {
+        let roots = roots.iter().filter_map(|at| self.node_to_output(*at, selection, visible));
+        ForestOutput { roots: roots.collect() }
     }
 
-    fn told_node(&self, at: usize, selection: &Selection<'_>, shown: &Shown) -> Option<ToldNode<'_>> {
-        let node = self.nodes.get(at).filter(|_| shown.has(at))?;
-        let mut clusters: BTreeMap<&str, BTreeMap<&str, &Share>> = BTreeMap::new();
-        for (cluster, shares) in &node.shares {
-            for (resource, share) in
-                shares.iter().filter(|(resource, share)| selection.takes(node.kind, cluster, resource, share))
+    fn node_to_output(
+        &self,
+        at: usize,
+        selection: &Selection<'_>,
+        visible: &VisibleNodes,
+    ) -> Option<NodeOutput<'_>> {
+        let node = self.nodes.get(at).filter(|_| visible.contains(at))?;
+        let mut clusters: BTreeMap<&str, BTreeMap<&str, &QuotaUsage>> = BTreeMap::new();
+        for (cluster, usage) in &node.usage {
+            for (resource, quota) in usage
+                .iter()
+                .filter(|(resource, quota)| selection.matches(node.kind, cluster, resource, quota))
             {
-                clusters.entry(cluster).or_default().insert(resource, share);
+                clusters.entry(cluster).or_default().insert(resource, quota);
             }
         }
-        Some(ToldNode {
+        Some(NodeOutput {
             kind: node.kind,
             name: &node.name,
             display_name: &node.display_name,
@@ -318,81 +334,84 @@ impl Forest {
             children: node
                 .children
                 .iter()
-                .filter_map(|child| self.told_node(*child, selection, shown))
+                .filter_map(|child| self.node_to_output(*child, selection, visible))
                 .collect(),
         })
     }
 }
 
 impl Node {
-    fn new(kind: NodeKind, name: String, shares: Shares) -> Self {
+    fn new(kind: NodeKind, name: String, usage: UsageByCluster) -> Self {
         Self {
             kind,
             name,
             display_name: String::new(),
             phase: String::new(),
-            shares,
+            usage,
             children: Vec::new(),
             parent: None,
         }
     }
 }
 
-fn of_project(project: Project) -> Node {
+fn project_node(project: Project) -> Node {
     let (locked, deleting) = (project.status.locked == Some(true), project.is_deleting());
     let phase = match (deleting, locked) {
         (true, _) => "Terminating",
         (false, true) => "Locked",
         (false, false) => project.status.phase.as_str(),
     };
-    let mut shares = limited(project.spec.clusters, project.status.clusters);
+    let mut usage = quota_usage(project.spec.clusters, project.status.clusters);
     for (cluster, held) in objects::held_by_cluster(&project.status.ledger.held) {
-        let of_cluster = shares.entry(cluster).or_default();
+        let of_cluster = usage.entry(cluster).or_default();
         for (resource, amount) in held {
-            of_cluster.entry(resource).or_default().held = Zeroed(amount);
+            of_cluster.entry(resource).or_default().held = ZeroDefault(amount);
         }
     }
-    let node = Node::new(NodeKind::Project, project.metadata.name, shares);
+    let node = Node::new(NodeKind::Project, project.metadata.name, usage);
     Node { display_name: project.spec.display_name, phase: phase.to_owned(), ..node }
 }
 
-fn of_namespace(namespace: Namespace) -> Node {
+fn namespace_node(namespace: Namespace) -> Node {
     let phase = if namespace.is_deleting() { "Terminating" } else { namespace.status.phase.as_str() };
     let charged = namespace.status.charged(&namespace.spec);
-    let mut shares: BTreeMap<String, Share> = BTreeMap::new();
+    let mut usage: BTreeMap<String, QuotaUsage> = BTreeMap::new();
     for (resource, hard) in &namespace.spec.hard {
-        shares.entry(resource.clone()).or_default().hard = Some(*hard);
+        usage.entry(resource.clone()).or_default().hard = Some(*hard);
     }
     for (resource, amount) in charged {
-        shares.entry(resource.clone()).or_default().allocated = Zeroed(*amount);
+        usage.entry(resource.clone()).or_default().allocated = ZeroDefault(*amount);
     }
     for (resource, amount) in &namespace.status.used {
-        shares.entry(resource.clone()).or_default().used = Zeroed(*amount);
+        usage.entry(resource.clone()).or_default().used = ZeroDefault(*amount);
     }
     let name = format!("{}/{}", namespace.spec.cluster_name, namespace.spec.namespace);
-    let node = Node::new(NodeKind::Namespace, name, [(namespace.spec.cluster_name, shares)].into());
+    let node = Node::new(NodeKind::Namespace, name, [(namespace.spec.cluster_name, usage)].into());
     Node { phase: phase.to_owned(), ..node }
 }
 
-/// Limits, and what is given away of them.
-fn limited(hard: BTreeMap<String, HardQuantity>, allocated: BTreeMap<String, UsedQuantity>) -> Shares {
-    let mut shares = Shares::new();
+/// Limits and allocated amounts, by cluster.
+fn quota_usage(
+    hard: BTreeMap<String, HardQuantity>,
+    allocated: BTreeMap<String, UsedQuantity>,
+) -> UsageByCluster {
+    let mut usage = UsageByCluster::new();
     for (cluster, HardQuantity { hard }) in hard {
-        let of_cluster: BTreeMap<String, Share> = hard
+        let of_cluster: BTreeMap<String, QuotaUsage> = hard
             .into_iter()
-            .map(|(resource, hard)| (resource, Share { hard: Some(hard), ..Share::default() }))
+            .map(|(resource, hard)| (resource, QuotaUsage { hard: Some(hard), ..QuotaUsage::default() }))
             .collect();
-        shares.insert(cluster, of_cluster);
+        usage.insert(cluster, of_cluster);
     }
     for (cluster, UsedQuantity { used }) in allocated {
-        give(shares.entry(cluster).or_default(), used);
+        set_allocated(usage.entry(cluster).or_default(), used);
     }
-    shares
+    usage
 }
 
-fn give(shares: &mut BTreeMap<String, Share>, allocated: ResourceList) {
+fn set_allocated(usage: &mut BTreeMap<String, QuotaUsage>, allocated: ResourceList) {
     for (resource, amount) in allocated {
-        shares.entry(resource).or_default().allocated = Zeroed(amount);
+        usage.entry(resource).or_default().allocated = ZeroDefault(amount);
     }
 }
 
@@ -431,7 +450,7 @@ pub(crate) mod tests {
         }));
         let mut foreign = project("lone", "unseen", "1", "1");
         foreign.spec.tenant_id = "globex".to_owned();
-        Forest::grown(
+        Forest::build(
             vec![tenant],
             vec![project("web", "shop", "8", "6500m"), foreign, project("shop", "", "10", "8")],
             vec![
@@ -454,12 +473,12 @@ pub(crate) mod tests {
         let web = forest.project("web").unwrap();
         assert_eq!(names(&forest.nodes[web].children), ["east/back", "east/front"]);
         for (kind, at) in [("tenant", forest.tenant("acme")), ("project", forest.project("shop"))] {
-            let share = forest.nodes[at.unwrap()].shares["east"]["requests.cpu"];
-            assert_eq!(share.used.0.to_string(), "2", "{kind}");
+            let quota = forest.nodes[at.unwrap()].usage["east"]["requests.cpu"];
+            assert_eq!(quota.used.0.to_string(), "2", "{kind}");
         }
-        let share = forest.nodes[web].shares["east"]["requests.cpu"];
+        let quota = forest.nodes[web].usage["east"]["requests.cpu"];
         assert_eq!(
-            (share.hard.unwrap().to_string().as_str(), share.percent(NodeKind::Project)),
+            (quota.hard.unwrap().to_string().as_str(), quota.percent(NodeKind::Project)),
             ("8", Some(81))
         );
     }
@@ -469,10 +488,10 @@ pub(crate) mod tests {
         let mut shop = project("shop", "", "10", "5");
         let held = json!({"uid": "u", "clusterName": "east", "hard": {"requests.cpu": "4"}});
         shop.status.ledger.held.push(read(held));
-        let forest = Forest::grown(Vec::new(), vec![shop], Vec::new());
-        let share = forest.nodes[0].shares["east"]["requests.cpu"];
-        assert_eq!(share.percent(NodeKind::Project), Some(90));
-        let told = serde_json::to_value(share).unwrap();
+        let forest = Forest::build(Vec::new(), vec![shop], Vec::new());
+        let quota = forest.nodes[0].usage["east"]["requests.cpu"];
+        assert_eq!(quota.percent(NodeKind::Project), Some(90));
+        let told = serde_json::to_value(quota).unwrap();
         assert_eq!(told, json!({"hard": "10", "allocated": "5", "held": "4", "used": "0"}));
     }
 
@@ -481,12 +500,12 @@ pub(crate) mod tests {
         let forest = forest();
         let clusters = ["west".to_owned()];
         let nothing = Selection { clusters: &clusters, ..ALL };
-        assert!(nothing.of(&forest.nodes[0]).next().is_none());
+        assert!(nothing.entries_of(&forest.nodes[0]).next().is_none());
         let full = Selection { percent: Some(81), ..ALL };
         let web = forest.project("web").unwrap();
-        let entries: Vec<&str> = full.of(&forest.nodes[web]).map(|entry| entry.resource).collect();
+        let entries: Vec<&str> = full.entries_of(&forest.nodes[web]).map(|entry| entry.resource).collect();
         assert_eq!(entries, ["requests.cpu"]);
-        let shallow = told(&forest, &Selection { depth: 2, ..ALL });
+        let shallow = to_json(&forest, &Selection { depth: 2, ..ALL });
         assert_eq!(shallow["roots"][0]["children"][0]["name"], "shop");
         assert!(shallow["roots"][0]["children"][0].get("children").is_none());
         assert_eq!(
@@ -497,20 +516,20 @@ pub(crate) mod tests {
         );
     }
 
-    fn told(forest: &Forest, selection: &Selection<'_>) -> Value {
-        let shown = forest.shown(&forest.roots, selection);
-        serde_json::to_value(forest.told(&forest.roots, selection, &shown)).unwrap()
+    fn to_json(forest: &Forest, selection: &Selection<'_>) -> Value {
+        let visible = forest.visible(&forest.roots, selection);
+        serde_json::to_value(forest.to_output(&forest.roots, selection, &visible)).unwrap()
     }
 
     #[test]
     fn a_node_without_what_is_asked_for_is_shown_above_one_that_has_it_alone() {
         let forest = forest();
-        let full = told(&forest, &Selection { percent: Some(81), ..ALL });
+        let full = to_json(&forest, &Selection { percent: Some(81), ..ALL });
         assert_eq!((&full["roots"][0]["name"], &full["roots"][0]["clusters"]), (&json!("acme"), &json!({})));
         let web = &full["roots"][0]["children"][0]["children"][0];
         assert_eq!((&web["name"], web.get("children")), (&json!("web"), None), "no namespace is that full");
         assert_eq!(full["roots"][1]["name"], "lone");
-        let shallow = told(&forest, &Selection { percent: Some(81), depth: 2, ..ALL });
+        let shallow = to_json(&forest, &Selection { percent: Some(81), depth: 2, ..ALL });
         assert_eq!(shallow["roots"].as_array().unwrap().len(), 1, "what is not shown keeps nothing");
         let west = ["west".to_owned()];
         let none = [
@@ -519,13 +538,13 @@ pub(crate) mod tests {
             Selection { resources: &west, ..ALL },
         ];
         for selection in none {
-            assert_eq!(told(&forest, &selection), json!({"roots": []}), "{selection:?}");
+            assert_eq!(to_json(&forest, &selection), json!({"roots": []}), "{selection:?}");
         }
     }
 
     #[test]
     fn projects_that_form_a_circle_are_no_endless_tree() {
-        let forest = Forest::grown(
+        let forest = Forest::build(
             Vec::new(),
             vec![project("a", "b", "1", "0"), project("b", "a", "1", "0")],
             Vec::new(),

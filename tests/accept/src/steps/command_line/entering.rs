@@ -25,7 +25,7 @@ pub(in crate::steps) fn enters(instance: &Instance) -> Result<()> {
     let home = instance.layout.path("home/entering");
     std::fs::create_dir_all(&home)?;
     let file = home.join("kubeconfig");
-    let program = Kubectl::new(&layout::beside(PROGRAM)?, &file, &home);
+    let program = Kubectl::new(&layout::program_path(PROGRAM)?, &file, &home);
     let kubectl = Kubectl::new(&layout::bin().join("kubectl"), &file, &home);
     logs_in(instance, &program)?;
     is_alice(&kubectl)?;
@@ -47,7 +47,7 @@ pub(in crate::steps) fn enters(instance: &Instance) -> Result<()> {
 
 /// The program prints the address of a page; what a person does there, the provider's own client does.
 fn logs_in(instance: &Instance, program: &Kubectl) -> Result<()> {
-    let door = identity::doors(&instance.layout)?.into_iter().next().context("no door")?;
+    let door = identity::login_servers(&instance.layout)?.into_iter().next().context("no door")?;
     let authority = Pki::open(&instance.layout.path("pki"))?.cert(identity::AUTHORITY);
     let flags = [
         format!("--issuer={}", instance.issuer.url()),

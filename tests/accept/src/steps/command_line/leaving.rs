@@ -3,7 +3,7 @@ use crate::steps::directory::Directory;
 use anyhow::{Context, Result, ensure};
 use instance::job::{self, until_gone};
 use instance::kubectl::Kubectl;
-use instance::wait::{self, Look};
+use instance::wait::{self, Progress};
 use instance::{Instance, demo};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -120,8 +120,8 @@ fn comes_back(instance: &Instance, cluster: &str) -> Result<()> {
     })?;
     wait::until("budgets are given there", SOON, || {
         Ok(match demo::make(instance) {
-            Ok(()) => Look::Yes(()),
-            Err(error) => Look::NotYet(format!("{error:#}")),
+            Ok(()) => Progress::Done(()),
+            Err(error) => Progress::Pending(format!("{error:#}")),
         })
     })
 }

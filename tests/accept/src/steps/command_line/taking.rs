@@ -14,7 +14,7 @@ const NAMESPACE: &str = "taking";
 pub(in crate::steps) fn takes(instance: &Instance) -> Result<()> {
     let cluster = instance.clusters.get(1).context("no second cluster")?.as_str();
     demo::make(instance)?;
-    let taking = Taking {
+    let taking = AdoptTest {
         instance,
         cluster,
         operator: business(instance, &instance.kubectl)?,
@@ -32,7 +32,7 @@ pub(in crate::steps) fn takes(instance: &Instance) -> Result<()> {
     demo::clear(instance)
 }
 
-struct Taking<'a> {
+struct AdoptTest<'a> {
     instance: &'a Instance,
     cluster: &'a str,
     operator: Kubectl,
@@ -40,7 +40,7 @@ struct Taking<'a> {
     file: PathBuf,
 }
 
-impl Taking<'_> {
+impl AdoptTest<'_> {
     fn object(&self) -> String {
         format!("{}-{NAMESPACE}", self.cluster)
     }

@@ -5,7 +5,7 @@ use instance::Instance;
 use instance::fleet::LeaseTimes;
 use instance::programs;
 use instance::supervisor::Spec;
-use instance::wait::{self, Look};
+use instance::wait::{self, Progress};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,8 +25,8 @@ const SOON: Duration = Duration::from_mins(1);
 const LOOK: Duration = Duration::from_millis(200);
 const LEADING: &str = "business_controller_leading{share=\"";
 
-/// Both, until [`Controllers::end`].
-pub(super) struct Controllers<'a> {
+/// Two controllers that run until [`ControllerPair::end`].
+pub(super) struct ControllerPair<'a> {
     instance: &'a Instance,
     /// What the first one is where it is alone.
     alone: Spec,
@@ -34,7 +34,7 @@ pub(super) struct Controllers<'a> {
     ports: BTreeMap<&'static str, u16>,
 }
 
-impl<'a> Controllers<'a> {
+impl<'a> ControllerPair<'a> {
     /// Adds the second one.
     pub(super) fn begin(instance: &'a Instance) -> Result<Self> {
         let supervisor = &instance.supervisor;
@@ -82,7 +82,7 @@ impl<'a> Controllers<'a> {
         wait::until("both controllers have shares", SOON, || {
             let held = [held(self.port(FIRST)?), held(self.port(SECOND)?)];
             let both = held.iter().all(|held| held.as_ref().is_ok_and(|shares| !shares.is_empty()));
-            Ok(if both { Look::Yes(()) } else { Look::NotYet(format!("{held:?}")) })
+            Ok(if both { Progress::Done(()) } else { Progress::Pending(format!("{held:?}")) })
         })
     }
 
@@ -90,22 +90,22 @@ impl<'a> Controllers<'a> {
     pub(super) fn until_all_is_shared_out(&self) -> Result<()> {
         wait::until("every share is one controller's", SOON, || {
             let (Ok(first), Ok(second)) = (shares(self.port(FIRST)?), shares(self.port(SECOND)?)) else {
-                return Ok(Look::NotYet("one does not answer".to_owned()));
+                return Ok(Progress::Pending("one does not answer".to_owned()));
             };
             let holders = |share: &String| {
                 [&first, &second].iter().filter(|shares| shares.get(share) == Some(&true)).count()
             };
             let others: Vec<&String> = first.keys().filter(|share| holders(share) != 1).collect();
             let good = !first.is_empty() && others.is_empty();
-            Ok(if good { Look::Yes(()) } else { Look::NotYet(format!("others: {others:?}")) })
+            Ok(if good { Progress::Done(()) } else { Progress::Pending(format!("others: {others:?}")) })
         })
     }
 
     /// Looks from now on whether both work in one share.
-    pub(super) fn watched(&self) -> Result<Witness> {
+    pub(super) fn watched(&self) -> Result<LeadershipObserver> {
         let (ports, end) = ((self.port(FIRST)?, self.port(SECOND)?), Arc::new(AtomicBool::new(false)));
         let told = Arc::clone(&end);
-        Ok(Witness { end, running: Some(std::thread::spawn(move || look(ports, &told))) })
+        Ok(LeadershipObserver { end, running: Some(std::thread::spawn(move || look(ports, &told))) })
     }
 }
 
@@ -136,13 +136,13 @@ fn held(port: u16) -> Result<BTreeSet<String>> {
     Ok(shares(port)?.into_iter().filter_map(|(share, is_held)| is_held.then_some(share)).collect())
 }
 
-/// Who looks at both.
-pub(super) struct Witness {
+/// Finds shares in which both controllers lead at once.
+pub(super) struct LeadershipObserver {
     end: Arc<AtomicBool>,
     running: Option<JoinHandle<BTreeSet<String>>>,
 }
 
-impl Witness {
+impl LeadershipObserver {
     /// Ends it; the error is what it saw.
     pub(super) fn end(mut self) -> Result<()> {
         self.end.store(true, Ordering::Relaxed);
@@ -153,7 +153,7 @@ impl Witness {
     }
 }
 
-impl Drop for Witness {
+impl Drop for LeadershipObserver {
     fn drop(&mut self) {
         self.end.store(true, Ordering::Relaxed);
     }

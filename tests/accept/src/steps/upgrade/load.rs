@@ -57,22 +57,22 @@ impl Acknowledged {
 /// Requests under way, until [`Load::end`].
 pub(super) struct Load {
     end: Arc<AtomicBool>,
-    running: JoinHandle<Result<Written>>,
+    running: JoinHandle<Result<WriteResults>>,
 }
 
-/// What was answered.
+/// The results of all requests.
 #[derive(Debug, Default)]
-pub(super) struct Written {
+pub(super) struct WriteResults {
     /// Refused, or deleted with an acknowledgement.
     gone: BTreeSet<String>,
     /// Of what was created and patched.
     revisions: BTreeSet<u64>,
     successes: u64,
-    /// What a client tries again, by what it was told.
+    /// Retriable results, by status.
     retriable: BTreeMap<String, u64>,
 }
 
-impl Written {
+impl WriteResults {
     pub(super) fn revisions(&self) -> &BTreeSet<u64> {
         &self.revisions
     }
@@ -110,7 +110,7 @@ impl Load {
     }
 
     /// Ends it, and gives what was answered.
-    pub(super) fn end(self) -> Result<Written> {
+    pub(super) fn end(self) -> Result<WriteResults> {
         self.end.store(true, Ordering::Relaxed);
         let Ok(written) = self.running.join() else { bail!("the load died") };
         written
@@ -122,7 +122,7 @@ async fn write_all(
     plan: Plan,
     acknowledged: Acknowledged,
     end: Arc<AtomicBool>,
-) -> Result<Written> {
+) -> Result<WriteResults> {
     let mut writers = JoinSet::new();
     for (number, way) in ways.iter().flat_map(|way| vec![way; WRITERS]).enumerate() {
         let writer = Writer {
@@ -130,11 +130,11 @@ async fn write_all(
             connection: None,
             plan: plan.clone(),
             acknowledged: acknowledged.clone(),
-            written: Written::default(),
+            written: WriteResults::default(),
         };
         writers.spawn(writer.run(number, Arc::clone(&end)));
     }
-    let mut all = Written::default();
+    let mut all = WriteResults::default();
     while let Some(done) = writers.join_next().await {
         let written = done??;
         all.gone.extend(written.gone);
@@ -152,11 +152,11 @@ struct Writer {
     connection: Option<Connection>,
     plan: Plan,
     acknowledged: Acknowledged,
-    written: Written,
+    written: WriteResults,
 }
 
-/// What one request came to.
-enum Outcome {
+/// The outcome of one request.
+enum WriteOutcome {
     Done,
     /// Certainly not done.
     Refused,
@@ -164,7 +164,7 @@ enum Outcome {
 }
 
 impl Writer {
-    async fn run(mut self, writer: usize, end: Arc<AtomicBool>) -> Result<Written> {
+    async fn run(mut self, writer: usize, end: Arc<AtomicBool>) -> Result<WriteResults> {
         let project = self.plan.project;
         let collection = format!("/apis/business.tkestack.io/v1/namespaces/{project}/namespaces");
         let clusters = self.plan.clusters.clone();
@@ -175,12 +175,12 @@ impl Writer {
             let name = self.plan.name(&format!("{writer}-{number}"));
             let object = namespace(project, cluster, &name, SMALL);
             match self.send(Method::POST, &collection, &object).await? {
-                Outcome::Done => {
+                WriteOutcome::Done => {
                     let path = format!("{collection}/{cluster}-{name}");
                     self.resume_growth(&path, name, number).await?;
                 }
-                Outcome::Refused => drop(self.written.gone.insert(name)),
-                Outcome::Unknown => {}
+                WriteOutcome::Refused => drop(self.written.gone.insert(name)),
+                WriteOutcome::Unknown => {}
             }
         }
         Ok(self.written)
@@ -192,13 +192,13 @@ impl Writer {
         self.send(Method::PATCH, path, &patch).await?;
         if number % STAYS == STAYS - 1 {
             self.acknowledged.add(name);
-        } else if matches!(self.send(Method::DELETE, path, &Value::Null).await?, Outcome::Done) {
+        } else if matches!(self.send(Method::DELETE, path, &Value::Null).await?, WriteOutcome::Done) {
             self.written.gone.insert(name);
         }
         Ok(())
     }
 
-    async fn send(&mut self, method: Method, path: &str, body: &Value) -> Result<Outcome> {
+    async fn send(&mut self, method: Method, path: &str, body: &Value) -> Result<WriteOutcome> {
         tokio::time::sleep(PAUSE).await;
         let answer = tokio::time::timeout(DEADLINE, self.answer(method.clone(), path, body)).await;
         let (outcome, told) = match answer {
@@ -208,19 +208,19 @@ impl Writer {
                     let revision = revision(&text).with_context(|| format!("{method} {path}: {text}"))?;
                     self.written.revisions.insert(revision);
                 }
-                return Ok(Outcome::Done);
+                return Ok(WriteOutcome::Done);
             }
             Ok(Ok((status, _))) if status == StatusCode::TOO_MANY_REQUESTS => {
-                (Outcome::Refused, status.as_str().to_owned())
+                (WriteOutcome::Refused, status.as_str().to_owned())
             }
             // What a proxy answers with these may have been done behind it.
             Ok(Ok((status, _))) if RETRIABLE.contains(&status) => {
-                (Outcome::Unknown, status.as_str().to_owned())
+                (WriteOutcome::Unknown, status.as_str().to_owned())
             }
             Ok(Ok((status, text))) => bail!("{method} {path}: {status}: {text}"),
-            Ok(Err(_)) | Err(_) => (Outcome::Unknown, "no answer".to_owned()),
+            Ok(Err(_)) | Err(_) => (WriteOutcome::Unknown, "no answer".to_owned()),
         };
-        if matches!(outcome, Outcome::Unknown) {
+        if matches!(outcome, WriteOutcome::Unknown) {
             self.connection = None;
         }
         *self.written.retriable.entry(told).or_default() += 1;

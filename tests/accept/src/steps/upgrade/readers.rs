@@ -37,11 +37,11 @@ struct Event {
     name: String,
 }
 
-/// What one watch was told.
+/// The events of one watch, and how often it was opened.
 #[derive(Clone, Debug, Default)]
-struct Told(Arc<Mutex<(Vec<Event>, usize)>>);
+struct WatchLog(Arc<Mutex<(Vec<Event>, usize)>>);
 
-impl Told {
+impl WatchLog {
     fn lock(&self) -> MutexGuard<'_, (Vec<Event>, usize)> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -67,12 +67,12 @@ impl Told {
 pub(super) struct Readers {
     end: Arc<AtomicBool>,
     running: Option<JoinHandle<Result<usize>>>,
-    /// By the way that each goes.
-    watches: Vec<(String, Told)>,
+    /// The log of each watch, by the name of its endpoint.
+    watches: Vec<(String, WatchLog)>,
     from: u64,
 }
 
-/// What the readers must have been told in the end.
+/// What the readers must have seen in the end.
 pub(super) struct Expected {
     /// Revisions of writes that were acknowledged.
     pub(super) revisions: BTreeSet<u64>,
@@ -93,8 +93,8 @@ impl Readers {
         acknowledged: Acknowledged,
     ) -> Self {
         let end = Arc::new(AtomicBool::new(false));
-        let watches: Vec<(String, Told)> =
-            ways.iter().map(|(name, _)| (name.clone(), Told::default())).collect();
+        let watches: Vec<(String, WatchLog)> =
+            ways.iter().map(|(name, _)| (name.clone(), WatchLog::default())).collect();
         let endpoints: Vec<Endpoint> = ways.iter().map(|(_, way)| way.clone()).collect();
         let (path, told, of_thread) = (path.to_owned(), watches.clone(), Arc::clone(&end));
         let running = std::thread::spawn(move || -> Result<usize> {
@@ -210,12 +210,12 @@ fn add_up(events: &[Event], at: u64) -> BTreeMap<&str, u64> {
     there
 }
 
-/// A watch that is opened again, from where it was, whenever it ends.
+/// A watch that resumes from its last resource version whenever it ends.
 struct Watch {
     way: Endpoint,
     path: String,
     from: u64,
-    told: Told,
+    told: WatchLog,
     end: Arc<AtomicBool>,
 }
 
@@ -240,7 +240,7 @@ impl Watch {
     }
 
     /// `None` where it is to be tried again.
-    async fn open(&self) -> Result<Option<Connected>> {
+    async fn open(&self) -> Result<Option<WatchConnection>> {
         let from = self.from;
         let path = format!("{}?watch=1&allowWatchBookmarks=true&resourceVersion={from}", self.path);
         let opening = async {
@@ -252,7 +252,9 @@ impl Watch {
             return Ok(None);
         };
         match response.status() {
-            StatusCode::OK => Ok(Some(Connected { lines: Lines::of(response), _connection: connection })),
+            StatusCode::OK => {
+                Ok(Some(WatchConnection { lines: Lines::of(response), _connection: connection }))
+            }
             status if is_retriable(status) => Ok(None),
             status => bail!("a watch from {from} is answered {status}"),
         }
@@ -277,7 +279,7 @@ impl Watch {
     }
 }
 
-struct Connected {
+struct WatchConnection {
     lines: Lines,
     /// It lives as long as the answer.
     _connection: kit::Connection,

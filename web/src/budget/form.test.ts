@@ -1,0 +1,37 @@
+import { expect, it } from "vitest";
+import { assignClusters, isDuplicate, offeredRows } from "./form";
+
+const rows = (...names: string[]) => names.map((name) => ({ resource: name.replace("=", ""), amount: name.endsWith("=") ? "1" : "" }));
+
+it("offers what is limited above in its order while nothing is filled in", () => {
+  const before = rows("cpu", "memory");
+  expect(offeredRows(before, ["cpu", "pods"], false)).toEqual(rows("cpu", "pods"));
+  expect(offeredRows(before, ["cpu", "memory"], false)).toBe(before);
+  expect(offeredRows(before, [], false)).toBe(before);
+});
+
+it("keeps what is filled in, and appends what is missing once", () => {
+  const begun = rows("cpu=", "memory");
+  const complete = rows("cpu=", "memory", "pods");
+  expect(offeredRows(begun, ["cpu", "memory", "pods"], false)).toEqual(complete);
+  expect(offeredRows(begun, ["cpu", "memory", "pods"], true)).toBe(begun);
+  expect(offeredRows(complete, ["cpu", "memory", "pods"], false)).toBe(complete);
+});
+
+it("leaves rows alone that were offered before, whatever somebody has added or taken out", () => {
+  for (const touched of [rows("cpu", "memory", ""), rows("memory")]) expect(offeredRows(touched, ["cpu", "memory"], true)).toBe(touched);
+});
+
+it("places each entry at a cluster of its own", () => {
+  expect(assignClusters([""], ["east", "west"])).toEqual(["east"]);
+  expect(assignClusters(["west", "north"], ["east", "west"])).toEqual(["west", "east"]);
+  expect(assignClusters(["north", "east"], ["east", "west"])).toEqual(["west", "east"]);
+  expect(assignClusters(["north", "east"], ["east"])).toEqual([undefined, "east"]);
+  expect(assignClusters(["north", "south", "east"], ["east", "west"])).toEqual(["west", undefined, "east"]);
+  expect(assignClusters(["north"], [])).toEqual(["north"]);
+});
+
+it("finds the later one of two rows of one resource", () => {
+  const all = rows("cpu=", "memory", "cpu", "", "");
+  expect(all.map((_, at) => isDuplicate(all, at))).toEqual([false, false, true, false, false]);
+});

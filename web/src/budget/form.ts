@@ -1,0 +1,57 @@
+/** The amounts in a form, and the rows that it offers: pure functions. */
+
+/** A resource and an amount, as typed. */
+export interface AmountRow {
+  resource: string;
+  amount: string;
+}
+
+/** The amounts for one cluster. */
+export interface ClusterLimits {
+  cluster: string;
+  amounts: readonly AmountRow[];
+}
+
+/** The rows of a cluster that was just added. */
+export const emptyLimits = (cluster: string): ClusterLimits =>
+  ({ cluster, amounts: [empty("requests.cpu"), empty("requests.memory")] });
+
+/** The rows as in a ResourceQuota, without incomplete ones. */
+export function filledAmounts(rows: readonly AmountRow[]): Record<string, string> {
+  return Object.fromEntries(rows.filter(({ resource, amount }) => resource && amount).map(({ resource, amount }) => [resource, amount]));
+}
+
+/**
+ * Offers a row for each resource that the parent limits, since it must be set. If the user has filled in an amount, his rows stay and the
+ * missing ones are added. What was offered before is not offered again: the user may have added or removed rows since.
+ */
+export function offeredRows(rows: readonly AmountRow[], limited: readonly string[], isOffered: boolean): readonly AmountRow[] {
+  if (isOffered) return rows;
+  const names = rows.map(({ resource }) => resource);
+  const begun = rows.some(({ amount }) => amount !== "");
+  if (!begun) return limited.length === 0 || names.join() === limited.join() ? rows : limited.map(empty);
+  const missing = limited.filter((resource) => !names.includes(resource));
+  return missing.length === 0 ? rows : [...rows, ...missing.map(empty)];
+}
+
+/**
+ * Assigns each entry of a form one of the clusters `names`: its own if it is among them, else one that no other entry has, else none. No
+ * cluster is assigned twice, since the second entry would overwrite the first.
+ */
+export function assignClusters(entries: readonly string[], names: readonly string[]): (string | undefined)[] {
+  if (names.length === 0) return [...entries];
+  const taken = new Set(entries);
+  return entries.map((entry) => {
+    const cluster = names.includes(entry) ? entry : names.find((name) => !taken.has(name));
+    if (cluster !== undefined) taken.add(cluster);
+    return cluster;
+  });
+}
+
+/** Whether an earlier row has the same resource. */
+export function isDuplicate(rows: readonly AmountRow[], at: number): boolean {
+  const resource = rows[at]?.resource ?? "";
+  return resource !== "" && rows.findIndex((row) => row.resource === resource) < at;
+}
+
+const empty = (resource: string): AmountRow => ({ resource, amount: "" });
