@@ -112,7 +112,7 @@ impl TenantStrategy {
         let accepted = object.annotation(names::ACCEPT_UNBOUNDED_ANNOTATION).unwrap_or_default();
         let is_accepted =
             |cluster: &str| accepted.split(',').map(str::trim).any(|one| one == "*" || one == cluster);
-        for cluster in Grants::raised(before.as_ref(), after.as_ref()).filter(|cluster| !is_accepted(cluster))
+        for cluster in Grants::raised_domains(before.as_ref(), after.as_ref()).filter(|cluster| !is_accepted(cluster))
         {
             let mut others = self.allocations.unbounded_tenants(cluster);
             others.remove(object.name());

@@ -137,13 +137,13 @@ impl<'a> QuotaChanges<'a> {
         let grants = |account: Option<&'a Account>| account.and_then(|account| account.grants.as_ref());
         let within = write.growth.within();
         let bound = |domain: &&str| within.iter().any(|one| one == domain);
-        let raised = Grants::raised(grants(before), grants(after)).filter(bound).collect();
+        let raised = Grants::raised_domains(grants(before), grants(after)).filter(bound).collect();
         let rules = ChargeRules { scope_roles, within, raised };
         let (scope, effect) = self.charge(before, after, &rules)?;
         // An object that neither stands for a scope nor pays one is a source of capacity. Raising its grants is not
         // growth; using them is.
         let is_source = own == 0 && paid_scope(after).is_none();
-        let raises = !is_source && Grants::more(grants(before), grants(after));
+        let raises = !is_source && Grants::is_raised(grants(before), grants(after));
         // Deleting the object that stands for a scope deletes the scope's rows, unless the scope exists without an
         // object.
         let stays = scope_roles.of(write.key.kind).is_some_and(|role| !role.required);
@@ -394,7 +394,7 @@ impl<'a> QuotaChanges<'a> {
         detail.h_undercut.push(match undercut {
             Undercut::Refused => 0,
             Undercut::WhereUnlimited => 1,
-            Undercut::Taken => 2,
+            Undercut::Accepted => 2,
         });
     }
 

@@ -186,7 +186,7 @@ impl Model {
             let is_bound = write.growth.within().iter().any(|domain| domain == cluster)
                 && (is_new
                     || after.costs.get(cluster).into_iter().flatten().any(more)
-                    || Grants::raised(granted(write.change.before()), granted(Some(after)))
+                    || Grants::raised_domains(granted(write.change.before()), granted(Some(after)))
                         .any(|raised| raised == cluster));
             if list.is_none() && (is_bound || is_new && !self.is_open(to)) {
                 violations.push(Violation::DomainNotListed { scope: name(), domain: cluster.to_owned() });
@@ -271,7 +271,7 @@ impl Model {
                 let is_taken = match list.undercut {
                     Undercut::Refused => false,
                     Undercut::WhereUnlimited => old.is_none(),
-                    Undercut::Taken => true,
+                    Undercut::Accepted => true,
                 };
                 if hard.nanos() < allocated && old.is_none_or(|old| hard < old) && !is_taken {
                     let fits = old.map_or(allocated, |old| allocated.min(old.nanos()));

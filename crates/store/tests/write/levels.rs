@@ -51,7 +51,7 @@ fn wanted(command: &Command) -> Option<(Object, Growth)> {
         Command::Cluster { name, capacity } => {
             let name = CLUSTERS[*name];
             let cluster = Object::cluster(name, &format!("{name}: {}", CAPACITIES[*capacity]));
-            let mut cluster = yielding(cluster, Undercut::Taken);
+            let mut cluster = yielding(cluster, Undercut::Accepted);
             for limits in cluster.account.grants.as_mut().unwrap().domains.values_mut() {
                 limits.mandatory = true;
             }
