@@ -1,6 +1,6 @@
 use crate::discovery::Documents;
 use crate::error::Error;
-use crate::flow::Lane;
+use crate::flow::InFlightLimiter;
 use crate::openapi::About;
 use crate::resource::Resource;
 use meta::gvk::GroupResource;
@@ -28,7 +28,7 @@ pub struct Api {
     /// For rules that have to read more than their callers see.
     pub(crate) internal: Access,
     /// Writes whose bodies may take much memory.
-    pub(crate) heavy_bodies: Arc<Lane>,
+    pub(crate) heavy_bodies: Arc<InFlightLimiter>,
 }
 
 impl Api {
@@ -56,7 +56,7 @@ impl Api {
         }
         let documents = Arc::new(Documents::new(&resources, about));
         let internal = Access::internal("admission");
-        let heavy_bodies = Lane::new(HEAVY_BODIES, Gauge::default());
+        let heavy_bodies = InFlightLimiter::new(HEAVY_BODIES, Gauge::default());
         Ok(Self { resources, store, clock, draining, documents, internal, heavy_bodies })
     }
 

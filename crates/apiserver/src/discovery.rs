@@ -4,7 +4,7 @@ mod documents;
 
 pub use documents::Documents;
 
-use crate::authz::Admits;
+use crate::authz::RouteAccess;
 use crate::request::Query;
 use crate::response::{self, Style, bytes_response, clauses, rendered};
 use crate::routes::{Reach, Route};
@@ -31,7 +31,7 @@ impl Documents {
     pub fn routes(self: &Arc<Self>) -> Vec<Route> {
         let of = |root: &str| {
             let documents = Arc::clone(self);
-            Route::document(root, Admits::Authenticated, move |cx, request| {
+            Route::document(root, RouteAccess::Authenticated, move |cx, request| {
                 let answer = answer(&documents, cx.info.path(), request);
                 answer.unwrap_or_else(|status| {
                     response::failure(&status, &Style::of_error(request.headers(), request.uri()))

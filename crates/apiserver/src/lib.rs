@@ -17,8 +17,8 @@ extern crate self as apiserver;
 pub mod server;
 /// TLS: serving certificates, client CAs, reloads.
 pub mod tls;
-/// Places for connections, most of all for those without a known caller.
-mod places;
+/// Limits of open connections.
+mod connection_limit;
 /// The caller.
 pub mod caller;
 /// The parsed request: one parser for router, authorizer, metrics and audit.
@@ -27,16 +27,16 @@ pub mod request;
 pub mod authn;
 /// Whether there is room for one more request.
 pub mod flow;
-/// How slow a client with a place may be.
-mod pace;
+/// How slowly a client may send or receive.
+mod transfer_rate;
 /// Whether the caller may do it.
 pub mod authz;
-/// What the log is told once in a while.
-mod seldom;
+/// Limits how often the same thing is logged.
+mod log_throttle;
 /// Equal values in one place.
 mod interner;
 /// How long the caller may, if the answer is a stream.
-pub mod tenure;
+pub mod stream_authorization;
 /// An authorized request.
 pub mod context;
 /// Routes for clients of another protocol.

@@ -1,6 +1,6 @@
 //! Routes beside the resources: documents, health, pages, downloads.
 
-use crate::authz::Admits;
+use crate::authz::RouteAccess;
 use crate::context::RequestContext;
 use crate::dialect::Dialect;
 use crate::error::Error;
@@ -28,11 +28,11 @@ pub struct Route {
     /// Methods that it has; others are a 405.
     pub methods: &'static [Method],
     /// Who is let in.
-    pub admits: Admits,
+    pub access: RouteAccess,
     /// Whether it answers from the store: only then does `access` have what the caller sees.
-    pub sees: bool,
+    pub reads_store: bool,
     /// The class that it counts in. An answer that is a stream ([`Class::Stream`]) has no deadline; its handler ends
-    /// it when [`crate::tenure::Tenure::lost`] says so.
+    /// it when [`crate::stream_authorization::StreamAuthorization::lost`] says so.
     pub class: Class,
     /// How its clients authenticate and are refused, if not in Kubernetes' way; never for a stream.
     pub dialect: Option<Arc<dyn Dialect>>,
@@ -58,7 +58,7 @@ impl std::fmt::Debug for Route {
         f.debug_struct("Route")
             .field("path", &self.path)
             .field("reach", &self.reach)
-            .field("admits", &self.admits)
+            .field("access", &self.access)
             .finish_non_exhaustive()
     }
 }
@@ -94,7 +94,7 @@ impl Route {
     /// A document at one path: it is read, counts in no class, and is made without the store.
     pub fn document(
         path: impl Into<String>,
-        admits: Admits,
+        access: RouteAccess,
         answer: impl Fn(&RequestContext, &Request<Body>) -> Response<Body> + Send + Sync + 'static,
     ) -> Self {
         let path = path.into();
@@ -103,8 +103,8 @@ impl Route {
             path,
             reach: Reach::Path,
             methods: GET,
-            admits,
-            sees: false,
+            access,
+            reads_store: false,
             class: Class::Exempt,
             dialect: None,
             handler: Arc::new(Ready(answer)),
@@ -187,11 +187,11 @@ impl Routes {
     /// The callers who are let in at a path. The index is for everybody who is known, and so are the paths of
     /// discovery, where clients take a 404 for an answer and a 403 for a failure. For any other path that is not
     /// served, only a caller who may ask for it learns that.
-    pub(crate) fn admits(&self, path: &str) -> Admits {
+    pub(crate) fn access(&self, path: &str) -> RouteAccess {
         match self.find(path) {
-            Some(route) => route.admits,
-            None if path == "/" || is_discovery(path) => Admits::Authenticated,
-            None => Admits::Reviewed,
+            Some(route) => route.access,
+            None if path == "/" || is_discovery(path) => RouteAccess::Authenticated,
+            None => RouteAccess::Authorized,
         }
     }
 
@@ -227,7 +227,7 @@ mod tests {
     use super::*;
 
     fn route(path: &str) -> Route {
-        Route::document(path, Admits::Everybody, |_, _| Response::default())
+        Route::document(path, RouteAccess::Public, |_, _| Response::default())
     }
 
     #[test]
@@ -251,12 +251,12 @@ mod tests {
             assert_eq!(routes.find(path).map(|route| route.path.as_str()), want, "{path}");
         }
         assert_eq!(routes.index, r#"{"paths":["/a","/a/b","/readyz"]}"#);
-        assert_eq!(routes.admits("/"), Admits::Authenticated);
+        assert_eq!(routes.access("/"), RouteAccess::Authenticated);
         for discovery in ["/api", "/api/v1", "/apis/g/v2", "/openapi/v4"] {
-            assert_eq!(routes.admits(discovery), Admits::Authenticated, "{discovery}");
+            assert_eq!(routes.access(discovery), RouteAccess::Authenticated, "{discovery}");
         }
-        assert_eq!(routes.admits("/nowhere"), Admits::Reviewed);
-        assert_eq!(routes.admits("/apisx"), Admits::Reviewed);
+        assert_eq!(routes.access("/nowhere"), RouteAccess::Authorized);
+        assert_eq!(routes.access("/apisx"), RouteAccess::Authorized);
     }
 
     #[test]

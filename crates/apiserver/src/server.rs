@@ -2,12 +2,12 @@ use crate::authn::{self, Authenticator, issuers::TokenIssuers, review::TokenRevi
 use crate::authz::{Authorization, Policy};
 use crate::delegate::Delegate;
 use crate::error::Error;
-use crate::flow::{Lane, Limits};
+use crate::flow::{InFlightLimiter, Limits};
 use crate::interner::Interner;
 use crate::metrics::ServerMetrics;
 use crate::resource::Resource;
 use crate::routes::{Route, Routes};
-use crate::tenure::Grounds;
+use crate::stream_authorization::AuthorizationInputs;
 use crate::tls::{self, ClientCertificates, ServingCertificate};
 use runtime::trace::Tracer;
 use runtime::{CertificateEnd, Clock, Health, Metrics, Tasks};
@@ -62,7 +62,7 @@ pub struct ServerSettings {
     /// Open connections.
     pub connections: usize,
     /// How many of them may be without a known caller.
-    pub strangers: usize,
+    pub unauthenticated_connections: usize,
     /// How often credentials in files are looked at.
     pub reload_every: Duration,
     /// How long an answer of kube-apiserver about a token or a right holds.
@@ -88,7 +88,7 @@ impl ServerSettings {
             authentication: authn::AuthnSettings::default(),
             limits: Limits::default(),
             connections: 10_000,
-            strangers: 1_000,
+            unauthenticated_connections: 1_000,
             reload_every: Duration::from_secs(5),
             review_ttl: Duration::from_secs(10),
             recheck_every: Duration::from_mins(1),
@@ -155,10 +155,10 @@ pub(crate) struct ServerShared<H> {
     pub(crate) acting_reads: ActingReads,
     pub(crate) authenticator: Arc<Authenticator>,
     pub(crate) authorization: Arc<Authorization>,
-    pub(crate) grounds: Interner<Grounds>,
-    pub(crate) reads: Arc<Lane>,
-    pub(crate) writes: Arc<Lane>,
-    pub(crate) watches: Arc<Lane>,
+    pub(crate) authorization_inputs: Interner<AuthorizationInputs>,
+    pub(crate) reads: Arc<InFlightLimiter>,
+    pub(crate) writes: Arc<InFlightLimiter>,
+    pub(crate) watches: Arc<InFlightLimiter>,
     pub(crate) metrics: Arc<ServerMetrics>,
     pub(crate) stopping: Arc<AtomicBool>,
     pub(crate) draining: CancellationToken,
@@ -192,8 +192,9 @@ impl<H: Handler> Server<H> {
                 .await?,
         );
         let asking = parts.kube.clone().map(|client| {
-            let (strangers, ttl) = (settings.limits.strangers, settings.review_ttl);
-            Delegate { client, strangers, ttl }
+            let (unauthenticated_reviews, ttl) =
+                (settings.limits.unauthenticated_reviews, settings.review_ttl);
+            Delegate { client, unauthenticated_reviews, ttl }
         });
         let authenticator = Authenticator::new(
             settings.authentication.clone(),
@@ -216,10 +217,10 @@ impl<H: Handler> Server<H> {
             acting_reads: ActingReads::of(&parts.resources),
             authenticator: Arc::new(authenticator),
             authorization: Arc::new(authorization),
-            grounds: Interner::default(),
-            reads: Lane::new(settings.limits.reads, metrics.reads.clone()),
-            writes: Lane::new(settings.limits.writes, metrics.writes.clone()),
-            watches: Lane::new(settings.limits.watches, metrics.watches.clone()),
+            authorization_inputs: Interner::default(),
+            reads: InFlightLimiter::new(settings.limits.reads, metrics.reads.clone()),
+            writes: InFlightLimiter::new(settings.limits.writes, metrics.writes.clone()),
+            watches: InFlightLimiter::new(settings.limits.watches, metrics.watches.clone()),
             metrics,
             stopping,
             draining: parts.draining,
@@ -253,7 +254,7 @@ impl<H: Handler> Server<H> {
         }
         let front = Socket {
             listener,
-            config: tls::server_config(self.certificate, ClientCertificates::AskedFor)?,
+            config: tls::server_config(self.certificate, ClientCertificates::Requested)?,
             door: Door { routes: Routes::new(self.routes.clone())?, gate: None },
         };
         let front = connection::serve(Arc::clone(&self.shared), front, tasks.token());

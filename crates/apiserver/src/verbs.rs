@@ -29,7 +29,7 @@ use crate::audit;
 use crate::authz::Attributes;
 use crate::context::RequestContext;
 use crate::endpoint::{Endpoint, Serves};
-use crate::flow::LanePlace;
+use crate::flow::InFlightPermit;
 use crate::part::Part;
 use crate::request::{Query, ResourceRequest, Verb};
 use crate::resource::{Resource, StoredKind};
@@ -64,7 +64,7 @@ pub(crate) struct Call<'r> {
     pub(crate) style: Style,
     pub(crate) warnings: Vec<String>,
     /// The place of its body, if that is heavy.
-    pub(crate) heavy: Option<LanePlace>,
+    pub(crate) heavy: Option<InFlightPermit>,
 }
 
 /// Runs the verb of a request at its endpoint.

@@ -1,7 +1,7 @@
 //! A route: a page in plain text of what its caller sees, at `/inventory`.
 
 use apiserver::RequestContext;
-use apiserver::authz::Admits;
+use apiserver::authz::RouteAccess;
 use apiserver::flow::Class;
 use apiserver::routes::{GET, Reach, Route, RouteHandler};
 use axum::body::Body;
@@ -20,8 +20,8 @@ pub(crate) fn route(store: Store, widgets: KindId) -> Route {
         path: "/inventory".to_owned(),
         reach: Reach::Path,
         methods: GET,
-        admits: Admits::Authenticated,
-        sees: true,
+        access: RouteAccess::Authenticated,
+        reads_store: true,
         class: Class::Read,
         dialect: None,
         listed: vec!["/inventory".to_owned()],

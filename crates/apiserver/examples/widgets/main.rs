@@ -34,7 +34,7 @@ impl Policy for EverybodyKnown {
     fn judge(&self, caller: &Caller, _: &RequestInfo, _: bool) -> Ruling {
         let known = caller.in_group("system:authenticated");
         let verdict = if known { AuthzVerdict::Allow } else { AuthzVerdict::NoOpinion };
-        Ruling { verdict, sight: Ok(Visibility::Everything) }
+        Ruling { verdict, visibility: Ok(Visibility::Everything) }
     }
 
     fn operator_right(&self) -> Right {

@@ -2,9 +2,9 @@
 //! nothing keeps nothing alive for long: the objects and events still to be sent are given up. So is an answer with
 //! an end, such as a list, if the client takes it too slowly and would occupy the place.
 
-use crate::flow::LanePlace;
+use crate::flow::InFlightPermit;
 use crate::metrics::{ServerMetrics, WatchEvents};
-use crate::pace;
+use crate::transfer_rate;
 use axum::body::{Body, Bytes};
 use http_body::{Frame, SizeHint};
 use std::panic::AssertUnwindSafe;
@@ -27,7 +27,7 @@ pub(super) struct Streams(Mutex<Vec<Weak<Mutex<Stream>>>>);
 
 /// What a stream keeps until it ends.
 pub(super) struct Kept {
-    pub(super) place: LanePlace,
+    pub(super) place: InFlightPermit,
     /// It ends by itself, unlike a watch, and must do so in time.
     pub(super) ends: bool,
     pub(super) events: Option<WatchEvents>,
@@ -47,7 +47,7 @@ struct Stream {
 
 struct Sending {
     body: Body,
-    _place: LanePlace,
+    _place: InFlightPermit,
     ends: bool,
     events: Option<WatchEvents>,
     metrics: Arc<ServerMetrics>,
@@ -85,7 +85,7 @@ impl Streams {
             false
         });
         for (sending, why) in &given_up {
-            sending.metrics.terminated(why);
+            sending.metrics.record_termination(why);
         }
         given_up.len()
     }
@@ -102,7 +102,8 @@ impl Stream {
             return Some("client takes nothing");
         }
         let ends = self.sending.as_ref().is_some_and(|sending| sending.ends);
-        let is_late = ends && now.duration_since(self.began) > pace::time_for(self.bytes, ENDS_WITHIN);
+        let is_late =
+            ends && now.duration_since(self.began) > transfer_rate::timeout_for(self.bytes, ENDS_WITHIN);
         is_late.then_some("timeout")
     }
 
@@ -163,15 +164,15 @@ impl http_body::Body for Streamed {
 mod tests {
     use super::*;
     use crate::caller::Caller;
-    use crate::flow::{Lane, Rank};
+    use crate::flow::{InFlightLimiter, PriorityLevel};
     use futures_util::{FutureExt, StreamExt, stream};
     use http_body_util::BodyExt;
     use prometheus_client::metrics::gauge::Gauge;
     use runtime::Metrics;
     use std::convert::Infallible;
 
-    fn kept(lane: &Arc<Lane>, ends: bool) -> Option<Kept> {
-        let place = lane.enter(&Caller::default(), Rank::Ordinary)?;
+    fn kept(limiter: &Arc<InFlightLimiter>, ends: bool) -> Option<Kept> {
+        let place = limiter.try_acquire(&Caller::default(), PriorityLevel::Ordinary)?;
         let metrics = Arc::new(ServerMetrics::new(&Metrics::new(), &[]));
         Some(Kept { place, ends, events: None, metrics })
     }
@@ -182,11 +183,11 @@ mod tests {
 
     #[tokio::test]
     async fn a_stream_of_which_nothing_is_taken_is_given_up_and_one_in_which_nothing_happens_is_not() {
-        let (lane, streams) = (Lane::new(1, Gauge::default()), Streams::default());
+        let (limiter, streams) = (InFlightLimiter::new(1, Gauge::default()), Streams::default());
         let (later, events) =
             (CLIENT_WAIT * 2, ["a", "b", "c"].map(|text| Ok::<_, Infallible>(Bytes::from(text))));
         let body = Body::from_stream(stream::iter(events).chain(stream::pending()));
-        let mut body = streams.wrap(body, kept(&lane, false).unwrap());
+        let mut body = streams.wrap(body, kept(&limiter, false).unwrap());
         assert_eq!(streams.give_up(Instant::now() + later), 0, "nothing was sent yet");
         for _ in 0..2 {
             body.frame().await.unwrap().unwrap();
@@ -199,20 +200,20 @@ mod tests {
         assert_eq!(lock(&streams.0).len(), 1);
 
         let body = body_of(["a", "b"].map(Bytes::from));
-        let mut body = streams.wrap(body, kept(&lane, false).unwrap());
+        let mut body = streams.wrap(body, kept(&limiter, false).unwrap());
         body.frame().await.unwrap().unwrap();
-        assert!(kept(&lane, false).is_none());
+        assert!(kept(&limiter, false).is_none());
         assert_eq!(streams.give_up(Instant::now() + later), 1);
-        assert!(kept(&lane, false).is_some(), "its place is free");
+        assert!(kept(&limiter, false).is_some(), "its place is free");
         assert!(body.frame().await.unwrap().is_err(), "who comes back is told");
         assert_eq!(lock(&streams.0).len(), 0);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_list_that_is_taken_in_sips_ends_as_an_error_and_one_that_is_only_long_does_not() {
-        let (lane, streams) = (Lane::new(1, Gauge::default()), Streams::default());
+        let (limiter, streams) = (InFlightLimiter::new(1, Gauge::default()), Streams::default());
         let sips = body_of([(); 4].map(|()| Bytes::from(vec![b'x'; 64 * 1024])));
-        let mut sips = streams.wrap(sips, kept(&lane, true).unwrap());
+        let mut sips = streams.wrap(sips, kept(&limiter, true).unwrap());
         for _ in 0..3 {
             sips.frame().await.unwrap().unwrap();
             assert_eq!(streams.give_up(Instant::now()), 0);
@@ -222,7 +223,7 @@ mod tests {
         assert!(sips.frame().await.unwrap().is_err(), "not a list that seems to be whole");
 
         let long = body_of([(); 4].map(|()| Bytes::from(vec![b'x'; 16 << 20])));
-        let mut long = streams.wrap(long, kept(&lane, true).unwrap());
+        let mut long = streams.wrap(long, kept(&limiter, true).unwrap());
         for _ in 0..4 {
             long.frame().await.unwrap().unwrap();
             tokio::time::advance(CLIENT_WAIT * 5 / 6).await;

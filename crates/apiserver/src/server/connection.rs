@@ -4,8 +4,8 @@ use super::gathering::Gathering;
 use super::pipeline::{self, Connected};
 use super::websocket::Afterwards;
 use super::{Handler, ServerShared};
+use crate::connection_limit::{ConnectionLimiter, ConnectionSlot};
 use crate::error::Error;
-use crate::places::{Place, Places};
 use crate::tls::Peer;
 use futures_util::FutureExt;
 use hyper::body::Incoming;
@@ -43,7 +43,7 @@ const HEADER_LIMIT: usize = 256 * 1024;
 /// Most header lines in HTTP/1.1: a group or an extra value each.
 const HEADER_LINES: usize = 1024;
 /// How long a connection that has to make room may take to end.
-const LEAVE_TIMEOUT: Duration = Duration::from_secs(1);
+const EVICTION_TIMEOUT: Duration = Duration::from_secs(1);
 /// Pause after an error of the socket, such as too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -68,8 +68,11 @@ pub(super) async fn serve<H: Handler>(
         listener,
         tls: TlsAcceptor::from(Arc::new(config)),
         http: http(),
-        room: Arc::new(Semaphore::new(shared.settings.connections)),
-        places: Places::new(shared.settings.connections, shared.settings.strangers),
+        connection_permits: Arc::new(Semaphore::new(shared.settings.connections)),
+        slots: ConnectionLimiter::new(
+            shared.settings.connections,
+            shared.settings.unauthenticated_connections,
+        ),
         connections: JoinSet::new(),
         closing: CancellationToken::new(),
         shared: Arc::clone(&shared),
@@ -93,8 +96,8 @@ struct Acceptor<H> {
     listener: TcpListener,
     tls: TlsAcceptor,
     http: Builder<TokioExecutor>,
-    room: Arc<Semaphore>,
-    places: Arc<Places>,
+    connection_permits: Arc<Semaphore>,
+    slots: Arc<ConnectionLimiter>,
     connections: JoinSet<()>,
     closing: CancellationToken,
     shared: Arc<ServerShared<H>>,
@@ -104,7 +107,7 @@ struct Acceptor<H> {
 impl<H: Handler> Acceptor<H> {
     /// Takes connections for ever; while there is no room, they wait in the kernel.
     async fn accept(&mut self) {
-        while let Ok(permit) = Arc::clone(&self.room).acquire_owned().await {
+        while let Ok(permit) = Arc::clone(&self.connection_permits).acquire_owned().await {
             tokio::select! {
                 accepted = self.listener.accept() => match accepted {
                     Ok((stream, address)) => self.spawn(stream, address, permit),
@@ -121,8 +124,8 @@ impl<H: Handler> Acceptor<H> {
     fn spawn(&mut self, stream: TcpStream, address: SocketAddr, permit: OwnedSemaphorePermit) {
         let (shared, tls, http) = (Arc::clone(&self.shared), self.tls.clone(), self.http.clone());
         let closing = self.closing.clone();
-        let (door, place) = (Arc::clone(&self.door), self.places.enter());
-        let accepted = Accepted { stream, address, door, place };
+        let (door, slot) = (Arc::clone(&self.door), self.slots.acquire());
+        let accepted = Accepted { stream, address, door, slot };
         self.connections.spawn(async move {
             shared.metrics.connections.inc();
             if let Err(error) = connection(&shared, &tls, &http, accepted, closing).await {
@@ -136,7 +139,7 @@ impl<H: Handler> Acceptor<H> {
     /// Still serves connections that the kernel has accepted already.
     async fn drain(mut self) {
         while let Some(Ok((stream, address))) = self.listener.accept().now_or_never() {
-            let Ok(permit) = Arc::clone(&self.room).try_acquire_owned() else { break };
+            let Ok(permit) = Arc::clone(&self.connection_permits).try_acquire_owned() else { break };
             self.spawn(stream, address, permit);
         }
         drop(self.listener);
@@ -180,7 +183,7 @@ struct Accepted {
     stream: TcpStream,
     address: SocketAddr,
     door: Arc<Door>,
-    place: Place,
+    slot: ConnectionSlot,
 }
 
 async fn connection<H: Handler>(
@@ -190,13 +193,13 @@ async fn connection<H: Handler>(
     accepted: Accepted,
     closing: CancellationToken,
 ) -> Result<(), String> {
-    let Accepted { stream, address, door, place } = accepted;
-    let displaced = place.displaced();
+    let Accepted { stream, address, door, slot } = accepted;
+    let evicted = slot.evicted();
     stream.set_nodelay(true).map_err(|error| error.to_string())?;
     let handshake = tokio::time::timeout(HANDSHAKE_TIMEOUT, tls.accept(stream));
     let handshake = tokio::select! {
         handshake = handshake => handshake,
-        () = displaced.cancelled() => return Err("made room in its handshake".to_owned()),
+        () = evicted.cancelled() => return Err("made room in its handshake".to_owned()),
     };
     let stream = match handshake {
         Ok(Ok(stream)) => stream,
@@ -218,7 +221,7 @@ async fn connection<H: Handler>(
         Some(_) => http.clone().http1_only(),
         None => http.clone(),
     };
-    let peer = Arc::new(Peer::new(address, chain).at(place));
+    let peer = Arc::new(Peer::new(address, chain).with_slot(slot));
     let (afterwards, streams) = (Afterwards::default(), Streams::default());
     let connected = Arc::new(Connected { door, peer, afterwards, streams });
     let service = service_fn(|request: http::Request<Incoming>| {
@@ -240,9 +243,9 @@ async fn connection<H: Handler>(
                 () = connected.streams.sweep(!is_shared) => return Err("its client takes nothing".to_owned()),
             }
         }
-        () = displaced.cancelled() => {
+        () = evicted.cancelled() => {
             served.as_mut().graceful_shutdown();
-            match tokio::time::timeout(LEAVE_TIMEOUT, served).await {
+            match tokio::time::timeout(EVICTION_TIMEOUT, served).await {
                 Ok(ended) => ended,
                 Err(_elapsed) => return Err("made room for another one".to_owned()),
             }
@@ -253,6 +256,6 @@ async fn connection<H: Handler>(
     let Some(session) = connected.afterwards.take() else { return Ok(()) };
     tokio::select! {
         () = session => Ok(()),
-        () = displaced.cancelled() => Err("made room for another one after its upgrade".to_owned()),
+        () = evicted.cancelled() => Err("made room for another one after its upgrade".to_owned()),
     }
 }

@@ -1,4 +1,4 @@
-use crate::authz::Admits;
+use crate::authz::RouteAccess;
 use crate::request::RequestInfo;
 use crate::routes::{Route, Routes};
 use axum::body::Body;
@@ -50,7 +50,7 @@ pub(super) struct Door {
 impl Door {
     /// Whether credentials are not looked at.
     pub(super) fn is_unasked(&self, info: &RequestInfo) -> bool {
-        matches!(info, RequestInfo::Path(asked) if self.routes.admits(&asked.path) == Admits::Unasked)
+        matches!(info, RequestInfo::Path(asked) if self.routes.access(&asked.path) == RouteAccess::PublicUnauthenticated)
     }
 
     pub(super) fn enter(&self, request: &mut Request<Body>) -> Result<(), Response<Body>> {

@@ -1,4 +1,4 @@
-use crate::authz::Admits;
+use crate::authz::RouteAccess;
 use crate::caller::Caller;
 use crate::context::RequestContext;
 use crate::flow::Class;
@@ -71,24 +71,25 @@ pub(super) fn routes(checks: &Checks, metrics: &Metrics, version: &Version) -> V
     for (name, health) in health {
         let (all, each) = (health.clone(), health.clone());
         let path = format!("/{name}");
-        routes.push(Route::document(path.as_str(), Admits::Everybody, move |cx, request| {
+        routes.push(Route::document(path.as_str(), RouteAccess::Public, move |cx, request| {
             report(&all, name, cx, request.uri())
         }));
         let one_alone = move |cx: &RequestContext, request: &Request<Body>| one(&each, cx, request);
-        let below = Route::document(path, Admits::Reviewed, one_alone).reaching(Reach::Below).listing([]);
+        let below =
+            Route::document(path, RouteAccess::Authorized, one_alone).reaching(Reach::Below).listing([]);
         // It takes a place, for each name that somebody makes up costs a review.
         routes.push(Route { class: Class::Read, ..below });
     }
     let version = serde_json::to_vec_pretty(version).map_or_else(|_| Bytes::new(), Bytes::from);
-    routes.push(Route::document("/version", Admits::Authenticated, move |_, _| {
+    routes.push(Route::document("/version", RouteAccess::Authenticated, move |_, _| {
         bytes_response(StatusCode::OK, "application/json", version.clone())
     }));
-    routes.push(Route::document("/whoami", Admits::Authenticated, |cx, _| whoami(&cx.caller)));
+    routes.push(Route::document("/whoami", RouteAccess::Authenticated, |cx, _| whoami(&cx.caller)));
     // kubectl asks for it after a 404 in a namespace, and shows a 404 from here instead of that one.
-    let core = Route::document(CORE_NAMESPACES, Admits::Authenticated, core_namespace);
+    let core = Route::document(CORE_NAMESPACES, RouteAccess::Authenticated, core_namespace);
     routes.push(core.reaching(Reach::Below).listing([]));
     let metrics = metrics.clone();
-    routes.push(Route::document("/metrics", Admits::Reviewed, move |_, _| admin::metrics(&metrics)));
+    routes.push(Route::document("/metrics", RouteAccess::Authorized, move |_, _| admin::metrics(&metrics)));
     routes
 }
 

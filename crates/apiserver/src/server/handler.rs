@@ -37,6 +37,6 @@ impl Handler for Arc<Api> {
 
     fn measure(&self, metrics: &Metrics) {
         let help = "Writes under way whose bodies may take much memory";
-        metrics.register("apiserver_heavy_bodies", help, self.heavy_bodies.shown());
+        metrics.register("apiserver_heavy_bodies", help, self.heavy_bodies.in_use());
     }
 }

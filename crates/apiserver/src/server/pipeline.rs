@@ -6,15 +6,15 @@ use super::{Handler, ServerShared};
 use crate::audit::{self, AUDIT_ID};
 use crate::authn::Authenticated;
 use crate::authn::impersonation::Impersonation;
-use crate::authn::opinion::Unauthenticated;
-use crate::authz::{Admits, Attributes, Demand};
+use crate::authn::outcome::AuthnError;
+use crate::authz::{Attributes, AuthorizationRequest, RouteAccess};
 use crate::caller::{Caller, Via};
 use crate::context::RequestContext;
 use crate::dialect::Dialect;
-use crate::flow::{Class, LanePlace};
+use crate::flow::{Class, InFlightPermit};
 use crate::request::{RequestInfo, query};
 use crate::response::status_response;
-use crate::tenure::{Grounds, Tenure};
+use crate::stream_authorization::{AuthorizationInputs, StreamAuthorization};
 use crate::tls::Peer;
 use axum::body::Body;
 use futures_util::FutureExt;
@@ -81,7 +81,7 @@ pub(super) async fn serve<H: Handler>(
         Ok(Ok(response) | Err(response)) => response,
         Err(_panic) => {
             shared.metrics.panics.inc();
-            shared.metrics.terminated("panic");
+            shared.metrics.record_termination("panic");
             tracing::error!(audit_id = &*trail.audit_id, path = uri.path(), "a request panicked");
             let text = "This request caused apiserver to panic. Look in the logs for details.";
             status_response(&Status::internal(text), &HeaderMap::new(), &uri)
@@ -121,7 +121,7 @@ async fn answer<H: Handler>(
     };
     trail.authenticated(&authenticated.caller);
     if authenticated.caller.is_known() {
-        peer.known(&authenticated.caller);
+        peer.set_caller(&authenticated.caller);
     }
     let info = parsed.map_err(|status| failure(&status, &request))?;
     let entrance = Entrance::of(shared, door, &info);
@@ -141,32 +141,33 @@ async fn answer<H: Handler>(
     let is_stream = entrance.class == Class::Stream;
     let changes = if is_stream { shared.authorization.changes(&acting.caller) } else { None };
     let attributes = Attributes { caller: acting.caller, info };
-    let demand = Demand { attributes, admits: entrance.admits, sees: entrance.sees };
-    let asked = trace::span("authorization", shared.authorization.admit(&demand));
+    let authorization_request =
+        AuthorizationRequest { attributes, access: entrance.access, reads_store: entrance.reads_store };
+    let asked = trace::span("authorization", shared.authorization.admit(&authorization_request));
     let access = within(shared, deadline, asked).await.map_err(|status| refused(&status, &request))?;
     trail.authorized();
 
-    let tenure = is_stream.then(|| {
-        Box::new(Tenure {
+    let stream_authorization = is_stream.then(|| {
+        Box::new(StreamAuthorization {
             authenticator: Arc::clone(&shared.authenticator),
             authorization: Arc::clone(&shared.authorization),
             peer: Arc::clone(peer),
-            grounds: shared.grounds.share(Grounds {
+            inputs: shared.authorization_inputs.share(AuthorizationInputs {
                 authenticated,
                 impersonation: acting.rights,
-                demand: demand.clone(),
+                request: authorization_request.clone(),
             }),
             visibility: access.visibility().clone(),
             every: shared.settings.recheck_every,
             changes,
         })
     });
-    let Attributes { caller, info } = demand.attributes;
+    let Attributes { caller, info } = authorization_request.attributes;
     let mut context = RequestContext {
         authorization: Some(Arc::clone(&shared.authorization)),
         authenticator: Some(Arc::clone(&shared.authenticator)),
         audit_id: Arc::clone(&trail.audit_id),
-        tenure,
+        stream_authorization,
         ..RequestContext::new(info, caller, access, deadline)
     };
     let upgrade = upgrade(&mut request, &context, is_stream)?;
@@ -188,7 +189,7 @@ fn handed_over<H>(
 ) -> Response<Body> {
     match upgrade {
         Some(upgrade) if response.status() == StatusCode::OK => {
-            peer.upgraded(caller);
+            peer.note_upgrade(caller);
             upgrade.accept(response, afterwards, shared.draining.clone())
         }
         _ => response,
@@ -202,9 +203,9 @@ async fn authenticate<H>(
     request: &mut Request<Body>,
     dialect: Option<&dyn Dialect>,
     is_unasked: bool,
-) -> Result<Authenticated, Unauthenticated> {
+) -> Result<Authenticated, AuthnError> {
     if is_unasked {
-        return Ok(shared.authenticator.nobody());
+        return Ok(shared.authenticator.anonymous());
     }
     let uri = request.uri().clone();
     shared.authenticator.authenticate(peer, request.headers_mut(), uri.path(), dialect).await
@@ -215,7 +216,7 @@ fn keep_place<H>(
     shared: &ServerShared<H>,
     connected: &Connected,
     info: &RequestInfo,
-    place: Option<LanePlace>,
+    place: Option<InFlightPermit>,
     response: Response<Body>,
     is_stream: bool,
 ) -> Response<Body> {
@@ -236,8 +237,8 @@ fn keep_place<H>(
 /// How a request gets in.
 struct Entrance {
     class: Class,
-    admits: Admits,
-    sees: bool,
+    access: RouteAccess,
+    reads_store: bool,
 }
 
 impl Entrance {
@@ -245,15 +246,17 @@ impl Entrance {
         match info {
             RequestInfo::Resource(asked) => {
                 let class = if shared.acting_reads.has(asked) { Class::Write } else { asked.class() };
-                Self { class, admits: Admits::Reviewed, sees: true }
+                Self { class, access: RouteAccess::Authorized, reads_store: true }
             }
             RequestInfo::Path(asked) => {
-                let admits = door.routes.admits(&asked.path);
+                let access = door.routes.access(&asked.path);
                 match door.routes.find(&asked.path) {
-                    Some(route) => Self { class: route.class, admits, sees: route.sees },
+                    Some(route) => Self { class: route.class, access, reads_store: route.reads_store },
                     // It takes a place, for each path that somebody makes up costs a review.
-                    None if admits == Admits::Reviewed => Self { class: Class::Read, admits, sees: false },
-                    None => Self { class: Class::Exempt, admits, sees: false },
+                    None if access == RouteAccess::Authorized => {
+                        Self { class: Class::Read, access, reads_store: false }
+                    }
+                    None => Self { class: Class::Exempt, access, reads_store: false },
                 }
             }
         }
@@ -304,7 +307,7 @@ fn within<H, T>(
 ) -> impl Future<Output = Result<T, Status>> {
     tokio::time::timeout_at(deadline, step).map(|outcome| {
         outcome.unwrap_or_else(|_elapsed| {
-            shared.metrics.terminated("timeout");
+            shared.metrics.record_termination("timeout");
             Err(Status::timeout("request did not complete within the allotted timeout", 0))
         })
     })
@@ -346,7 +349,7 @@ async fn impersonate<H>(
         let attributes = Attributes { caller: Arc::clone(caller), info: right.clone() };
         shared.authorization.may_impersonate(&attributes).await?;
     }
-    let assumed = shared.authenticator.assume(wanted).map_err(Status::bad_request)?;
+    let assumed = shared.authenticator.impersonated_caller(wanted).map_err(Status::bad_request)?;
     tracing::debug!(user = caller.name, impersonated = assumed.name, "acting as somebody else");
     Ok(Acting { caller: assumed, rights })
 }
@@ -361,22 +364,26 @@ fn asking(class: Class) -> Class {
 }
 
 /// A place among the requests under way; an exempt request needs none.
-fn enter<H>(shared: &ServerShared<H>, class: Class, caller: &Caller) -> Result<Option<LanePlace>, Refused> {
-    let (lane, what) = match class {
+fn enter<H>(
+    shared: &ServerShared<H>,
+    class: Class,
+    caller: &Caller,
+) -> Result<Option<InFlightPermit>, Refused> {
+    let (limiter, what) = match class {
         Class::Exempt => return Ok(None),
         Class::Read => (&shared.reads, "reads"),
         Class::Write => (&shared.writes, "writes"),
         Class::Stream => (&shared.watches, "watches"),
     };
-    if let Some(place) = lane.enter(caller, shared.authorization.rank(caller)) {
+    if let Some(place) = limiter.try_acquire(caller, shared.authorization.priority_level(caller)) {
         return Ok(Some(place));
     }
-    lane.tell_refusal(caller, what);
+    limiter.log_rejection(caller, what);
     Err(too_many(shared))
 }
 
 fn too_many<H>(shared: &ServerShared<H>) -> Response<Body> {
-    shared.metrics.terminated("too many");
+    shared.metrics.record_termination("too many");
     let mut response = Response::new(Body::from("Too many requests, please try again later.\n"));
     *response.status_mut() = StatusCode::TOO_MANY_REQUESTS;
     response.headers_mut().insert(header::RETRY_AFTER, RETRY_AFTER);
@@ -385,14 +392,14 @@ fn too_many<H>(shared: &ServerShared<H>) -> Response<Body> {
     response
 }
 
-fn unauthenticated(error: &Unauthenticated, peer: &Peer) -> Status {
+fn unauthenticated(error: &AuthnError, peer: &Peer) -> Status {
     tracing::debug!(peer = %peer.address, %error, "authentication failed");
     match error {
-        Unauthenticated::Busy => Status::too_many_requests(1),
-        Unauthenticated::Starting => Status::unavailable(format!("the server is starting: {error}"), 1),
+        AuthnError::TooManyReviews => Status::too_many_requests(1),
+        AuthnError::TrustNotLoaded => Status::unavailable(format!("the server is starting: {error}"), 1),
         // Another login would not help.
-        Unauthenticated::Unanswered(_) => Status::unavailable(UNJUDGED, 1),
-        Unauthenticated::Invalid(_) => Status::unauthorized(),
+        AuthnError::Unavailable(_) => Status::unavailable(UNJUDGED, 1),
+        AuthnError::Invalid(_) => Status::unauthorized(),
     }
 }
 

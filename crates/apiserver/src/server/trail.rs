@@ -92,7 +92,7 @@ impl Trail {
         let size = http_body::Body::size_hint(response.body()).exact();
         let is_stream = self.class == Class::Stream;
         let outcome = RequestOutcome { code, took, size, validation: self.validation, is_stream };
-        self.metrics.answered(self.info.as_ref(), self.dry_run, &outcome);
+        self.metrics.record_response(self.info.as_ref(), self.dry_run, &outcome);
         self.end(code, took);
     }
 

@@ -13,19 +13,19 @@ use x509_parser::prelude::{FromDer as _, X509Certificate};
 /// The serving certificate and its key, from two PEM files that somebody else renews.
 #[derive(Debug)]
 pub struct ServingCertificate {
-    files: Files,
-    current: ArcSwap<Loaded>,
-    told: CertificateEnd,
+    files: CertificateFiles,
+    current: ArcSwap<LoadedCertificate>,
+    expiry_metric: CertificateEnd,
 }
 
 #[derive(Debug)]
-struct Files {
+struct CertificateFiles {
     certificate: PathBuf,
     key: PathBuf,
 }
 
 #[derive(Debug)]
-struct Loaded {
+struct LoadedCertificate {
     pem: (Vec<u8>, Vec<u8>),
     certified: Arc<CertifiedKey>,
     /// When the first certificate of the chain ends, in seconds since 1970: an intermediate may end before the one that
@@ -35,11 +35,15 @@ struct Loaded {
 
 impl ServingCertificate {
     /// Reads both files.
-    pub async fn load(certificate: PathBuf, key: PathBuf, told: CertificateEnd) -> Result<Self, Error> {
-        let files = Files { certificate, key };
-        let loaded = Loaded::parse(files.read().await?)?;
-        told.set(loaded.ends);
-        Ok(Self { files, current: ArcSwap::from_pointee(loaded), told })
+    pub async fn load(
+        certificate: PathBuf,
+        key: PathBuf,
+        expiry_metric: CertificateEnd,
+    ) -> Result<Self, Error> {
+        let files = CertificateFiles { certificate, key };
+        let loaded = LoadedCertificate::parse(files.read().await?)?;
+        expiry_metric.set(loaded.ends);
+        Ok(Self { files, current: ArcSwap::from_pointee(loaded), expiry_metric })
     }
 
     /// Follows the files for ever, and takes over a pair that fits together. A half-written pair is read again later.
@@ -62,20 +66,20 @@ impl ServingCertificate {
         if self.current.load().pem == pem {
             return Ok(false);
         }
-        let loaded = Loaded::parse(pem)?;
-        self.told.set(loaded.ends);
+        let loaded = LoadedCertificate::parse(pem)?;
+        self.expiry_metric.set(loaded.ends);
         self.current.store(Arc::new(loaded));
         Ok(true)
     }
 }
 
-impl Files {
+impl CertificateFiles {
     async fn read(&self) -> Result<(Vec<u8>, Vec<u8>), Error> {
         Ok((read(&self.certificate).await?, read(&self.key).await?))
     }
 }
 
-impl Loaded {
+impl LoadedCertificate {
     fn parse(pem: (Vec<u8>, Vec<u8>)) -> Result<Self, Error> {
         let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(&pem.0)
             .collect::<Result<_, _>>()

@@ -1,10 +1,10 @@
 //! Request bodies: their size, what they may weigh, their media type, and how they become objects.
 
 use crate::caller::Caller;
-use crate::flow::{Lane, LanePlace, Rank};
-use crate::pace;
+use crate::flow::{InFlightLimiter, InFlightPermit, PriorityLevel};
 use crate::resource::Resource;
 use crate::response::PROTOBUF;
+use crate::transfer_rate;
 use crate::verbs::{Call, nul};
 use axum::body::Body;
 use bytes::{Bytes, BytesMut};
@@ -42,32 +42,32 @@ pub(crate) async fn take(call: &mut Call<'_>, body: Body) -> Result<Bytes, Statu
 }
 
 /// A place for a body, if it is heavy.
-pub(crate) fn place(call: &Call<'_>, body: &[u8]) -> Result<Option<LanePlace>, Status> {
+pub(crate) fn place(call: &Call<'_>, body: &[u8]) -> Result<Option<InFlightPermit>, Status> {
     // Patches are of media types of their own; those of an apply are YAML.
     let media = if content_type(&call.headers).ends_with("yaml") { Media::Yaml } else { Media::Json };
     let caller = &call.cx.caller;
     let authorization = call.cx.authorization.as_ref();
-    let rank = authorization.map_or(Rank::Ordinary, |asked| asked.rank(caller));
-    let lane = &call.api.heavy_bodies;
-    enter(lane, caller, rank, body, media).inspect_err(|_no_room| {
-        lane.tell_refusal(caller, "heavy bodies");
+    let priority = authorization.map_or(PriorityLevel::Ordinary, |asked| asked.priority(caller));
+    let limiter = &call.api.heavy_bodies;
+    enter(limiter, caller, priority, body, media).inspect_err(|_no_room| {
+        limiter.log_rejection(caller, "heavy bodies");
         if let Some(asked) = authorization {
-            asked.found_no_room();
+            asked.record_too_many_requests();
         }
     })
 }
 
 fn enter(
-    lane: &Arc<Lane>,
+    limiter: &Arc<InFlightLimiter>,
     caller: &Caller,
-    rank: Rank,
+    priority: PriorityLevel,
     body: &[u8],
     media: Media,
-) -> Result<Option<LanePlace>, Status> {
+) -> Result<Option<InFlightPermit>, Status> {
     if decode::most_weight(body, media).is_some_and(|weight| weight <= LIGHT_MAX) {
         return Ok(None);
     }
-    lane.enter(caller, rank).map(Some).ok_or_else(|| Status::too_many_requests(1))
+    limiter.try_acquire(caller, priority).map(Some).ok_or_else(|| Status::too_many_requests(1))
 }
 
 /// Reads the body; 413 if it is too large, 504 if it does not come in time.
@@ -76,7 +76,7 @@ pub(crate) async fn read(body: Body) -> Result<Bytes, Status> {
     let mut body = Limited::new(body, BODY_BYTES_MAX);
     let (mut whole, mut length) = (BytesMut::new(), 0_u64);
     loop {
-        let until = began + pace::time_for(length, BODY_WITHIN);
+        let until = began + transfer_rate::timeout_for(length, BODY_WITHIN);
         match timeout_at(until, body.frame()).await {
             Ok(None) => return Ok(whole.freeze()),
             Ok(Some(Ok(frame))) => {
@@ -226,12 +226,13 @@ mod tests {
 
     #[test]
     fn heavy_bodies_have_few_places_and_nobody_has_all_of_them() {
-        let lane = Lane::new(HEAVY_BODIES, Gauge::default());
+        let limiter = InFlightLimiter::new(HEAVY_BODIES, Gauge::default());
         let user = |name: &str| Caller { name: name.to_owned(), ..Caller::default() };
-        let enter =
-            |name: &str, rank, body: &str, media| enter(&lane, &user(name), rank, body.as_bytes(), media);
+        let enter = |name: &str, priority, body: &str, media| {
+            enter(&limiter, &user(name), priority, body.as_bytes(), media)
+        };
         let maps = format!(r#"{{"x":[{}]}}"#, vec![r#"{"":0}"#; 2_000].join(","));
-        let of = |name: &str| enter(name, Rank::Ordinary, &maps, Media::Json);
+        let of = |name: &str| enter(name, PriorityLevel::Ordinary, &maps, Media::Json);
         let greedy: Vec<_> = (0..8).filter_map(|_| of("greedy").ok()).collect();
         assert_eq!(greedy.len(), HEAVY_BODIES / 2);
         let others: Vec<_> =
@@ -240,14 +241,17 @@ mod tests {
         let status = of("late").unwrap_err();
         assert_eq!(status.code, 429);
         assert!(status.details.is_some_and(|details| details.retry_after_seconds > 0));
-        let operator = enter("operator", Rank::Operator, &maps, Media::Json);
+        let operator = enter("operator", PriorityLevel::Operator, &maps, Media::Json);
         assert!(operator.unwrap().is_some());
         let text = format!(r#"{{"text":"{}"}}"#, "x".repeat(500_000));
         for (light, media) in [("{}", Media::Json), (text.as_str(), Media::Json), ("a: b", Media::Yaml)] {
-            assert!(enter("late", Rank::Ordinary, light, media).unwrap().is_none(), "it needs no place");
+            assert!(
+                enter("late", PriorityLevel::Ordinary, light, media).unwrap().is_none(),
+                "it needs no place"
+            );
         }
         let aliases = "a: &a {}\nb: *a\n";
-        assert_eq!(enter("late", Rank::Ordinary, aliases, Media::Yaml).unwrap_err().code, 429);
+        assert_eq!(enter("late", PriorityLevel::Ordinary, aliases, Media::Yaml).unwrap_err().code, 429);
         drop((greedy, others));
         assert!(of("late").unwrap().is_some());
     }

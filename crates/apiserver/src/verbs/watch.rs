@@ -6,7 +6,7 @@ use crate::resource::StoredKind;
 use crate::response::{Media, body_response};
 use crate::server::CLIENT_WAIT;
 use crate::store_status::{status_of, watch_expired};
-use crate::tenure::{Gate, Lost, Tenure};
+use crate::stream_authorization::{Revocation, StreamAuthorization, VisibilityGate};
 use crate::verbs::Call;
 use crate::verbs::list::selection;
 use crate::verbs::options::{ListOptions, resource_version};
@@ -57,8 +57,12 @@ pub(crate) async fn watch(call: &mut Call<'_>, stored: &StoredKind) -> Result<Re
             let end = Instant::now() + life(options.timeout_seconds);
             let bookmarks = options.bookmarks.then_some(Bookmarks { next: Some(Instant::now()) });
             let draining = call.api.draining.clone();
-            let gate = call.cx.tenure.as_deref().and_then(Tenure::gate);
-            let lost = call.cx.tenure.take().map(|tenure| tenure.lost().boxed());
+            let gate = call.cx.stream_authorization.as_deref().and_then(StreamAuthorization::gate);
+            let lost = call
+                .cx
+                .stream_authorization
+                .take()
+                .map(|stream_authorization| stream_authorization.lost().boxed());
             let initial = matches!(from, WatchFrom::State(_));
             let (held, ended, sent) = (None, false, None);
             let mut stream =
@@ -110,7 +114,7 @@ fn life(asked: Option<i64>) -> Duration {
 }
 
 /// Waits until the caller may not go on; for ever if nothing can take his right away.
-async fn lost(lost: &mut Option<BoxFuture<'static, Lost>>) -> Lost {
+async fn lost(lost: &mut Option<BoxFuture<'static, Revocation>>) -> Revocation {
     match lost {
         Some(lost) => lost.await,
         None => std::future::pending().await,
@@ -132,9 +136,9 @@ struct Stream {
     end: Instant,
     draining: CancellationToken,
     /// Each event passes it, if what the caller sees can change.
-    gate: Option<Gate>,
+    gate: Option<VisibilityGate>,
     /// Completes when the caller may not go on.
-    lost: Option<BoxFuture<'static, Lost>>,
+    lost: Option<BoxFuture<'static, Revocation>>,
     /// An event that waits before the gate.
     held: Option<WatchItem>,
     ended: bool,
@@ -192,7 +196,7 @@ impl Stream {
     fn held_back(&mut self, item: Result<WatchItem, WatchEnd>) -> Option<Result<WatchItem, WatchEnd>> {
         let is_event = matches!(item, Ok(WatchItem::Event { .. }));
         let gate = self.gate.as_mut().filter(|_| is_event);
-        let passes = gate.is_none_or(|gate| !gate.must_wait() && gate.is_open());
+        let passes = gate.is_none_or(|gate| !gate.must_settle() && gate.is_open());
         match item {
             Ok(event) if !passes => {
                 self.held = Some(event);
@@ -203,14 +207,14 @@ impl Stream {
     }
 
     /// Lets an event pass, or says why the caller is not shown it.
-    async fn pass(&mut self, item: &Result<WatchItem, WatchEnd>) -> Result<(), Lost> {
+    async fn pass(&mut self, item: &Result<WatchItem, WatchEnd>) -> Result<(), Revocation> {
         let (Some(gate), Ok(WatchItem::Event { .. })) = (&mut self.gate, item) else { return Ok(()) };
         gate.settle().await;
         if gate.is_open() {
             return Ok(());
         }
         // He may have lost his right with it, and is told the one or the other.
-        Err(timeout(REASON_WAIT, lost(&mut self.lost)).await.unwrap_or(Lost::Sight))
+        Err(timeout(REASON_WAIT, lost(&mut self.lost)).await.unwrap_or(Revocation::VisibilityChanged))
     }
 
     /// The next frame; `None`, now and later, when there are no more.
@@ -249,12 +253,12 @@ impl Stream {
     /// If the caller sees something else now, what he was told is no longer the whole truth, and he has to list
     /// again, as after a compaction. Events could be made up for what appears and disappears, but they would have no
     /// place in the history that resource versions count, and a client that comes back from one would miss the rest.
-    fn lose(&mut self, lost: &Lost) -> Option<Bytes> {
+    fn lose(&mut self, lost: &Revocation) -> Option<Bytes> {
         (self.ended, self.lost) = (true, None);
         match lost {
-            Lost::Credential => None,
-            Lost::Refused(status) => Some(self.frames.error(status)),
-            Lost::Sight => Some(self.frames.error(&Status::expired(SEES_OTHERWISE))),
+            Revocation::CredentialEnded => None,
+            Revocation::Forbidden(status) => Some(self.frames.error(status)),
+            Revocation::VisibilityChanged => Some(self.frames.error(&Status::expired(SEES_OTHERWISE))),
         }
     }
 

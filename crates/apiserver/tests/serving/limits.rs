@@ -131,7 +131,7 @@ async fn a_request_ends_at_its_deadline() {
 #[tokio::test]
 async fn tokens_that_nobody_knows_keep_no_review_from_those_that_were_good() {
     let world = World::start_with(|settings| {
-        settings.limits.strangers = 2;
+        settings.limits.unauthenticated_reviews = 2;
         settings.review_ttl = std::time::Duration::ZERO;
     })
     .await;
@@ -168,7 +168,7 @@ async fn tokens_that_nobody_knows_keep_no_review_from_those_that_were_good() {
 
 #[tokio::test]
 async fn what_callers_without_credentials_ask_is_reviewed_within_a_limit() {
-    let world = World::start_with(|settings| settings.limits.strangers = 1).await;
+    let world = World::start_with(|settings| settings.limits.unauthenticated_reviews = 1).await;
     let asked = |n: usize| format!("/nowhere/{n}");
     let held = world.kube.hold_rights().await;
     let mut first = world.client(None).await;
@@ -264,7 +264,7 @@ async fn whoever_asks_to_be_many_has_no_more_under_way_than_his_share() {
 async fn connections_of_one_who_is_known_keep_no_other_out() {
     let world = World::start_with(|settings| {
         settings.connections = 10;
-        settings.strangers = 2;
+        settings.unauthenticated_connections = 2;
     })
     .await;
     let [busy, quiet] = ["busy", "quiet"].map(|name| world.client_ca.client(name, &[]));

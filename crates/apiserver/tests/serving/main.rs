@@ -16,7 +16,7 @@ mod reload;
 mod reviews;
 mod routes;
 mod sockets;
-mod tenure;
+mod stream_authorization;
 mod tokens;
 mod traces;
 

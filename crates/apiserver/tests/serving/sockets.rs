@@ -58,7 +58,7 @@ async fn a_client_that_closes_gives_its_place_back() {
 async fn the_sockets_of_one_user_make_room_as_his_connections_do() {
     let world = World::start_with(|settings| {
         settings.connections = 16;
-        settings.strangers = 4;
+        settings.unauthenticated_connections = 4;
     })
     .await;
     let (master, aggregator) = (world.master(), world.aggregator());

@@ -20,7 +20,7 @@ pub(crate) mod tokens;
 
 use apiserver::authn::issuers::{IssuerSettings, JwtSettings};
 use apiserver::authn::{jwks::KeySource, trust};
-use apiserver::authz::{Admits, AuthzVerdict, Policy, Right, Ruling};
+use apiserver::authz::{AuthzVerdict, Policy, Right, RouteAccess, Ruling};
 use apiserver::caller::{Caller, Via};
 use apiserver::flow::Limits;
 use apiserver::routes::{Reach, Route};
@@ -54,7 +54,7 @@ pub(crate) struct TenantPolicy;
 
 impl Policy for TenantPolicy {
     fn judge(&self, caller: &Caller, info: &RequestInfo, operator: bool) -> Ruling {
-        let sight = match &caller.tenant {
+        let visibility = match &caller.tenant {
             _ if operator => Visibility::Everything,
             Some(tenant) => Visibility::tenant(tenant),
             None => Visibility::Nothing,
@@ -67,7 +67,7 @@ impl Policy for TenantPolicy {
             Some(_) if rules => AuthzVerdict::Allow,
             _ => AuthzVerdict::NoOpinion,
         };
-        Ruling { verdict, sight: Ok(sight) }
+        Ruling { verdict, visibility: Ok(visibility) }
     }
 
     fn operator_right(&self) -> Right {
@@ -194,7 +194,7 @@ impl World {
         settings.drain = Duration::from_secs(10);
         let keys = KeySource::File(dir.join("jwks.json"));
         let issuer = JwtSettings::new(ISSUER, vec![AUDIENCE.to_owned()], keys);
-        settings.authentication.issuers = IssuerSettings::Given(vec![issuer]);
+        settings.authentication.issuers = IssuerSettings::Inline(vec![issuer]);
         change(&mut settings);
 
         let draining = CancellationToken::new();
@@ -249,7 +249,7 @@ impl World {
 /// As much of discovery as rights are asked for.
 fn documents() -> Vec<Route> {
     let of = |root: &str| {
-        Route::document(root, Admits::Authenticated, |_, _| Response::default()).reaching(Reach::Tree)
+        Route::document(root, RouteAccess::Authenticated, |_, _| Response::default()).reaching(Reach::Tree)
     };
     vec![of("/apis"), of("/openapi"), door::route()]
 }

@@ -1,6 +1,6 @@
 //! A route for clients that come with a name and a password.
 
-use apiserver::authz::Admits;
+use apiserver::authz::RouteAccess;
 use apiserver::caller::Caller;
 use apiserver::dialect::{Basic, Dialect, Judgement};
 use apiserver::flow::Class;
@@ -37,7 +37,7 @@ impl Dialect for Doorman {
 
 /// Answers with who came; for everybody who is known.
 pub(crate) fn route() -> Route {
-    let route = Route::document("/door", Admits::Authenticated, |cx, _| {
+    let route = Route::document("/door", RouteAccess::Authenticated, |cx, _| {
         Response::new(Body::from(
             json!({"user": cx.caller.name, "via": format!("{:?}", cx.caller.via)}).to_string(),
         ))

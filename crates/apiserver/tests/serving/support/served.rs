@@ -49,7 +49,7 @@ pub(crate) fn with_issuer(signer: &Signer) -> (PathBuf, impl FnOnce(&mut ServerS
     let keys = KeySource::File(file.clone());
     let change = |settings: &mut ServerSettings| {
         let issuer = JwtSettings::new(ISSUER, vec![AUDIENCE.to_owned()], keys);
-        settings.authentication.issuers = IssuerSettings::Given(vec![issuer]);
+        settings.authentication.issuers = IssuerSettings::Inline(vec![issuer]);
     };
     (file, change)
 }
