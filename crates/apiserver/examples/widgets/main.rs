@@ -18,7 +18,7 @@ mod workshop;
 use anyhow::Context;
 use apiserver::authz::{AuthzVerdict, Policy, Right, Ruling};
 use apiserver::openapi::About;
-use apiserver::server::{Parts, Server, ServerSettings};
+use apiserver::server::{ServerParts, Server, ServerSettings};
 use apiserver::{Api, Caller, RequestInfo};
 use runtime::{Clock, Health, Metrics, Tasks, shutdown};
 use std::path::PathBuf;
@@ -67,7 +67,7 @@ async fn main() -> anyhow::Result<()> {
     let draining = CancellationToken::new();
     let about = About { title: "Widgets".to_owned(), version: "v1".to_owned() };
     let api = Api::new(resources.clone(), store, clock.clone(), draining.clone(), &about)?;
-    let parts = Parts {
+    let parts = ServerParts {
         handler: Arc::new(api),
         resources,
         routes,

@@ -4,7 +4,7 @@ mod frames;
 
 use crate::resource::StoredKind;
 use crate::response::{Media, body_response};
-use crate::server::CLIENT_WAIT;
+use crate::server::CLIENT_STALL_TIMEOUT;
 use crate::store_status::{status_of, watch_expired};
 use crate::stream_authorization::{Revocation, StreamAuthorization, VisibilityGate};
 use crate::verbs::Call;
@@ -152,7 +152,7 @@ impl Stream {
     /// caller who may not see them any more; nor is the one that takes the sight of it away.
     async fn chunk(&mut self) -> Option<Bytes> {
         if let Some(sent) = self.sent {
-            if sent.elapsed() > CLIENT_WAIT {
+            if sent.elapsed() > CLIENT_STALL_TIMEOUT {
                 return None;
             }
             sleep_until(sent + CHUNK_INTERVAL).await;

@@ -8,7 +8,7 @@
 )]
 
 pub(crate) mod client;
-pub(crate) mod door;
+pub(crate) mod password_route;
 pub(crate) mod issuer;
 pub(crate) mod kube_api;
 pub(crate) mod logs;
@@ -24,7 +24,7 @@ use apiserver::authz::{AuthzVerdict, Policy, Right, RouteAccess, Ruling};
 use apiserver::caller::{Caller, Via};
 use apiserver::flow::Limits;
 use apiserver::routes::{Reach, Route};
-use apiserver::server::{Handler, Parts, Server, ServerSettings};
+use apiserver::server::{Handler, ServerParts, Server, ServerSettings};
 use apiserver::{RequestContext, RequestInfo, Verb};
 use axum::body::{Body, Bytes};
 use client::{Answer, Client};
@@ -202,7 +202,7 @@ impl World {
         let handled = Arc::default();
         let echo = Echo { release, waiting, handled, draining: draining.clone() };
         let ready = Health::new();
-        let parts = Parts {
+        let parts = ServerParts {
             handler: echo.clone(),
             resources: Vec::new(),
             routes: documents(),
@@ -251,7 +251,7 @@ fn documents() -> Vec<Route> {
     let of = |root: &str| {
         Route::document(root, RouteAccess::Authenticated, |_, _| Response::default()).reaching(Reach::Tree)
     };
-    vec![of("/apis"), of("/openapi"), door::route()]
+    vec![of("/apis"), of("/openapi"), password_route::route()]
 }
 
 pub(crate) fn write_serving(dir: &std::path::Path, ca: &Ca) {

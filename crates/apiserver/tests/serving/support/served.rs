@@ -8,7 +8,7 @@ use apiserver::authn::issuers::{IssuerSettings, JwtSettings};
 use apiserver::authn::jwks::KeySource;
 use apiserver::authz::Policy;
 use apiserver::openapi::About;
-use apiserver::server::{Parts, Server, ServerSettings};
+use apiserver::server::{ServerParts, Server, ServerSettings};
 use axum::body::Body;
 use http::{Method, Request};
 use http_body_util::BodyExt;
@@ -97,7 +97,7 @@ impl Served {
         );
         let about = About { title: "Widgets".to_owned(), version: "v1".to_owned() };
         let api = Api::new(resources.clone(), store, Clock::system(), draining.clone(), &about).unwrap();
-        let parts = Parts {
+        let parts = ServerParts {
             handler: Arc::new(api),
             resources,
             routes,

@@ -14,9 +14,9 @@ use serde_json::json;
 use std::sync::Arc;
 
 /// Knows `robot` by the password `open`; of others the password is a token.
-struct Doorman;
+struct RobotDialect;
 
-impl Dialect for Doorman {
+impl Dialect for RobotDialect {
     fn judge<'a>(&'a self, basic: &'a Basic) -> BoxFuture<'a, Judgement> {
         let judgement = match (basic.user.as_str(), basic.password.as_str()) {
             ("robot", "open") => {
@@ -46,7 +46,7 @@ pub(crate) fn route() -> Route {
         reach: Reach::Path,
         methods: GET,
         class: Class::Read,
-        dialect: Some(Arc::new(Doorman)),
+        dialect: Some(Arc::new(RobotDialect)),
         listed: Vec::new(),
         ..route
     }
