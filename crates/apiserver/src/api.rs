@@ -1,15 +1,15 @@
 use crate::discovery::Documents;
 use crate::error::Error;
 use crate::flow::InFlightLimiter;
-use crate::openapi::About;
+use crate::openapi::ApiInfo;
 use crate::resource::Resource;
 use meta::gvk::GroupResource;
 use prometheus_client::metrics::gauge::Gauge;
 use std::sync::Arc;
 use store::{Access, KindId};
 
-/// Places for heavy bodies. With the quarter that is for who has none, and the one for operators, they are eight. Each body
-/// takes as much memory as [`meta::decode::decode_value`] allows.
+/// Places for heavy bodies. With the quarter that is for who has none, and the one for operators, they are eight. Each
+/// body takes as much memory as [`meta::decode::decode_value`] allows.
 pub(crate) const HEAVY_BODIES: usize = 6;
 
 /// What all requests share.
@@ -39,7 +39,7 @@ impl Api {
         store: store::Store,
         clock: runtime::Clock,
         draining: tokio_util::sync::CancellationToken,
-        about: &About,
+        info: &ApiInfo,
     ) -> Result<Self, Error> {
         for (at, resource) in resources.iter().enumerate() {
             resource.check()?;
@@ -54,7 +54,7 @@ impl Api {
                 )));
             }
         }
-        let documents = Arc::new(Documents::new(&resources, about));
+        let documents = Arc::new(Documents::new(&resources, info));
         let internal = Access::internal("admission");
         let heavy_bodies = InFlightLimiter::new(HEAVY_BODIES, Gauge::default());
         Ok(Self { resources, store, clock, draining, documents, internal, heavy_bodies })

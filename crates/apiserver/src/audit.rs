@@ -111,11 +111,11 @@ impl AuditRecord<'_> {
         let acting = self.impersonated.or(self.caller);
         let tenant = acting.and_then(|caller| caller.tenant.as_deref()).unwrap_or_default();
         let no_resource = ResourceRequest::default();
-        let asked = info.resource().unwrap_or(&no_resource);
+        let request = info.resource().unwrap_or(&no_resource);
         let name = match info {
-            RequestInfo::Path(asked) => &asked.path,
-            RequestInfo::Resource(asked) if asked.name.is_empty() => &change.name,
-            RequestInfo::Resource(asked) => &asked.name,
+            RequestInfo::Path(request) => &request.path,
+            RequestInfo::Resource(request) if request.name.is_empty() => &change.name,
+            RequestInfo::Resource(request) => &request.name,
         };
         tracing::info!(
             target: "audit",
@@ -126,9 +126,9 @@ impl AuditRecord<'_> {
             tenant,
             via = ?self.caller.map(|caller| caller.via).unwrap_or_default(),
             verb = info.verb(),
-            resource = asked.resource,
-            subresource = asked.subresource,
-            namespace = asked.namespace,
+            resource = request.resource,
+            subresource = request.subresource,
+            namespace = request.namespace,
             name,
             uid = change.uid,
             old = change.old,

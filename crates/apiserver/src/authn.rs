@@ -1,5 +1,5 @@
 use crate::caller::{AUTHENTICATED, Caller, UNAUTHENTICATED, Via};
-use crate::dialect::{Basic, Dialect, Judgement};
+use crate::dialect::{BasicCredentials, Dialect, Judgement};
 use crate::metrics::ServerMetrics;
 use crate::tls::Peer;
 use http::{HeaderMap, HeaderValue, header};
@@ -53,7 +53,8 @@ use verdict::ChainVerdict;
 pub struct AuthnSettings {
     /// Extra keys that name a caller's tenant, in lower case.
     pub tenant_keys: Vec<String>,
-    /// Whether a request without credentials is authenticated as `system:anonymous`. The issuers' file can override this.
+    /// Whether a request without credentials is authenticated as `system:anonymous`. The issuers' file can override
+    /// this.
     pub anonymous: bool,
     /// Whether tokens of no configured issuer are sent to kube-apiserver for review.
     pub token_review: bool,
@@ -177,7 +178,7 @@ impl Authenticator {
         }
         if let (Some(dialect), Some(header)) = (dialect, &tokens.bearer)
             && !outcome.as_ref().is_ok_and(|caller| caller.is_known())
-            && let Some(basic) = Basic::read(header)
+            && let Some(basic) = BasicCredentials::read(header)
         {
             outcome = Box::pin(self.authenticate_password(dialect, basic)).await;
         }
@@ -192,8 +193,8 @@ impl Authenticator {
         Ok(Authenticated { caller, tokens })
     }
 
-    /// Authenticates the same caller again by the same credentials. A caller named by a front proxy stays authenticated as
-    /// long as the proxy's certificate is trusted.
+    /// Authenticates the same caller again by the same credentials. A caller named by a front proxy stays authenticated
+    /// as long as the proxy's certificate is trusted.
     pub(crate) async fn reauthenticate(
         &self,
         peer: &Peer,
@@ -277,7 +278,7 @@ impl Authenticator {
     async fn authenticate_password(
         &self,
         dialect: &dyn Dialect,
-        basic: Result<Basic, &'static str>,
+        basic: Result<BasicCredentials, &'static str>,
     ) -> Result<Arc<Caller>, AuthnError> {
         let invalid = |why: String| AuthnError::Invalid(why);
         let basic = basic.map_err(|why| invalid(why.to_owned()))?;

@@ -33,8 +33,8 @@ pub trait Policy: Send + Sync + 'static {
     fn judge(&self, caller: &Caller, request: &RequestInfo, operator: bool) -> Ruling;
 
     /// A future to wait for before a ruling counts; afterwards the ruling is computed again. The rules may follow the
-    /// store with a delay, and must not refuse somebody who was granted a role a moment ago. The future must complete by
-    /// itself.
+    /// store with a delay, and must not refuse somebody who was granted a role a moment ago. The future must complete
+    /// by itself.
     fn catch_up<'a>(
         &'a self,
         _caller: &Caller,
@@ -57,8 +57,8 @@ pub trait Policy: Send + Sync + 'static {
     /// A future to wait for before a caller with [`Policy::changes`] is shown an event that the store has delivered;
     /// `None` if the rules have processed that event and all before it. The rules may follow the same store, and the
     /// event may be the one after which the caller no longer sees its object. When the future completes,
-    /// [`Policy::changes`] must have signalled. It must complete by itself. This is called for each event, so it must be
-    /// cheap.
+    /// [`Policy::changes`] must have signalled. It must complete by itself. This is called for each event, so it must
+    /// be cheap.
     fn settle(&self) -> Option<BoxFuture<'_, ()>> {
         None
     }
@@ -69,9 +69,9 @@ pub trait Policy: Send + Sync + 'static {
 pub struct Ruling {
     /// Whether it is allowed.
     pub verdict: AuthzVerdict,
-    /// What an allowed caller sees. With [`Visibility::Nothing`] lists are empty and collections delete nothing, and the
-    /// database is not read. If it is not known yet, an error that asks the client to retry: the client would take an
-    /// incomplete list for a complete one.
+    /// What an allowed caller sees. With [`Visibility::Nothing`] lists are empty and collections delete nothing, and
+    /// the database is not read. If it is not known yet, an error that asks the client to retry: the client would take
+    /// an incomplete list for a complete one.
     pub visibility: Result<Visibility, Box<Status>>,
 }
 
@@ -338,13 +338,13 @@ impl Authorizer for Authorization {
 fn forbidden(attributes: &Attributes, reason: &str) -> Status {
     let user = quoted(&attributes.caller.name);
     match &attributes.info {
-        RequestInfo::Resource(asked) => {
-            let why = with_reason(&cannot(&user, asked), reason);
-            let resource = GroupResource::new(asked.group.as_str(), asked.resource.as_str());
-            Status::forbidden(&resource, asked.object_name(), &why)
+        RequestInfo::Resource(request) => {
+            let why = with_reason(&cannot(&user, request), reason);
+            let resource = GroupResource::new(request.group.as_str(), request.resource.as_str());
+            Status::forbidden(&resource, request.object_name(), &why)
         }
-        RequestInfo::Path(asked) => {
-            let cannot = format!("User {user} cannot {} path {}", asked.verb, quoted(&asked.path));
+        RequestInfo::Path(request) => {
+            let cannot = format!("User {user} cannot {} path {}", request.verb, quoted(&request.path));
             let why = with_reason(&cannot, reason);
             let mut status = Status::failure(403, "Forbidden", format!("forbidden: {why}"));
             status.details = Some(meta::status::Details::default());
@@ -353,19 +353,19 @@ fn forbidden(attributes: &Attributes, reason: &str) -> Status {
     }
 }
 
-fn cannot(user: &str, asked: &ResourceRequest) -> String {
-    let resource = if asked.subresource.is_empty() {
-        quoted(&asked.resource)
+fn cannot(user: &str, request: &ResourceRequest) -> String {
+    let resource = if request.subresource.is_empty() {
+        quoted(&request.resource)
     } else {
-        quoted(&format!("{}/{}", asked.resource, asked.subresource))
+        quoted(&format!("{}/{}", request.resource, request.subresource))
     };
-    let scope = if asked.namespace.is_empty() {
+    let scope = if request.namespace.is_empty() {
         "at the cluster scope".to_owned()
     } else {
-        format!("in the namespace {}", quoted(&asked.namespace))
+        format!("in the namespace {}", quoted(&request.namespace))
     };
-    let group = quoted(&asked.group);
-    format!("User {user} cannot {} resource {resource} in API group {group} {scope}", asked.verb)
+    let group = quoted(&request.group);
+    format!("User {user} cannot {} resource {resource} in API group {group} {scope}", request.verb)
 }
 
 fn with_reason(cannot: &str, reason: &str) -> String {

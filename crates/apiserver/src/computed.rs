@@ -49,8 +49,8 @@ pub trait Computed: Send + Sync + 'static {
 /// A computed kind of which every caller has one object, without a name: a GET of the collection answers with it,
 /// instead of a list. Its one verb is list; selectors have no effect.
 pub trait Singleton: Send + Sync + 'static {
-    /// The object that this caller sees. Unless he asks for a revision, the view is of what is in memory, with the writes
-    /// that this replica has answered.
+    /// The object that this caller sees. Unless he asks for a revision, the view is of what is in memory, with the
+    /// writes that this replica has answered.
     fn get<'a>(&'a self, cx: ReadContext<'a>) -> BoxFuture<'a, Result<Object, Status>>;
 
     /// The cells of [`crate::Resource::columns`]: one JSON value each, of the column's type.

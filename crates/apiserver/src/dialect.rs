@@ -15,7 +15,7 @@ const HEADER_BYTES_MAX: usize = 32 * 1024;
 /// How the clients of a route say who they are, and how they are refused.
 pub trait Dialect: Send + Sync + 'static {
     /// Judges a name and a password.
-    fn judge<'a>(&'a self, basic: &'a Basic) -> BoxFuture<'a, Judgement>;
+    fn judge<'a>(&'a self, basic: &'a BasicCredentials) -> BoxFuture<'a, Judgement>;
 
     /// The answer to a request that does not reach the route's handler.
     fn refusal(&self, status: &Status) -> Response<Body>;
@@ -32,22 +32,22 @@ pub enum Judgement {
     Token,
 }
 
-/// A name and a password, as `Authorization: Basic` brings them.
+/// A name and a password, as `Authorization: BasicCredentials` brings them.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Basic {
+pub struct BasicCredentials {
     /// The name: it has no colon.
     pub user: String,
     /// The password.
     pub password: String,
 }
 
-impl std::fmt::Debug for Basic {
+impl std::fmt::Debug for BasicCredentials {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Basic").field("user", &self.user).finish_non_exhaustive()
     }
 }
 
-impl Basic {
+impl BasicCredentials {
     /// The name and password of a header; `None` if it has another scheme.
     pub(crate) fn read(header: &HeaderValue) -> Option<Result<Self, &'static str>> {
         let text = header.to_str().ok()?.trim();
@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn a_name_and_a_password_are_read_and_never_shown() {
-        let read = |header: &'static str| Basic::read(&HeaderValue::from_static(header));
+        let read = |header: &'static str| BasicCredentials::read(&HeaderValue::from_static(header));
         let basic = read("basic  d2ViL2NpOmE6Yg==").unwrap().unwrap();
         assert_eq!((basic.user.as_str(), basic.password.as_str()), ("web/ci", "a:b"));
         assert_eq!(format!("{basic:?}"), r#"Basic { user: "web/ci", .. }"#);

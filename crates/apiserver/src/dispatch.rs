@@ -13,16 +13,17 @@ use std::sync::Arc;
 /// Answers one authorized request at a resource.
 pub async fn dispatch(api: &Arc<Api>, cx: &mut RequestContext, request: Request<Body>) -> Response<Body> {
     let found = match &cx.info {
-        RequestInfo::Resource(asked) => {
-            Endpoint::find(&api.resources, asked).map(|endpoint| (Arc::clone(asked), endpoint))
-        }
+        RequestInfo::Resource(resource_request) => Endpoint::find(&api.resources, resource_request)
+            .map(|endpoint| (Arc::clone(resource_request), endpoint)),
         RequestInfo::Path(_) => Err(Status::no_such_path()),
     };
     match found {
         // Boxed: a verb's future is large, and its wrappers would move it.
-        Ok((asked, endpoint)) => Box::pin(verbs::run(api, cx, asked, endpoint, request)).await,
+        Ok((resource_request, endpoint)) => {
+            Box::pin(verbs::run(api, cx, resource_request, endpoint, request)).await
+        }
         Err(status) => {
-            response::failure(&status, &response::Style::of_error(request.headers(), request.uri()))
+            response::error_response(&status, &response::Style::of_error(request.headers(), request.uri()))
         }
     }
 }

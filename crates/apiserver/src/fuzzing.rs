@@ -4,7 +4,7 @@ use crate::authn::config::validate::TenantKeyPolicy;
 use crate::authn::{expression, issuers, jwks, jwt};
 use crate::caller::Caller;
 use crate::request::Query;
-use crate::response::{Offer, Style};
+use crate::response::{ResponseKind, Style};
 use crate::verbs::options::{DeleteOptions, ListOptions, WriteKind, WriteOptions, resource_version};
 use http::HeaderMap;
 use meta::status::Status;
@@ -12,8 +12,8 @@ use serde_json::Value;
 
 /// The negotiated form of an answer, as text.
 pub fn style(headers: &HeaderMap, query: &str, watch: bool) -> Result<String, Status> {
-    let offer = if watch { Offer::Events } else { Offer::Objects };
-    let style = Style::of(headers, &Query::parse(Some(query)), offer)?;
+    let response_kind = if watch { ResponseKind::Events } else { ResponseKind::Objects };
+    let style = Style::of(headers, &Query::parse(Some(query)), response_kind)?;
     Ok(format!("{style:?}"))
 }
 

@@ -50,7 +50,7 @@ mod endpoint;
 /// Finds the handler of a request.
 pub mod dispatch;
 /// The endpoint that a write came through.
-pub mod part;
+pub mod object_endpoint;
 /// The store, to read from.
 pub mod view;
 /// What differs by kind.
@@ -89,7 +89,7 @@ pub use api::Api;
 pub use caller::Caller;
 pub use context::RequestContext;
 pub use error::Error;
-pub use part::Part;
+pub use object_endpoint::ObjectEndpoint;
 pub use request::{RequestInfo, Verb};
 pub use resource::{Resource, StoredKind};
 pub use strategy::Strategy;

@@ -2,13 +2,13 @@
 
 use crate::request::Verb;
 use crate::resource::Resource;
-use crate::subresource::{Shape, SubresourceKind};
+use crate::subresource::{BodySchema, SubresourceKind};
 use meta::openapi::{OpenApiBodies, OpenApiInfo, OpenApiResource, OpenApiShape, OpenApiSubresource};
 use std::sync::Arc;
 
 /// What the documents say about the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct About {
+pub struct ApiInfo {
     /// `info.title`
     pub title: String,
     /// `info.version`
@@ -29,14 +29,14 @@ pub(crate) fn verb_names(verbs: &[Verb]) -> Vec<&'static str> {
 }
 
 /// The v2 document, and the v3 document of each `(group, version)`.
-pub(crate) struct Built {
+pub(crate) struct OpenApiDocuments {
     pub(crate) v2: String,
     pub(crate) v3: Vec<((String, String), String)>,
 }
 
-pub(crate) fn build(resources: &[Arc<Resource>], about: &About) -> Built {
-    let info = OpenApiInfo { title: &about.title, version: &about.version, patch_types: PATCH_TYPES };
-    let verbs: Vec<Verbs> = resources.iter().map(|resource| Verbs::of(resource)).collect();
+pub(crate) fn build(resources: &[Arc<Resource>], info: &ApiInfo) -> OpenApiDocuments {
+    let info = OpenApiInfo { title: &info.title, version: &info.version, patch_types: PATCH_TYPES };
+    let verbs: Vec<VerbNames> = resources.iter().map(|resource| VerbNames::of(resource)).collect();
     let subresources: Vec<Vec<OpenApiSubresource<'_>>> =
         resources.iter().zip(&verbs).map(|(resource, verbs)| shown_subresources(resource, verbs)).collect();
     let shown: Vec<OpenApiResource<'_>> = resources
@@ -60,30 +60,31 @@ pub(crate) fn build(resources: &[Arc<Resource>], about: &About) -> Built {
             ((group, version), document)
         })
         .collect();
-    Built { v2: meta::openapi::v2(&info, &shown), v3 }
+    OpenApiDocuments { v2: meta::openapi::v2(&info, &shown), v3 }
 }
 
 /// The names of the verbs of a resource and of each of its subresources.
-struct Verbs {
+struct VerbNames {
     of_resource: Vec<&'static str>,
     of_subresources: Vec<Vec<&'static str>>,
 }
 
-impl Verbs {
+impl VerbNames {
     fn of(resource: &Resource) -> Self {
         let of_subresources = resource.subresources().iter().map(|sub| verb_names(sub.verbs)).collect();
         Self { of_resource: verb_names(resource.verbs), of_subresources }
     }
 }
 
-fn shown_subresources<'a>(resource: &'a Resource, verbs: &'a Verbs) -> Vec<OpenApiSubresource<'a>> {
+fn shown_subresources<'a>(resource: &'a Resource, verbs: &'a VerbNames) -> Vec<OpenApiSubresource<'a>> {
     let subresources = resource.subresources().iter().zip(&verbs.of_subresources);
     subresources
         .map(|(subresource, verbs)| {
             let own = match &subresource.kind {
                 SubresourceKind::Writes(_) => None,
                 SubresourceKind::Handler(handler) => {
-                    let shape = |shape: &'a Shape| OpenApiShape { kind: &shape.kind, schema: &shape.schema };
+                    let shape =
+                        |shape: &'a BodySchema| OpenApiShape { kind: &shape.kind, schema: &shape.schema };
                     Some(OpenApiBodies {
                         body: handler.body().map(shape),
                         answer: shape(handler.answer()),

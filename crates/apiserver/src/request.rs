@@ -130,10 +130,10 @@ impl RequestInfo {
     /// Bytes of the parts that a URL can make long.
     pub(crate) fn bytes(&self) -> usize {
         match self {
-            Self::Resource(asked) => {
-                asked.path.len() + asked.selectors.fields.len() + asked.selectors.labels.len()
+            Self::Resource(request) => {
+                request.path.len() + request.selectors.fields.len() + request.selectors.labels.len()
             }
-            Self::Path(asked) => asked.path.len(),
+            Self::Path(request) => request.path.len(),
         }
     }
 

@@ -3,16 +3,16 @@
 mod list;
 mod negotiate;
 mod render;
-mod stored;
+mod raw_metadata;
 mod warning;
-mod wire;
+mod protobuf;
 mod yaml;
 
 pub(crate) use list::list_response;
-pub(crate) use negotiate::{Accepted, Form, Media, Offer, PROTOBUF, PROTOBUF_STREAM, clauses};
-pub(crate) use render::{Include, Renderer};
+pub(crate) use negotiate::{AcceptedFormat, Form, Media, PROTOBUF, PROTOBUF_STREAM, ResponseKind, clauses};
+pub(crate) use protobuf::{event_frame, status_body};
+pub(crate) use render::{IncludeObject, Renderer};
 pub(crate) use warning::add_warnings;
-pub(crate) use wire::{event_frame, status_body};
 
 use crate::request::Query;
 use axum::body::Body;
@@ -28,17 +28,21 @@ use serde_json::Value;
 /// How one request wants its answer.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Style {
-    pub(crate) accepted: Accepted,
+    pub(crate) accepted: AcceptedFormat,
     pub(crate) pretty: bool,
     pub(crate) gzip: bool,
 }
 
 impl Style {
     /// Reads it from the request; 406 if nothing offered is accepted.
-    pub(crate) fn of(headers: &HeaderMap, query: &Query, offer: Offer) -> Result<Self, Status> {
-        let accepted = negotiate::negotiate(headers, offer)?;
+    pub(crate) fn of(
+        headers: &HeaderMap,
+        query: &Query,
+        response_kind: ResponseKind,
+    ) -> Result<Self, Status> {
+        let accepted = negotiate::negotiate(headers, response_kind)?;
         let pretty = match query.text("pretty") {
-            "" => is_read_by_a_person(headers),
+            "" => is_for_a_person(headers),
             text => matches!(text, "1" | "t" | "T" | "true" | "TRUE" | "True"),
         } || accepted.pretty;
         Ok(Self { accepted, pretty, gzip: accepts_gzip(headers) })
@@ -46,12 +50,12 @@ impl Style {
 
     /// The style of an error; JSON if nothing offered is accepted.
     pub(crate) fn of_error(headers: &HeaderMap, uri: &Uri) -> Self {
-        Self::of(headers, &Query::parse(uri.query()), Offer::Failure).unwrap_or_default()
+        Self::of(headers, &Query::parse(uri.query()), ResponseKind::Failure).unwrap_or_default()
     }
 
     /// The style of a document about the server, which looks at the clauses of `Accept` itself.
     pub(crate) fn of_document(headers: &HeaderMap, uri: &Uri) -> Self {
-        Self::of(headers, &Query::parse(uri.query()), Offer::Document).unwrap_or_default()
+        Self::of(headers, &Query::parse(uri.query()), ResponseKind::Document).unwrap_or_default()
     }
 
     /// Whether what was rendered can go out as it is.
@@ -64,7 +68,7 @@ impl Style {
     }
 }
 
-fn is_read_by_a_person(headers: &HeaderMap) -> bool {
+fn is_for_a_person(headers: &HeaderMap) -> bool {
     let agent = headers.get(USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     ["curl", "Wget", "Mozilla/5.0"].iter().any(|prefix| agent.starts_with(prefix))
 }
@@ -79,12 +83,12 @@ fn accepts_gzip(headers: &HeaderMap) -> bool {
 
 /// The answer to a request that failed, in the media type it asked for.
 pub fn status_response(status: &Status, headers: &HeaderMap, uri: &Uri) -> Response<Body> {
-    failure(status, &Style::of_error(headers, uri))
+    error_response(status, &Style::of_error(headers, uri))
 }
 
-pub(crate) fn failure(status: &Status, style: &Style) -> Response<Body> {
+pub(crate) fn error_response(status: &Status, style: &Style) -> Response<Body> {
     let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let mut response = answer(code, status, style);
+    let mut response = render_status(code, status, style);
     let seconds = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
     if seconds > 0 {
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
@@ -96,7 +100,7 @@ pub(crate) fn failure(status: &Status, style: &Style) -> Response<Body> {
 }
 
 /// A Status, which has every form.
-pub(crate) fn answer(code: StatusCode, status: &Status, style: &Style) -> Response<Body> {
+pub(crate) fn render_status(code: StatusCode, status: &Status, style: &Style) -> Response<Body> {
     let mut out = BytesMut::new();
     if style.accepted.media == Media::Protobuf {
         status_body(status, &mut out);
@@ -104,16 +108,16 @@ pub(crate) fn answer(code: StatusCode, status: &Status, style: &Style) -> Respon
         tracing::error!(%error, "serialise an answer");
         return bytes_response(StatusCode::INTERNAL_SERVER_ERROR, "application/json", Bytes::new());
     }
-    rendered(code, out, style)
+    rendered_response(code, out, style)
 }
 
 /// A document that has no form but its own.
-pub(crate) fn document(code: StatusCode, value: &Value, style: &Style) -> Response<Body> {
-    rendered(code, BytesMut::from(value.to_string().as_str()), style)
+pub(crate) fn document_response(code: StatusCode, value: &Value, style: &Style) -> Response<Body> {
+    rendered_response(code, BytesMut::from(value.to_string().as_str()), style)
 }
 
 /// An answer that was rendered as JSON, which is rewritten only for people and for YAML.
-pub(crate) fn rendered(code: StatusCode, bytes: BytesMut, style: &Style) -> Response<Body> {
+pub(crate) fn rendered_response(code: StatusCode, bytes: BytesMut, style: &Style) -> Response<Body> {
     bytes_response(code, style.accepted.media.content_type(), finish(bytes, style))
 }
 
@@ -203,7 +207,7 @@ mod tests {
     #[test]
     fn people_get_indented_answers() {
         let of = |pairs: &[_], query| {
-            Style::of(&headers(pairs), &Query::parse(Some(query)), Offer::Objects).unwrap()
+            Style::of(&headers(pairs), &Query::parse(Some(query)), ResponseKind::Objects).unwrap()
         };
         assert!(of(&[], "pretty=1").pretty);
         assert!(of(&[("user-agent", "curl/8")], "").pretty);

@@ -6,7 +6,7 @@ use crate::dialect::Dialect;
 use crate::error::Error;
 use crate::flow::Class;
 use crate::request::RequestInfo;
-use crate::response::{self, Style, rendered};
+use crate::response::{self, Style, rendered_response};
 use axum::body::Body;
 use bytes::{Bytes, BytesMut};
 use futures_util::future::BoxFuture;
@@ -24,7 +24,7 @@ pub struct Route {
     /// Such as `/console`: without a slash at its end.
     pub path: String,
     /// How far it goes. The longest path wins.
-    pub reach: Reach,
+    pub path_match: PathMatch,
     /// Methods that it has; others are a 405.
     pub methods: &'static [Method],
     /// Who is let in.
@@ -44,20 +44,20 @@ pub struct Route {
 
 /// How far a route goes. A slash at a path's end means nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reach {
+pub enum PathMatch {
     /// The path alone.
-    Path,
+    Exact,
     /// The paths below it, without the path itself.
     Below,
     /// Both.
-    Tree,
+    Prefix,
 }
 
 impl std::fmt::Debug for Route {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Route")
             .field("path", &self.path)
-            .field("reach", &self.reach)
+            .field("path_match", &self.path_match)
             .field("access", &self.access)
             .finish_non_exhaustive()
     }
@@ -74,9 +74,9 @@ pub trait RouteHandler: Send + Sync + 'static {
 }
 
 /// A handler that has its answer at once.
-struct Ready<F>(F);
+struct SyncHandler<F>(F);
 
-impl<F> RouteHandler for Ready<F>
+impl<F> RouteHandler for SyncHandler<F>
 where
     F: Fn(&RequestContext, &Request<Body>) -> Response<Body> + Send + Sync + 'static,
 {
@@ -101,40 +101,42 @@ impl Route {
         Self {
             listed: vec![path.clone()],
             path,
-            reach: Reach::Path,
+            path_match: PathMatch::Exact,
             methods: GET,
             access,
             reads_store: false,
             class: Class::Exempt,
             dialect: None,
-            handler: Arc::new(Ready(answer)),
+            handler: Arc::new(SyncHandler(answer)),
         }
     }
 
     /// The same with this reach.
     #[must_use]
-    pub fn reaching(self, reach: Reach) -> Self {
-        Self { reach, ..self }
+    pub fn with_path_match(self, path_match: PathMatch) -> Self {
+        Self { path_match, ..self }
     }
 
     /// The same, with these paths in the index.
     #[must_use]
-    pub fn listing(self, paths: impl IntoIterator<Item = String>) -> Self {
+    pub fn with_index_paths(self, paths: impl IntoIterator<Item = String>) -> Self {
         Self { listed: paths.into_iter().collect(), ..self }
     }
 
     fn is_at(&self, path: &str) -> bool {
         match path.strip_prefix(self.path.as_str()) {
-            Some("") => self.reach != Reach::Below,
-            Some(rest) => self.reach != Reach::Path && rest.starts_with('/'),
+            Some("") => self.path_match != PathMatch::Below,
+            Some(rest) => self.path_match != PathMatch::Exact && rest.starts_with('/'),
             None => false,
         }
     }
 
     fn overlaps(&self, other: &Self) -> bool {
-        let apart =
-            matches!((self.reach, other.reach), (Reach::Path, Reach::Below) | (Reach::Below, Reach::Path));
-        self.path == other.path && !apart
+        let is_disjoint = matches!(
+            (self.path_match, other.path_match),
+            (PathMatch::Exact, PathMatch::Below) | (PathMatch::Below, PathMatch::Exact)
+        );
+        self.path == other.path && !is_disjoint
     }
 }
 
@@ -180,8 +182,8 @@ impl Routes {
 
     /// The protocol that is spoken at a path, if it is not Kubernetes'.
     pub(crate) fn dialect(&self, info: &RequestInfo) -> Option<Arc<dyn Dialect>> {
-        let RequestInfo::Path(asked) = info else { return None };
-        self.find(&asked.path)?.dialect.clone()
+        let RequestInfo::Path(request) = info else { return None };
+        self.find(&request.path)?.dialect.clone()
     }
 
     /// The callers who are let in at a path. The index is for everybody who is known, and so are the paths of
@@ -201,7 +203,7 @@ impl Routes {
         let methods = route.map_or(GET, |route| route.methods);
         if !methods.contains(request.method()) {
             let style = Style::of_error(request.headers(), request.uri());
-            return response::failure(&Status::method_not_allowed(), &style);
+            return response::error_response(&Status::method_not_allowed(), &style);
         }
         match route {
             Some(route) => route.handler.answer(cx, request).await,
@@ -211,7 +213,7 @@ impl Routes {
     }
 
     fn index(&self, code: StatusCode, headers: &HeaderMap, uri: &Uri) -> Response<Body> {
-        rendered(code, BytesMut::from(&*self.index), &Style::of_document(headers, uri))
+        rendered_response(code, BytesMut::from(&*self.index), &Style::of_document(headers, uri))
     }
 }
 
@@ -232,8 +234,9 @@ mod tests {
 
     #[test]
     fn the_longest_path_wins_and_only_whole_segments_count() {
-        let below = route("/readyz").reaching(Reach::Below).listing([]);
-        let routes = vec![route("/a").reaching(Reach::Tree), route("/a/b"), route("/readyz"), below];
+        let below = route("/readyz").with_path_match(PathMatch::Below).with_index_paths([]);
+        let routes =
+            vec![route("/a").with_path_match(PathMatch::Prefix), route("/a/b"), route("/readyz"), below];
         let routes = Routes::new(routes).unwrap();
         for (path, want) in [
             ("/a", Some("/a")),
@@ -264,7 +267,7 @@ mod tests {
         for path in ["/a/", "a", "", "/apis/g/v1/x", "/a//b"] {
             assert!(Routes::new(vec![route(path)]).is_err(), "{path}");
         }
-        assert!(Routes::new(vec![route("/a"), route("/a").reaching(Reach::Tree)]).is_err());
+        assert!(Routes::new(vec![route("/a"), route("/a").with_path_match(PathMatch::Prefix)]).is_err());
         assert!(Routes::new(vec![route("/apis/g/v1")]).is_ok());
     }
 }

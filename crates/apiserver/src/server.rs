@@ -110,8 +110,8 @@ pub struct ServerParts<H> {
     pub routes: Vec<Route>,
     /// The program's own authorization rules.
     pub policy: Arc<dyn Policy>,
-    /// The kube-apiserver that reviews tokens and rights, and publishes trusted CAs. Without one, only the configured CAs
-    /// and the policy apply.
+    /// The kube-apiserver that reviews tokens and rights, and publishes trusted CAs. Without one, only the configured
+    /// CAs and the policy apply.
     pub kube: Option<kube::Client>,
     /// Where metrics are registered, and what `/metrics` prints.
     pub metrics: Metrics,
@@ -172,8 +172,8 @@ impl<H> std::fmt::Debug for ServerShared<H> {
 }
 
 impl<H: Handler> Server<H> {
-    /// Loads certificates, CAs and keys. The CAs from kube-apiserver are loaded by [`Server::run`]; until then `/readyz`
-    /// fails.
+    /// Loads certificates, CAs and keys. The CAs from kube-apiserver are loaded by [`Server::run`]; until then
+    /// `/readyz` fails.
     pub async fn new(settings: ServerSettings, parts: ServerParts<H>) -> Result<Self, Error> {
         let end = CertificateEnd::register(
             &parts.metrics,
@@ -248,8 +248,8 @@ impl<H: Handler> Server<H> {
         &self.shared.authenticator
     }
 
-    /// Serves until `tasks` is cancelled and the requests in flight have ended. Tasks that the handler needs must live as
-    /// long, so start them in another set.
+    /// Serves until `tasks` is cancelled and the requests in flight have ended. Tasks that the handler needs must live
+    /// as long, so start them in another set.
     pub async fn run(self, listener: TcpListener, tasks: Tasks) -> Result<(), Error> {
         let every = self.shared.settings.reload_every;
         tasks.spawn("serving certificate", Arc::clone(&self.certificate).follow(every));

@@ -1,5 +1,5 @@
 use crate::caller::Caller;
-use crate::part::Part;
+use crate::object_endpoint::ObjectEndpoint;
 use crate::view::View;
 use futures_util::future::BoxFuture;
 use meta::field::FieldErrors;
@@ -18,7 +18,7 @@ pub struct WriteContext<'a> {
     /// What he sees.
     pub visibility: &'a Visibility,
     /// The endpoint that he writes through.
-    pub part: Part,
+    pub endpoint: ObjectEndpoint,
     /// Nothing will be stored.
     pub dry_run: bool,
     /// The request itself named the `metadata.resourceVersion` that it was made from.
@@ -156,7 +156,7 @@ pub trait Strategy: Send + Sync + 'static {
 
     /// Whether a list of such objects may be posted at the collection of all namespaces: all are created, or none.
     /// Only a caller who sees everything may do it.
-    fn are_created_together(&self) -> bool {
+    fn allows_list_create(&self) -> bool {
         false
     }
 

@@ -45,7 +45,8 @@ pub enum Revocation {
     CredentialEnded,
     /// The request would be refused now, with this status.
     Forbidden(Box<Status>),
-    /// The caller sees something else than at the beginning, so the events sent so far are no longer all that he may see.
+    /// The caller sees something else than at the beginning, so the events sent so far are no longer all that he may
+    /// see.
     VisibilityChanged,
 }
 
@@ -90,7 +91,7 @@ impl VisibilityGate {
 
 impl StreamAuthorization {
     /// The gate of this stream; `None` if nothing in the store can change what its caller sees.
-    pub(crate) fn gate(&self) -> Option<VisibilityGate> {
+    pub(crate) fn visibility_gate(&self) -> Option<VisibilityGate> {
         // What an operator sees depends on his right alone.
         if self.visibility == Visibility::Everything {
             return None;

@@ -1,4 +1,4 @@
-use crate::part::Part;
+use crate::object_endpoint::ObjectEndpoint;
 use crate::request::{Query, Verb};
 use crate::strategy::WriteContext;
 use crate::view::View;
@@ -72,8 +72,8 @@ impl Subresource {
     }
 
     /// The endpoint of writes through it, as strategies see it.
-    pub const fn part(&self) -> Part {
-        Part::Sub(self.name)
+    pub const fn endpoint(&self) -> ObjectEndpoint {
+        ObjectEndpoint::Subresource(self.name)
     }
 
     /// Whether writes to its paths may grow what the object costs or grants.
@@ -101,7 +101,7 @@ impl std::fmt::Debug for SubresourceKind {
 
 /// A kind of bodies, as decoding, OpenAPI and `kubectl explain` know it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Shape {
+pub struct BodySchema {
     /// Its full name.
     pub kind: GroupVersionKind,
     /// `apiVersion`, `kind`, `metadata` and its own fields.
@@ -113,10 +113,10 @@ pub struct Shape {
 /// validates it, field owners are tracked, and the ledger decides.
 pub trait SubresourceHandler: Send + Sync + 'static {
     /// The shape of its body; `None` if it reads none. A GET never has one.
-    fn body(&self) -> Option<&Shape>;
+    fn body(&self) -> Option<&BodySchema>;
 
     /// The shape of its answer.
-    fn answer(&self) -> &Shape;
+    fn answer(&self) -> &BodySchema;
 
     /// Returns the answer, and what becomes of the object. It only reads: nothing is stored but what it returns.
     fn handle<'a>(
@@ -124,7 +124,7 @@ pub trait SubresourceHandler: Send + Sync + 'static {
         cx: &'a mut WriteContext<'_>,
         view: View<'a>,
         action: Action<'a>,
-    ) -> BoxFuture<'a, Result<Handled, Status>>;
+    ) -> BoxFuture<'a, Result<HandlerOutput, Status>>;
 
     /// Its own query parameters, beside those of every request, for OpenAPI.
     fn parameters(&self) -> &'static [OpenApiParameter] {
@@ -137,7 +137,7 @@ pub trait SubresourceHandler: Send + Sync + 'static {
     }
 
     /// Another form of the answer, if the request asks for one.
-    fn text(&self, _query: &Query, _answer: &Object) -> Option<Text> {
+    fn text(&self, _query: &Query, _answer: &Object) -> Option<TextAnswer> {
         None
     }
 
@@ -161,7 +161,7 @@ pub trait SubresourceHandler: Send + Sync + 'static {
 
 /// An answer that is not an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Text {
+pub struct TextAnswer {
     /// Such as `application/yaml`.
     pub content_type: &'static str,
     /// All of it.
@@ -183,7 +183,7 @@ pub struct Action<'a> {
 
 /// The result of a handler.
 #[derive(Clone, Debug)]
-pub struct Handled {
+pub struct HandlerOutput {
     /// The new state of the object; `None` leaves it alone. Ignored for a get.
     pub object: Option<Object>,
     /// The answer; `apiVersion` and `kind` are filled in. Ignored if the object moves.

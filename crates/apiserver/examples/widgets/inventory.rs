@@ -3,7 +3,7 @@
 use apiserver::RequestContext;
 use apiserver::authz::RouteAccess;
 use apiserver::flow::Class;
-use apiserver::routes::{GET, Reach, Route, RouteHandler};
+use apiserver::routes::{GET, PathMatch, Route, RouteHandler};
 use axum::body::Body;
 use axum::response::IntoResponse;
 use futures_util::future::BoxFuture;
@@ -18,7 +18,7 @@ use store::{KindId, Store};
 pub(crate) fn route(store: Store, widgets: KindId) -> Route {
     Route {
         path: "/inventory".to_owned(),
-        reach: Reach::Path,
+        path_match: PathMatch::Exact,
         methods: GET,
         access: RouteAccess::Authenticated,
         reads_store: true,

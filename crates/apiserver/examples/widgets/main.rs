@@ -17,8 +17,8 @@ mod workshop;
 
 use anyhow::Context;
 use apiserver::authz::{AuthzVerdict, Policy, Right, Ruling};
-use apiserver::openapi::About;
-use apiserver::server::{ServerParts, Server, ServerSettings};
+use apiserver::openapi::ApiInfo;
+use apiserver::server::{Server, ServerParts, ServerSettings};
 use apiserver::{Api, Caller, RequestInfo};
 use runtime::{Clock, Health, Metrics, Tasks, shutdown};
 use std::path::PathBuf;
@@ -65,7 +65,7 @@ async fn main() -> anyhow::Result<()> {
     ];
     let routes = vec![inventory::route(store.clone(), widgets)];
     let draining = CancellationToken::new();
-    let about = About { title: "Widgets".to_owned(), version: "v1".to_owned() };
+    let about = ApiInfo { title: "Widgets".to_owned(), version: "v1".to_owned() };
     let api = Api::new(resources.clone(), store, clock.clone(), draining.clone(), &about)?;
     let parts = ServerParts {
         handler: Arc::new(api),

@@ -94,7 +94,8 @@ impl ClaimRules {
         matches!(rule, Some(NameRule::Expression(_)))
     }
 
-    /// Whether it uses an e-mail address as a name without checking that it is verified, so that anybody could claim it.
+    /// Whether it uses an e-mail address as a name without checking that it is verified, so that anybody could claim
+    /// it.
     pub(crate) fn uses_unverified_email(&self) -> bool {
         let NameRule::Expression(username) = &self.username else { return false };
         let rules = self.validation.iter().filter_map(|rule| match rule {

@@ -214,8 +214,8 @@ pub(crate) fn with_deep_stack<T: Send>(work: impl FnOnce() -> T + Send) -> Resul
     })
 }
 
-/// Like [`with_deep_stack`], without blocking a thread of the runtime. After the deadline this returns an error; the work
-/// keeps its permit until it has finished.
+/// Like [`with_deep_stack`], without blocking a thread of the runtime. After the deadline this returns an error; the
+/// work keeps its permit until it has finished.
 pub(crate) async fn with_deep_stack_async<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, String> {

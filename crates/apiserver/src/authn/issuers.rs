@@ -32,8 +32,8 @@ pub enum IssuerSettings {
         path: PathBuf,
         /// Issuers whose tokens may name a tenant by an extra key.
         naming_tenants: Vec<String>,
-        /// Issuers that kube-apiserver trusts by the same file. Their users are users of the cluster, so kube-apiserver is
-        /// asked about their rights.
+        /// Issuers that kube-apiserver trusts by the same file. Their users are users of the cluster, so kube-apiserver
+        /// is asked about their rights.
         of_cluster: Vec<String>,
     },
 }

@@ -93,7 +93,8 @@ impl TrustStore {
         self.loaded.load(Ordering::Acquire)
     }
 
-    /// Whether all sources are loaded. Before that, a certificate that is not trusted yet may be trusted a moment later.
+    /// Whether all sources are loaded. Before that, a certificate that is not trusted yet may be trusted a moment
+    /// later.
     pub(crate) fn is_complete(&self) -> bool {
         !self.awaits_config_map || self.is_loaded()
     }

@@ -117,7 +117,7 @@ impl Reviews {
         if !caller.is_known() {
             return &self.anonymous;
         }
-        let impersonates = info.resource().is_some_and(|asked| asked.verb == impersonation::VERB);
+        let impersonates = info.resource().is_some_and(|request| request.verb == impersonation::VERB);
         if impersonates { &self.impersonations } else { &self.cache }
     }
 
@@ -148,26 +148,26 @@ fn spec(attributes: &Attributes) -> SubjectAccessReviewSpec {
         ..SubjectAccessReviewSpec::default()
     };
     match info {
-        RequestInfo::Resource(asked) => spec.resource_attributes = Some(resource(asked)),
-        RequestInfo::Path(asked) => {
-            let (path, verb) = (Some(asked.path.clone()), Some(asked.verb.clone().into_owned()));
+        RequestInfo::Resource(request) => spec.resource_attributes = Some(resource(request)),
+        RequestInfo::Path(request) => {
+            let (path, verb) = (Some(request.path.clone()), Some(request.verb.clone().into_owned()));
             spec.non_resource_attributes = Some(NonResourceAttributes { path, verb });
         }
     }
     spec
 }
 
-fn resource(asked: &ResourceRequest) -> ResourceAttributes {
+fn resource(request: &ResourceRequest) -> ResourceAttributes {
     ResourceAttributes {
-        namespace: some(&asked.namespace),
-        verb: some(asked.verb.as_str()),
-        group: some(&asked.group),
-        version: some(&asked.version),
-        resource: some(&asked.resource),
-        subresource: some(&asked.subresource),
-        name: some(asked.object_name()),
-        field_selector: field_selector(&asked.selectors.fields),
-        label_selector: label_selector(&asked.selectors.labels),
+        namespace: some(&request.namespace),
+        verb: some(request.verb.as_str()),
+        group: some(&request.group),
+        version: some(&request.version),
+        resource: some(&request.resource),
+        subresource: some(&request.subresource),
+        name: some(request.object_name()),
+        field_selector: field_selector(&request.selectors.fields),
+        label_selector: label_selector(&request.selectors.labels),
     }
 }
 
@@ -226,11 +226,11 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    fn asked(verb: Verb, name: &str) -> Attributes {
+    fn attributes_of(verb: Verb, name: &str) -> Attributes {
         let caller = Caller { name: "support".to_owned(), via: Via::Certificate, ..Caller::default() };
         let resource = "users".to_owned();
-        let asked = ResourceRequest { verb, resource, name: name.to_owned(), ..ResourceRequest::default() };
-        Attributes { caller: Arc::new(caller), info: asked.into() }
+        let request = ResourceRequest { verb, resource, name: name.to_owned(), ..ResourceRequest::default() };
+        Attributes { caller: Arc::new(caller), info: request.into() }
     }
 
     #[tokio::test]
@@ -250,12 +250,12 @@ mod tests {
             assert!(!reviews.review(attributes, &metrics.delegated_authz).await.unwrap().allowed);
             count.load(Ordering::SeqCst)
         };
-        let other = asked(Verb::Get, "jane");
+        let other = attributes_of(Verb::Get, "jane");
         assert_eq!(review(&other).await, 1);
         for number in 0..CAPACITY {
-            review(&asked(impersonation::VERB, &number.to_string())).await;
+            review(&attributes_of(impersonation::VERB, &number.to_string())).await;
         }
-        let last = asked(impersonation::VERB, &(CAPACITY - 1).to_string());
+        let last = attributes_of(impersonation::VERB, &(CAPACITY - 1).to_string());
         assert_eq!(review(&last).await, CAPACITY + 1, "it is remembered");
         assert_eq!(review(&other).await, CAPACITY + 1, "and so is everything else");
     }

@@ -1,6 +1,6 @@
 //! The documents themselves. Equal kinds give equal bytes, on every replica and after every restart.
 
-use crate::openapi::{self, About, verb_names};
+use crate::openapi::{self, ApiInfo, verb_names};
 use crate::resource::Resource;
 use crate::subresource::{Subresource, SubresourceKind};
 use base64::Engine;
@@ -48,9 +48,9 @@ pub struct Documents {
 
 impl Documents {
     /// Computes all documents of these kinds.
-    pub fn new(resources: &[Arc<Resource>], about: &About) -> Self {
+    pub fn new(resources: &[Arc<Resource>], info: &ApiInfo) -> Self {
         let groups = openapi::groups(resources);
-        let built = openapi::build(resources, about);
+        let built = openapi::build(resources, info);
         let openapi_v3_documents: BTreeMap<String, Document> = built
             .v3
             .into_iter()

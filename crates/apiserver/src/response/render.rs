@@ -1,8 +1,8 @@
 //! Stored bytes in the form that was asked for: as they are, as metadata only, as a row of a table.
 
 use crate::resource::Resource;
-use crate::response::stored::{metadata_of, resource_version};
-use crate::response::{Form, Media, wire, yaml};
+use crate::response::raw_metadata::{metadata_of, resource_version};
+use crate::response::{Form, Media, protobuf, yaml};
 use bytes::{BufMut, Bytes, BytesMut};
 use meta::field::{FieldError, Path};
 use meta::object::{Object, SPLICE_AFTER};
@@ -13,13 +13,13 @@ use store::Entry;
 
 /// The part of its object that a row of a table carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Include {
+pub(crate) enum IncludeObject {
     None,
     Metadata,
     Object,
 }
 
-impl Include {
+impl IncludeObject {
     /// From the query parameter `includeObject`.
     pub(crate) fn parse(text: &str) -> Result<Self, Status> {
         match text {
@@ -42,7 +42,7 @@ pub(crate) struct Renderer {
     pub(crate) resource: Arc<Resource>,
     pub(crate) media: Media,
     pub(crate) form: Form,
-    pub(crate) include: Include,
+    pub(crate) include: IncludeObject,
     /// Unix seconds, for ages.
     pub(crate) now: i64,
 }
@@ -52,7 +52,7 @@ impl Renderer {
     pub(crate) fn object(&self, entry: &Entry, out: &mut BytesMut) {
         match self.form {
             Form::Table(_) => self.table(entry, true, out),
-            Form::Partial(version) if self.media == Media::Protobuf => wire::object(entry, version, out),
+            Form::Partial(version) if self.media == Media::Protobuf => protobuf::object(entry, version, out),
             _ => self.item(entry, out),
         }
     }
@@ -78,25 +78,28 @@ impl Renderer {
     fn item(&self, entry: &Entry, out: &mut BytesMut) {
         match self.form {
             Form::Object => write_entry(entry, out),
-            Form::PartialList(version) if self.media == Media::Protobuf => wire::item(entry, version, out),
+            Form::PartialList(version) if self.media == Media::Protobuf => {
+                protobuf::item(entry, version, out)
+            }
             Form::Partial(version) | Form::PartialList(version) => metadata_only(entry, version, out),
             Form::Table(version) => self.row(entry, version, out),
         }
     }
 
     /// The bytes before the elements of a list, between them, and behind them.
-    pub(crate) async fn around(
+    pub(crate) async fn envelope(
         &self,
         meta: &ListMeta,
         items: &[Arc<Entry>],
     ) -> (Bytes, &'static [u8], Bytes) {
         match self.form {
             Form::PartialList(version) if self.media == Media::Protobuf => {
-                let (before, after) = wire::around(version, meta, items).await;
+                let (before, after) = protobuf::envelope(version, meta, items).await;
                 (before, b"", after)
             }
             _ if self.media == Media::Yaml => {
-                let (before, after) = yaml::around(self.head(meta, true).as_bytes(), b"]}", items.is_empty());
+                let (before, after) =
+                    yaml::envelope(self.head(meta, true).as_bytes(), b"]}", items.is_empty());
                 (before, b"", after)
             }
             _ => (Bytes::from(self.head(meta, true)), b",", Bytes::from_static(b"]}")),
@@ -127,7 +130,7 @@ impl Renderer {
     }
 
     fn row(&self, entry: &Entry, version: &'static str, out: &mut BytesMut) {
-        let object = read(entry).unwrap_or_default();
+        let object = read_object(entry).unwrap_or_default();
         let created = object.text(&["metadata", "creationTimestamp"]);
         let mut cells = vec![Value::from(object.name())];
         cells.extend(self.resource.cells(&object, self.now));
@@ -137,9 +140,9 @@ impl Renderer {
         out.put_slice(Value::from(cells).to_string().as_bytes());
         out.put_slice(b",\"object\":");
         match self.include {
-            Include::None => out.put_slice(b"null"),
-            Include::Metadata => metadata_only(entry, version, out),
-            Include::Object => write_entry(entry, out),
+            IncludeObject::None => out.put_slice(b"null"),
+            IncludeObject::Metadata => metadata_only(entry, version, out),
+            IncludeObject::Object => write_entry(entry, out),
         }
         out.put_slice(b"}");
     }
@@ -150,7 +153,7 @@ pub(crate) fn write_entry(entry: &Entry, out: &mut BytesMut) {
     if entry.revision.0 == 0 { out.put_slice(&entry.body) } else { entry.write_json(out) }
 }
 
-fn read(entry: &Entry) -> Option<Object> {
+fn read_object(entry: &Entry) -> Option<Object> {
     let mut object = Object::from_stored(&entry.body, entry.revision.0).ok()?;
     if entry.revision.0 == 0 {
         object.remove(&["metadata", "resourceVersion"]);
@@ -196,8 +199,8 @@ mod tests {
 
     #[test]
     fn an_unknown_include_object_is_refused() {
-        assert_eq!(Include::parse("").unwrap(), Include::Metadata);
-        let message = Include::parse("All").unwrap_err().message;
+        assert_eq!(IncludeObject::parse("").unwrap(), IncludeObject::Metadata);
+        let message = IncludeObject::parse("All").unwrap_err().message;
         assert!(message.starts_with(
             "Unable to convert to Table as requested: includeObject: Invalid value: \"All\": must be"
         ));

@@ -4,13 +4,13 @@ use bytes::{BufMut, Bytes, BytesMut};
 use serde_json::{Map, Value};
 
 /// The keys that a list has its elements under.
-const LISTS: [&str; 2] = ["items", "rows"];
+const LIST_KEYS: [&str; 2] = ["items", "rows"];
 
 /// The lines before a list's elements and behind them, out of the JSON around them.
-pub(super) fn around(head: &[u8], end: &[u8], is_empty: bool) -> (Bytes, Bytes) {
+pub(super) fn envelope(head: &[u8], end: &[u8], is_empty: bool) -> (Bytes, Bytes) {
     let json = [head, end].concat();
     let mut whole: Map<String, Value> = serde_json::from_slice(&json).unwrap_or_default();
-    let key = LISTS.into_iter().find(|key| whole.remove(*key).is_some()).unwrap_or("items");
+    let key = LIST_KEYS.into_iter().find(|key| whole.remove(*key).is_some()).unwrap_or("items");
     // Keys are written in their order.
     let (before, after): (Map<String, Value>, Map<String, Value>) =
         whole.into_iter().partition(|(name, _)| name.as_str() < key);
@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     fn written(head: &str, items: &[&str]) -> String {
-        let (before, after) = around(head.as_bytes(), b"]}", items.is_empty());
+        let (before, after) = envelope(head.as_bytes(), b"]}", items.is_empty());
         let mut out = BytesMut::from(&*before);
         for item in items {
             let from = out.len();

@@ -1,6 +1,7 @@
-//! Bodies of streamed responses. Each holds its in-flight permit until it ends; a panic in it ends it. When a client stops
-//! reading, the stream is terminated, so that the objects and events still to be sent are freed. A finite response, such
-//! as a list, is also terminated when the client reads too slowly, since it would hold its permit for too long.
+//! Bodies of streamed responses. Each holds its in-flight permit until it ends; a panic in it ends it. When a client
+//! stops reading, the stream is terminated, so that the objects and events still to be sent are freed. A finite
+//! response, such as a list, is also terminated when the client reads too slowly, since it would hold its permit for
+//! too long.
 
 use crate::flow::InFlightPermit;
 use crate::metrics::{ServerMetrics, WatchEvents};
@@ -64,8 +65,8 @@ impl Streams {
         Body::new(TrackedBody(stream))
     }
 
-    /// Terminates stalled streams, at intervals, as long as this future runs. With `until_first` it completes when it has
-    /// terminated one.
+    /// Terminates stalled streams, at intervals, as long as this future runs. With `until_first` it completes when it
+    /// has terminated one.
     pub(super) async fn terminate_stalls(&self, until_first: bool) {
         loop {
             sleep(STALL_CHECK_INTERVAL).await;

@@ -3,7 +3,7 @@ use crate::caller::Caller;
 use crate::context::RequestContext;
 use crate::flow::Class;
 use crate::response::{bytes_response, status_response};
-use crate::routes::{Reach, Route};
+use crate::routes::{PathMatch, Route};
 use axum::body::Body;
 use axum::response::IntoResponse;
 use bytes::Bytes;
@@ -76,8 +76,9 @@ pub(super) fn routes(checks: &HealthChecks, metrics: &Metrics, version: &Version
         }));
         let single =
             move |cx: &RequestContext, request: &Request<Body>| single_check(&for_single, cx, request);
-        let subpath =
-            Route::document(path, RouteAccess::Authorized, single).reaching(Reach::Below).listing([]);
+        let subpath = Route::document(path, RouteAccess::Authorized, single)
+            .with_path_match(PathMatch::Below)
+            .with_index_paths([]);
         // It counts as a read, because each name that a client makes up may cost a review.
         routes.push(Route { class: Class::Read, ..subpath });
     }
@@ -88,7 +89,7 @@ pub(super) fn routes(checks: &HealthChecks, metrics: &Metrics, version: &Version
     routes.push(Route::document("/whoami", RouteAccess::Authenticated, |cx, _| whoami(&cx.caller)));
     // After a 404 in a namespace kubectl requests the namespace itself, and would show a 404 from here instead.
     let core = Route::document(CORE_NAMESPACES, RouteAccess::Authenticated, core_namespace);
-    routes.push(core.reaching(Reach::Below).listing([]));
+    routes.push(core.with_path_match(PathMatch::Below).with_index_paths([]));
     let metrics = metrics.clone();
     routes.push(Route::document("/metrics", RouteAccess::Authorized, move |_, _| admin::metrics(&metrics)));
     routes

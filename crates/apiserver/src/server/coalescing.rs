@@ -28,7 +28,8 @@ pin_project! {
 }
 
 impl<S: AsyncWrite> CoalescingWriter<S> {
-    /// Without `is_enabled`, nothing is buffered: on a connection with one response at a time there is nothing to coalesce.
+    /// Without `is_enabled`, nothing is buffered: on a connection with one response at a time there is nothing to
+    /// coalesce.
     pub(super) fn new(inner: S, is_enabled: bool) -> Self {
         Self { inner, buffer: BytesMut::new(), is_enabled, has_yielded: false }
     }

@@ -247,13 +247,14 @@ struct Requirements {
 impl Requirements {
     fn of<H>(shared: &ServerShared<H>, entry_point: &EntryPoint, info: &RequestInfo) -> Self {
         match info {
-            RequestInfo::Resource(asked) => {
-                let class = if shared.mutating_gets.contains(asked) { Class::Write } else { asked.class() };
+            RequestInfo::Resource(request) => {
+                let class =
+                    if shared.mutating_gets.contains(request) { Class::Write } else { request.class() };
                 Self { class, access: RouteAccess::Authorized, reads_store: true }
             }
-            RequestInfo::Path(asked) => {
-                let access = entry_point.routes.access(&asked.path);
-                match entry_point.routes.find(&asked.path) {
+            RequestInfo::Path(request) => {
+                let access = entry_point.routes.access(&request.path);
+                match entry_point.routes.find(&request.path) {
                     Some(route) => Self { class: route.class, access, reads_store: route.reads_store },
                     // It counts as a read, because each path that a client makes up may cost a review.
                     None if access == RouteAccess::Authorized => {
@@ -327,7 +328,7 @@ fn timeout(request: &Request<Body>) -> Result<Duration, EarlyResponse> {
         Some(text) if text.is_empty() => Ok(REQUEST_TIMEOUT),
         Some(text) => match query::go_duration(&text) {
             Some(Duration::ZERO) => Ok(REQUEST_TIMEOUT),
-            Some(asked) => Ok(asked.min(REQUEST_TIMEOUT)),
+            Some(requested) => Ok(requested.min(REQUEST_TIMEOUT)),
             None => {
                 let status = Status::bad_request("invalid timeout specified in the request URL");
                 Err(failure(&status, request))

@@ -149,20 +149,20 @@ fn validation<B>(request: &Request<B>) -> Option<&'static str> {
     if !matches!(*request.method(), Method::POST | Method::PUT | Method::PATCH) {
         return None;
     }
-    let asked =
+    let value =
         query::first(request.uri().query().unwrap_or_default(), "fieldValidation").unwrap_or_default();
-    Some(["", "Ignore", "Warn", "Strict"].into_iter().find(|known| *known == asked).unwrap_or("invalid"))
+    Some(["", "Ignore", "Warn", "Strict"].into_iter().find(|known| *known == value).unwrap_or("invalid"))
 }
 
 /// The name of the trace: the request without names of objects, so that equal requests have equal names.
 fn name(method: &Method, info: Option<&RequestInfo>) -> String {
-    let Some(asked) = info.and_then(RequestInfo::resource) else { return method.to_string() };
-    let mut name = format!("{method} /apis/{}/{}", asked.group, asked.version);
-    if !asked.namespace.is_empty() {
+    let Some(request) = info.and_then(RequestInfo::resource) else { return method.to_string() };
+    let mut name = format!("{method} /apis/{}/{}", request.group, request.version);
+    if !request.namespace.is_empty() {
         name.push_str("/namespaces/{:namespace}");
     }
-    let object = if asked.name.is_empty() { "" } else { "{:name}" };
-    for part in [asked.resource.as_str(), object, &asked.subresource] {
+    let object = if request.name.is_empty() { "" } else { "{:name}" };
+    for part in [request.resource.as_str(), object, &request.subresource] {
         if !part.is_empty() {
             name.push('/');
             name.push_str(part);

@@ -124,9 +124,9 @@ fn protocol(headers: &HeaderMap) -> Result<Option<HeaderValue>, Status> {
     }
 }
 
-/// Checks the origin of the web page that opens the socket. A browser sends its client certificate whatever the page is,
-/// so a caller with a certificate must come from a page of this server. A token, however, was sent by the page itself.
-/// Clients that are not browsers send no origin.
+/// Checks the origin of the web page that opens the socket. A browser sends its client certificate whatever the page
+/// is, so a caller with a certificate must come from a page of this server. A token, however, was sent by the page
+/// itself. Clients that are not browsers send no origin.
 fn check_origin(headers: &HeaderMap, caller: &Caller) -> Result<(), Status> {
     let Some(value) = headers.get(header::ORIGIN) else { return Ok(()) };
     let refused = |why: &str| Err(Status::failure(403, "Forbidden", format!("forbidden: {why}")));

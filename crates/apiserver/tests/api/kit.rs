@@ -2,7 +2,7 @@
 
 use crate::{colours, names, summary, widget, workshop};
 use apiserver::dispatch::dispatch;
-use apiserver::openapi::About;
+use apiserver::openapi::ApiInfo;
 use apiserver::routes::Routes;
 use apiserver::{Api, Caller, RequestContext, RequestInfo};
 use axum::body::{Body, BodyDataStream};
@@ -99,7 +99,7 @@ impl Kit {
             Arc::new(summary::resource(widgets)),
         ];
         let draining = CancellationToken::new();
-        let about = About { title: "Widgets".to_owned(), version: "v1".to_owned() };
+        let about = ApiInfo { title: "Widgets".to_owned(), version: "v1".to_owned() };
         let api = Arc::new(Api::new(resources, store, clock, draining.clone(), &about).unwrap());
         Self { api, draining, visibility: Visibility::Everything, tasks }
     }

@@ -23,8 +23,8 @@ use apiserver::authn::{jwks::KeySource, trust};
 use apiserver::authz::{AuthzVerdict, Policy, Right, RouteAccess, Ruling};
 use apiserver::caller::{Caller, Via};
 use apiserver::flow::Limits;
-use apiserver::routes::{Reach, Route};
-use apiserver::server::{Handler, ServerParts, Server, ServerSettings};
+use apiserver::routes::{PathMatch, Route};
+use apiserver::server::{Handler, Server, ServerParts, ServerSettings};
 use apiserver::{RequestContext, RequestInfo, Verb};
 use axum::body::{Body, Bytes};
 use client::{Answer, Client};
@@ -249,7 +249,8 @@ impl World {
 /// As much of discovery as rights are asked for.
 fn documents() -> Vec<Route> {
     let of = |root: &str| {
-        Route::document(root, RouteAccess::Authenticated, |_, _| Response::default()).reaching(Reach::Tree)
+        Route::document(root, RouteAccess::Authenticated, |_, _| Response::default())
+            .with_path_match(PathMatch::Prefix)
     };
     vec![of("/apis"), of("/openapi"), password_route::route()]
 }

@@ -50,7 +50,8 @@ fn check(all: &[NameSource], errors: &mut FieldErrors) {
                 errors.push(FieldError::invalid(
                     &source.path,
                     &Value::from(""),
-                    "issuers must not speak for each other: only one of them may give names without a prefix of its own",
+                    "issuers must not speak for each other: only one of them may give names without a prefix of its \
+                     own",
                 ));
             }
             continue;

@@ -4,7 +4,10 @@ use cel::common::ast::{EntryExpr, Expr, IdedExpr, LiteralValue, operators};
 pub(super) fn selects_field(tree: &IdedExpr, variable: &str, field: &str) -> bool {
     let within = |tree: &IdedExpr| selects_field(tree, variable, field);
     let is_variable = |tree: &IdedExpr| matches!(&tree.expr, Expr::Ident(name) if name == variable);
-    let is_field = |tree: &IdedExpr| matches!(&tree.expr, Expr::Literal(LiteralValue::String(text)) if text.inner() == field);
+    let is_field = |tree: &IdedExpr| match &tree.expr {
+        Expr::Literal(LiteralValue::String(text)) => text.inner() == field,
+        _ => false,
+    };
     match &tree.expr {
         Expr::Unspecified | Expr::Ident(_) | Expr::Literal(_) => false,
         Expr::Select(select) => {

@@ -2,9 +2,9 @@
 
 use apiserver::authz::RouteAccess;
 use apiserver::caller::Caller;
-use apiserver::dialect::{Basic, Dialect, Judgement};
+use apiserver::dialect::{BasicCredentials, Dialect, Judgement};
 use apiserver::flow::Class;
-use apiserver::routes::{GET, Reach, Route};
+use apiserver::routes::{GET, PathMatch, Route};
 use axum::body::Body;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -17,7 +17,7 @@ use std::sync::Arc;
 struct RobotDialect;
 
 impl Dialect for RobotDialect {
-    fn judge<'a>(&'a self, basic: &'a Basic) -> BoxFuture<'a, Judgement> {
+    fn judge<'a>(&'a self, basic: &'a BasicCredentials) -> BoxFuture<'a, Judgement> {
         let judgement = match (basic.user.as_str(), basic.password.as_str()) {
             ("robot", "open") => {
                 Judgement::Known(Box::new(Caller { name: "robot".to_owned(), ..Caller::default() }))
@@ -43,7 +43,7 @@ pub(crate) fn route() -> Route {
         ))
     });
     Route {
-        reach: Reach::Path,
+        path_match: PathMatch::Exact,
         methods: GET,
         class: Class::Read,
         dialect: Some(Arc::new(RobotDialect)),

@@ -7,8 +7,8 @@ use apiserver::Api;
 use apiserver::authn::issuers::{IssuerSettings, JwtSettings};
 use apiserver::authn::jwks::KeySource;
 use apiserver::authz::Policy;
-use apiserver::openapi::About;
-use apiserver::server::{ServerParts, Server, ServerSettings};
+use apiserver::openapi::ApiInfo;
+use apiserver::server::{Server, ServerParts, ServerSettings};
 use axum::body::Body;
 use http::{Method, Request};
 use http_body_util::BodyExt;
@@ -95,7 +95,7 @@ impl Served {
             ],
             CancellationToken::new(),
         );
-        let about = About { title: "Widgets".to_owned(), version: "v1".to_owned() };
+        let about = ApiInfo { title: "Widgets".to_owned(), version: "v1".to_owned() };
         let api = Api::new(resources.clone(), store, Clock::system(), draining.clone(), &about).unwrap();
         let parts = ServerParts {
             handler: Arc::new(api),

@@ -1,6 +1,6 @@
 //! Protobuf: metadata, lists of it, events of it, and Status.
 
-use crate::response::stored::{metadata_object, resource_version};
+use crate::response::raw_metadata::{metadata_object, resource_version};
 use bytes::{Bytes, BytesMut};
 use meta::protobuf::{self, Message};
 use meta::status::{ListMeta, Status};
@@ -9,7 +9,7 @@ use store::Entry;
 use tokio::task::yield_now;
 
 /// Entries that are looked at before others get their turn.
-const TURN_ENTRIES: usize = 256;
+const ENTRIES_PER_TURN: usize = 256;
 
 /// One object's metadata alone.
 pub(super) fn object(entry: &Entry, version: &str, out: &mut BytesMut) {
@@ -23,10 +23,10 @@ pub(super) fn item(entry: &Entry, version: &str, out: &mut BytesMut) {
 
 /// The bytes around a list's elements. The length of the elements comes first, so they are encoded twice: for their
 /// length, and when they are sent. If they were kept, the whole list would be in memory.
-pub(super) async fn around(version: &str, meta: &ListMeta, items: &[Arc<Entry>]) -> (Bytes, Bytes) {
+pub(super) async fn envelope(version: &str, meta: &ListMeta, items: &[Arc<Entry>]) -> (Bytes, Bytes) {
     let (mut total, mut scratch) = (0_usize, BytesMut::new());
-    for turn in items.chunks(TURN_ENTRIES) {
-        for entry in turn {
+    for entries in items.chunks(ENTRIES_PER_TURN) {
+        for entry in entries {
             scratch.clear();
             item(entry, version, &mut scratch);
             total = total.saturating_add(scratch.len());
