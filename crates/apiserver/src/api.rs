@@ -15,25 +15,25 @@ pub(crate) const HEAVY_BODIES: usize = 6;
 /// What all requests share.
 #[derive(Clone, Debug)]
 pub struct Api {
-    /// Every kind served, in the order of discovery.
+    /// All resources, in the order of discovery.
     pub resources: Vec<Arc<Resource>>,
-    /// Where objects are kept.
+    /// The store of the objects.
     pub store: store::Store,
     /// The clock.
     pub clock: runtime::Clock,
     /// Cancelled when the server drains: watches then end cleanly.
     pub draining: tokio_util::sync::CancellationToken,
-    /// Discovery and OpenAPI, computed once.
+    /// The discovery and OpenAPI documents, computed once.
     pub documents: Arc<Documents>,
-    /// For rules that have to read more than their callers see.
+    /// The access of rules that must read more than their callers see.
     pub(crate) internal: Access,
-    /// Writes whose bodies may take much memory.
+    /// Limits the writes in flight whose bodies may take much memory.
     pub(crate) heavy_bodies: Arc<InFlightLimiter>,
 }
 
 impl Api {
-    /// Puts an API together, and computes its discovery and OpenAPI documents. Two kinds at one URL are an error, and
-    /// so are verbs that nobody could answer.
+    /// Computes the discovery and OpenAPI documents of these resources. An error if two have the same URL, or if a verb
+    /// cannot be served.
     pub fn new(
         resources: Vec<Arc<Resource>>,
         store: store::Store,
@@ -62,8 +62,8 @@ impl Api {
 
     /// The resource of a stored kind, as error messages show it.
     pub(crate) fn resource_of(&self, kind: KindId) -> GroupResource {
-        let is_it = |resource: &&Arc<Resource>| resource.stored().is_some_and(|stored| stored.id == kind);
-        match self.resources.iter().find(is_it) {
+        let is_kind = |resource: &&Arc<Resource>| resource.stored().is_some_and(|stored| stored.id == kind);
+        match self.resources.iter().find(is_kind) {
             Some(resource) => resource.group_resource(),
             None => GroupResource::new("", ""),
         }

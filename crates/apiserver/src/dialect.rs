@@ -1,5 +1,5 @@
-//! Routes for clients that speak another protocol than Kubernetes': they come with a name and a password, and read
-//! refusals in a form of their own.
+//! Dialects: routes whose clients do not use the protocol of Kubernetes. They authenticate with a name and a password,
+//! and expect errors in their own form.
 
 use crate::caller::Caller;
 use axum::body::Body;
@@ -9,33 +9,33 @@ use futures_util::future::BoxFuture;
 use http::{HeaderValue, Response};
 use meta::status::Status;
 
-/// Longer headers are not read.
+/// Longer headers are refused.
 const HEADER_BYTES_MAX: usize = 32 * 1024;
 
-/// How the clients of a route say who they are, and how they are refused.
+/// How the clients of a route authenticate, and how they are refused.
 pub trait Dialect: Send + Sync + 'static {
-    /// Judges a name and a password.
+    /// Checks a name and a password.
     fn judge<'a>(&'a self, basic: &'a BasicCredentials) -> BoxFuture<'a, Judgement>;
 
     /// The answer to a request that does not reach the route's handler.
     fn refusal(&self, status: &Status) -> Response<Body>;
 }
 
-/// The judgement on a name and a password.
+/// The result of checking a name and a password.
 #[derive(Clone, Debug)]
 pub enum Judgement {
-    /// They are this caller's, known by a password ([`crate::caller::Via::Password`]).
+    /// They are those of this caller, who is authenticated by [`crate::caller::Via::Password`].
     Known(Box<Caller>),
-    /// They are wrong; the text is for the log.
+    /// They are wrong. The text is for the log.
     Wrong(&'static str),
-    /// The password may be a bearer token of this server, whatever the name is.
+    /// The password may be a bearer token, whatever the name is.
     Token,
 }
 
-/// A name and a password, as `Authorization: BasicCredentials` brings them.
+/// A name and a password, from the header `Authorization: Basic`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct BasicCredentials {
-    /// The name: it has no colon.
+    /// The name, which contains no colon.
     pub user: String,
     /// The password.
     pub password: String,

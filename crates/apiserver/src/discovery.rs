@@ -1,4 +1,5 @@
-//! Discovery documents, legacy and aggregated, and OpenAPI documents: routes for everybody who is known.
+//! The routes of the discovery documents, legacy and aggregated, and of the OpenAPI documents. Every authenticated
+//! caller may read them.
 
 mod documents;
 
@@ -18,12 +19,11 @@ use std::sync::Arc;
 
 const DISCOVERY_V2: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 const DISCOVERY_V2BETA1: &str = "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList";
-/// The media types by which kubectl and client-go ask for OpenAPI v2. The first is not a valid media type by the
-/// standard.
+/// The subtypes with which kubectl and client-go ask for OpenAPI v2. The first one is not valid by the standard.
 const OPENAPI_V2_PROTOBUF_ACCEPTED: [&str; 2] =
     ["com.github.proto-openapi.spec.v2@v1.0+protobuf", "com.github.proto-openapi.spec.v2.v1.0+protobuf"];
 const OPENAPI_V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
-/// A moment far enough away for a document whose URL changes with its content.
+/// `Expires` of a document whose URL changes with its content.
 const FAR_FUTURE: &str = "Fri, 31 Dec 2100 23:59:59 GMT";
 
 impl Documents {
@@ -64,7 +64,7 @@ fn answer(documents: &Documents, path: &str, request: &Request<Body>) -> Result<
 }
 
 fn legacy_response(json: &Bytes, headers: &HeaderMap, style: &Style) -> Result<Response<Body>, Status> {
-    // They have no other form, such as a table.
+    // These documents have no other form, such as a table.
     let acceptable = headers.get(ACCEPT).is_none_or(HeaderValue::is_empty)
         || clauses(headers).iter().any(|clause| {
             clause.parameter("as").is_none() && (clause.covers("json") || clause.covers("yaml"))
@@ -111,7 +111,7 @@ fn aggregated_response(
     response
 }
 
-/// Whether protobuf is asked for, and before JSON.
+/// Whether the client prefers protobuf to JSON.
 fn wants_protobuf(headers: &HeaderMap) -> bool {
     let clauses = clauses(headers);
     let wanted = clauses
@@ -120,7 +120,8 @@ fn wants_protobuf(headers: &HeaderMap) -> bool {
     wanted.is_some_and(|clause| !clause.covers("json"))
 }
 
-/// An OpenAPI document. A stale hash in the URL gets the new document, not a redirect, which the aggregator refuses.
+/// An OpenAPI document. A request with an old hash gets the new document, since the aggregator does not follow a
+/// redirect.
 fn openapi_response(
     document: &Document,
     headers: &HeaderMap,

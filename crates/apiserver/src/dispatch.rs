@@ -1,4 +1,4 @@
-//! Finds the handler of a request, from the parsed request alone.
+//! Hands an authorized request to the verb that answers it.
 
 use crate::api::Api;
 use crate::context::RequestContext;
@@ -10,7 +10,7 @@ use http::{Request, Response};
 use meta::status::Status;
 use std::sync::Arc;
 
-/// Answers one authorized request at a resource.
+/// Answers one authorized request for a resource.
 pub async fn dispatch(api: &Arc<Api>, cx: &mut RequestContext, request: Request<Body>) -> Response<Body> {
     let found = match &cx.info {
         RequestInfo::Resource(resource_request) => Endpoint::find(&api.resources, resource_request)
@@ -18,7 +18,7 @@ pub async fn dispatch(api: &Arc<Api>, cx: &mut RequestContext, request: Request<
         RequestInfo::Path(_) => Err(Status::no_such_path()),
     };
     match found {
-        // Boxed: a verb's future is large, and its wrappers would move it.
+        // Boxed: a verb's future is large, and the futures around it would copy it.
         Ok((resource_request, endpoint)) => {
             Box::pin(verbs::run(api, cx, resource_request, endpoint, request)).await
         }

@@ -16,18 +16,18 @@ pub(crate) struct Endpoint {
 
 /// What is behind an endpoint.
 pub(crate) enum EndpointKind {
-    /// Objects of the store, whole or a part of them.
+    /// Stored objects, or the fields of them that a subresource owns.
     Objects { stored: Arc<StoredKind>, endpoint: ObjectEndpoint },
-    /// An action on one of them.
+    /// An action on a stored object.
     Handler { stored: Arc<StoredKind>, endpoint: ObjectEndpoint, handler: Arc<dyn SubresourceHandler> },
-    /// Objects that are made when they are read.
+    /// Objects that are computed when they are read.
     Computed(Arc<dyn Computed>),
-    /// The one object that a caller has, made when he reads it.
+    /// The one object of a caller, computed when he reads it.
     Singleton(Arc<dyn Singleton>),
 }
 
 impl Endpoint {
-    /// The endpoint of a request, if it is served and has the request's verb.
+    /// The endpoint of a request. An error if it is not served or does not have the verb.
     pub(crate) fn find(resources: &[Arc<Resource>], request: &ResourceRequest) -> Result<Self, Status> {
         let resource = resources
             .iter()
@@ -95,7 +95,7 @@ impl Endpoint {
     }
 }
 
-/// Whether a list can be posted without a namespace.
+/// Whether a list of objects can be created at the collection of all namespaces.
 fn allows_list_create(resource: &Resource) -> bool {
     resource.stored().is_some_and(|stored| stored.strategy.allows_list_create())
 }

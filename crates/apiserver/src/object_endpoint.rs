@@ -1,7 +1,7 @@
 /// The endpoint that a write came through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ObjectEndpoint {
-    /// The object itself: everything but what its subresources own.
+    /// The object itself: all fields but those that its subresources own.
     Main,
     /// The subresource of this name.
     Subresource(&'static str),

@@ -1,4 +1,4 @@
-//! OpenAPI documents: computed once, served with an ETag, never redirected.
+//! OpenAPI documents, which are computed once.
 
 use crate::request::Verb;
 use crate::resource::Resource;
@@ -6,7 +6,7 @@ use crate::subresource::{BodySchema, SubresourceKind};
 use meta::openapi::{OpenApiBodies, OpenApiInfo, OpenApiResource, OpenApiShape, OpenApiSubresource};
 use std::sync::Arc;
 
-/// What the documents say about the server.
+/// `info` of the OpenAPI documents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiInfo {
     /// `info.title`
@@ -15,7 +15,7 @@ pub struct ApiInfo {
     pub version: String,
 }
 
-/// What a PATCH's body may be.
+/// The media types of a PATCH's body.
 pub(crate) const PATCH_TYPES: &[&str] = &[
     "application/json-patch+json",
     "application/merge-patch+json",
@@ -23,7 +23,7 @@ pub(crate) const PATCH_TYPES: &[&str] = &[
     "application/apply-patch+yaml",
 ];
 
-/// Verbs, as discovery and OpenAPI name them.
+/// The names of verbs.
 pub(crate) fn verb_names(verbs: &[Verb]) -> Vec<&'static str> {
     verbs.iter().map(|verb| verb.as_str()).collect()
 }
@@ -38,7 +38,7 @@ pub(crate) fn build(resources: &[Arc<Resource>], info: &ApiInfo) -> OpenApiDocum
     let info = OpenApiInfo { title: &info.title, version: &info.version, patch_types: PATCH_TYPES };
     let verbs: Vec<VerbNames> = resources.iter().map(|resource| VerbNames::of(resource)).collect();
     let subresources: Vec<Vec<OpenApiSubresource<'_>>> =
-        resources.iter().zip(&verbs).map(|(resource, verbs)| shown_subresources(resource, verbs)).collect();
+        resources.iter().zip(&verbs).map(|(resource, verbs)| subresources_of(resource, verbs)).collect();
     let shown: Vec<OpenApiResource<'_>> = resources
         .iter()
         .zip(verbs.iter().zip(&subresources))
@@ -53,7 +53,7 @@ pub(crate) fn build(resources: &[Arc<Resource>], info: &ApiInfo) -> OpenApiDocum
             subresources,
         })
         .collect();
-    let v3 = groups(resources)
+    let v3 = group_versions(resources)
         .into_iter()
         .map(|(group, version)| {
             let document = meta::openapi::v3(&info, &group, &version, &shown);
@@ -76,7 +76,7 @@ impl VerbNames {
     }
 }
 
-fn shown_subresources<'a>(resource: &'a Resource, verbs: &'a VerbNames) -> Vec<OpenApiSubresource<'a>> {
+fn subresources_of<'a>(resource: &'a Resource, verbs: &'a VerbNames) -> Vec<OpenApiSubresource<'a>> {
     let subresources = resource.subresources().iter().zip(&verbs.of_subresources);
     subresources
         .map(|(subresource, verbs)| {
@@ -98,7 +98,7 @@ fn shown_subresources<'a>(resource: &'a Resource, verbs: &'a VerbNames) -> Vec<O
 }
 
 /// Every `(group, version)` once, in the order of the resources.
-pub(crate) fn groups(resources: &[Arc<Resource>]) -> Vec<(String, String)> {
+pub(crate) fn group_versions(resources: &[Arc<Resource>]) -> Vec<(String, String)> {
     let mut groups: Vec<(String, String)> = Vec::new();
     for resource in resources {
         let group = (resource.gvk.group.clone(), resource.gvk.version.clone());

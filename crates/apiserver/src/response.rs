@@ -1,11 +1,11 @@
-//! Content negotiation, Table, PartialObjectMetadata, errors.
+//! Content negotiation, tables, `PartialObjectMetadata`, and errors.
 
 mod list;
 mod negotiate;
-mod render;
-mod raw_metadata;
-mod warning;
 mod protobuf;
+mod raw_metadata;
+mod render;
+mod warning;
 mod yaml;
 
 pub(crate) use list::list_response;
@@ -25,7 +25,7 @@ use http::{HeaderMap, Response, StatusCode, Uri};
 use meta::status::Status;
 use serde_json::Value;
 
-/// How one request wants its answer.
+/// The negotiated form of an answer.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Style {
     pub(crate) accepted: AcceptedFormat,
@@ -34,7 +34,7 @@ pub(crate) struct Style {
 }
 
 impl Style {
-    /// Reads it from the request; 406 if nothing offered is accepted.
+    /// Negotiates it; 406 if the client accepts nothing that is offered.
     pub(crate) fn of(
         headers: &HeaderMap,
         query: &Query,
@@ -48,17 +48,17 @@ impl Style {
         Ok(Self { accepted, pretty, gzip: accepts_gzip(headers) })
     }
 
-    /// The style of an error; JSON if nothing offered is accepted.
+    /// The style of an error: JSON if the client accepts nothing that is offered.
     pub(crate) fn of_error(headers: &HeaderMap, uri: &Uri) -> Self {
         Self::of(headers, &Query::parse(uri.query()), ResponseKind::Failure).unwrap_or_default()
     }
 
-    /// The style of a document about the server, which looks at the clauses of `Accept` itself.
+    /// The style of a document about the server. Its route checks the clauses of `Accept` itself.
     pub(crate) fn of_document(headers: &HeaderMap, uri: &Uri) -> Self {
         Self::of(headers, &Query::parse(uri.query()), ResponseKind::Document).unwrap_or_default()
     }
 
-    /// Whether what was rendered can go out as it is.
+    /// Whether the rendered bytes need not be converted.
     fn is_plain(&self) -> bool {
         match self.accepted.media {
             Media::Json => !self.pretty,
@@ -81,7 +81,7 @@ fn accepts_gzip(headers: &HeaderMap) -> bool {
     })
 }
 
-/// The answer to a request that failed, in the media type it asked for.
+/// The answer to a request that failed, in the media type that it accepts.
 pub fn status_response(status: &Status, headers: &HeaderMap, uri: &Uri) -> Response<Body> {
     error_response(status, &Style::of_error(headers, uri))
 }
@@ -99,7 +99,7 @@ pub(crate) fn error_response(status: &Status, style: &Style) -> Response<Body> {
     response
 }
 
-/// A Status, which has every form.
+/// Renders a Status, which can be in any media type.
 pub(crate) fn render_status(code: StatusCode, status: &Status, style: &Style) -> Response<Body> {
     let mut out = BytesMut::new();
     if style.accepted.media == Media::Protobuf {
@@ -111,17 +111,17 @@ pub(crate) fn render_status(code: StatusCode, status: &Status, style: &Style) ->
     rendered_response(code, out, style)
 }
 
-/// A document that has no form but its own.
+/// Renders a document, which cannot be a table or metadata alone.
 pub(crate) fn document_response(code: StatusCode, value: &Value, style: &Style) -> Response<Body> {
     rendered_response(code, BytesMut::from(value.to_string().as_str()), style)
 }
 
-/// An answer that was rendered as JSON, which is rewritten only for people and for YAML.
+/// An answer that is rendered as JSON already. It is converted for YAML, and indented for people.
 pub(crate) fn rendered_response(code: StatusCode, bytes: BytesMut, style: &Style) -> Response<Body> {
     bytes_response(code, style.accepted.media.content_type(), finish(bytes, style))
 }
 
-/// The bytes that leave: JSON ends with a newline.
+/// The bytes of the body. JSON ends with a newline.
 fn finish(mut bytes: BytesMut, style: &Style) -> Bytes {
     if !style.is_plain()
         && let Ok(value) = serde_json::from_slice::<Value>(&bytes)

@@ -1,4 +1,4 @@
-//! Routes beside the resources: documents, health, pages, downloads.
+//! Routes at paths that belong to no resource: documents, health, pages, downloads.
 
 use crate::authz::RouteAccess;
 use crate::context::RequestContext;
@@ -15,26 +15,26 @@ use meta::status::Status;
 use serde_json::json;
 use std::sync::Arc;
 
-/// Reads.
+/// The methods of a route that is only read.
 pub const GET: &[Method] = &[Method::GET, Method::HEAD];
 
-/// A path that is not of a resource, who may ask for it, and the handler that answers.
+/// A path that belongs to no resource, the callers that are let in, and the handler that answers.
 #[derive(Clone)]
 pub struct Route {
     /// Such as `/console`: without a slash at its end.
     pub path: String,
-    /// How far it goes. The longest path wins.
+    /// The paths that it matches. The longest path wins.
     pub path_match: PathMatch,
-    /// Methods that it has; others are a 405.
+    /// Its methods. Others are answered with 405.
     pub methods: &'static [Method],
-    /// Who is let in.
+    /// The callers that are let in.
     pub access: RouteAccess,
-    /// Whether it answers from the store: only then does `access` have what the caller sees.
+    /// Whether it answers from the store. Only then does the request's [`store::Access`] say what the caller sees.
     pub reads_store: bool,
-    /// The class that it counts in. An answer that is a stream ([`Class::Stream`]) has no deadline; its handler ends
-    /// it when [`crate::stream_authorization::StreamAuthorization::lost`] says so.
+    /// The class that it counts against. A stream ([`Class::Stream`]) has no deadline: its handler ends it when
+    /// [`crate::stream_authorization::StreamAuthorization::revoked`] completes.
     pub class: Class,
-    /// How its clients authenticate and are refused, if not in Kubernetes' way; never for a stream.
+    /// How its clients authenticate and how they are refused, if not as in Kubernetes. Not for a stream.
     pub dialect: Option<Arc<dyn Dialect>>,
     /// The paths that the index at `/` shows.
     pub listed: Vec<String>,
@@ -42,14 +42,14 @@ pub struct Route {
     pub handler: Arc<dyn RouteHandler>,
 }
 
-/// How far a route goes. A slash at a path's end means nothing.
+/// The paths that a route matches. A trailing slash of a request is ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathMatch {
-    /// The path alone.
+    /// The path itself.
     Exact,
     /// The paths below it, without the path itself.
     Below,
-    /// Both.
+    /// The path itself and the paths below it.
     Prefix,
 }
 
@@ -73,7 +73,7 @@ pub trait RouteHandler: Send + Sync + 'static {
     ) -> BoxFuture<'a, Response<Body>>;
 }
 
-/// A handler that has its answer at once.
+/// A handler that answers without waiting.
 struct SyncHandler<F>(F);
 
 impl<F> RouteHandler for SyncHandler<F>
@@ -91,7 +91,7 @@ where
 }
 
 impl Route {
-    /// A document at one path: it is read, counts in no class, and is made without the store.
+    /// A document at one path. It has only reads, counts against no limit, and does not read the store.
     pub fn document(
         path: impl Into<String>,
         access: RouteAccess,
@@ -111,13 +111,13 @@ impl Route {
         }
     }
 
-    /// The same with this reach.
+    /// The same route with this path match.
     #[must_use]
     pub fn with_path_match(self, path_match: PathMatch) -> Self {
         Self { path_match, ..self }
     }
 
-    /// The same, with these paths in the index.
+    /// The same route with these paths in the index.
     #[must_use]
     pub fn with_index_paths(self, paths: impl IntoIterator<Item = String>) -> Self {
         Self { listed: paths.into_iter().collect(), ..self }
@@ -143,13 +143,13 @@ impl Route {
 /// All routes of a server, and the index at `/`.
 #[derive(Clone, Debug)]
 pub struct Routes {
-    /// Longer paths stand before those that they lie below.
+    /// Longest path first.
     routes: Vec<Route>,
     index: Bytes,
 }
 
 impl Routes {
-    /// Two routes at one path, and paths that no request can reach, are an error.
+    /// An error if two routes match the same path, or if no request can reach a route.
     pub fn new(mut routes: Vec<Route>) -> Result<Self, Error> {
         routes.sort_by(|a, b| b.path.len().cmp(&a.path.len()).then_with(|| a.path.cmp(&b.path)));
         for pair in routes.windows(2) {
@@ -180,15 +180,15 @@ impl Routes {
         self.routes.iter().find(|route| route.is_at(path))
     }
 
-    /// The protocol that is spoken at a path, if it is not Kubernetes'.
+    /// The dialect of a path, if its route has one.
     pub(crate) fn dialect(&self, info: &RequestInfo) -> Option<Arc<dyn Dialect>> {
         let RequestInfo::Path(request) = info else { return None };
         self.find(&request.path)?.dialect.clone()
     }
 
-    /// The callers who are let in at a path. The index is for everybody who is known, and so are the paths of
-    /// discovery, where clients take a 404 for an answer and a 403 for a failure. For any other path that is not
-    /// served, only a caller who may ask for it learns that.
+    /// The callers that are let in at a path. The index and the discovery paths are for every authenticated caller:
+    /// clients accept a 404 of a discovery path, but take a 403 for a failure. Only a caller with the right to any
+    /// other path learns that it is not served.
     pub(crate) fn access(&self, path: &str) -> RouteAccess {
         match self.find(path) {
             Some(route) => route.access,
@@ -197,7 +197,7 @@ impl Routes {
         }
     }
 
-    /// Answers an authorized request at a path that is no resource's.
+    /// Answers an authorized request at a path that belongs to no resource.
     pub async fn answer(&self, cx: &mut RequestContext, request: Request<Body>) -> Response<Body> {
         let route = self.find(cx.info.path());
         let methods = route.map_or(GET, |route| route.methods);
@@ -217,7 +217,7 @@ impl Routes {
     }
 }
 
-/// Whether it is a path that `system:discovery` names.
+/// Whether the cluster role `system:discovery` allows this path.
 fn is_discovery(path: &str) -> bool {
     let below =
         |root: &str| path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));

@@ -10,7 +10,7 @@ use rustls::pki_types::pem::PemObject;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// Certificates of clients: the handshake proves possession, and trust is checked when an authenticator asks.
+/// Certificates of clients: the handshake proves that the client has the key. An authenticator checks the trust later.
 pub mod client;
 /// The serving certificate, read again when its files change.
 pub mod serving;
@@ -18,7 +18,7 @@ pub mod serving;
 pub use client::CaBundle;
 pub use serving::{ServingCertificate, end_of_pem};
 
-/// The crypto provider, whatever the process's default is.
+/// The crypto provider of this crate, independent of the process's default.
 pub(crate) fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }
@@ -56,7 +56,7 @@ pub(crate) fn server_config(
 pub struct Peer {
     /// Its address.
     pub address: SocketAddr,
-    /// The chain that it presented. It holds the key of the first certificate; nothing is trusted yet.
+    /// The chain that it presented. It has the key of the first certificate, but the chain is not verified.
     pub certificates: Vec<CertificateDer<'static>>,
     /// The result of verifying the chain.
     pub(crate) verdict: ArcSwapOption<ChainVerdict>,

@@ -1,4 +1,4 @@
-//! Lists, written in pieces out of the cache's bytes: a large list never exists as one text or message.
+//! Lists are written in chunks from the bytes in the cache: a large list is never whole in memory.
 
 use crate::response::{Media, Renderer, Style, body_response, bytes_response, rendered_response};
 use axum::body::Body;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 use store::Entry;
 use tokio::task::yield_now;
 
-/// Bytes of a piece.
+/// Least bytes of a chunk, except for the last one.
 const CHUNK_BYTES: usize = 64 * 1024;
 /// Up to this size a list is one piece with a Content-Length, and is indented for people; above it, it may be
 /// compressed.
@@ -64,7 +64,7 @@ pub(crate) async fn list_response(
 
 fn body_of(chunks: impl Iterator<Item = Bytes> + Send + 'static) -> Body {
     let stream = stream::unfold(chunks, |mut chunks| async move {
-        // The next piece never waits for anything: others get their turn here.
+        // The next chunk needs no waiting, so other tasks get their turn here.
         yield_now().await;
         chunks.next().map(|chunk| (Ok::<_, Infallible>(chunk), chunks))
     });

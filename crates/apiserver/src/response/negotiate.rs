@@ -4,12 +4,12 @@ use http::HeaderMap;
 use http::header::ACCEPT;
 use meta::status::Status;
 
-/// How an answer is written.
+/// The media type of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Media {
     Json,
     Yaml,
-    /// For metadata and Status only: like custom resources, kinds have no such form.
+    /// For metadata and Status only: like custom resources, objects have no protobuf form.
     Protobuf,
 }
 
@@ -26,12 +26,12 @@ impl Media {
     pub(crate) fn end(self) -> &'static [u8] {
         match self {
             Self::Json => b"\n",
-            // Lines of YAML end by themselves.
+            // YAML ends with a newline already.
             Self::Yaml | Self::Protobuf => b"",
         }
     }
 
-    /// The content type of a watch. YAML has no events.
+    /// The content type of a watch. There is none in YAML.
     pub(crate) fn stream_type(self) -> &'static str {
         match self {
             Self::Json | Self::Yaml => "application/json",
@@ -40,7 +40,7 @@ impl Media {
     }
 }
 
-/// What an answer shows of its objects. The text is the `apiVersion` that was asked for.
+/// What an answer shows of its objects. The text is the requested `apiVersion` of the table or metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     Object,
@@ -49,7 +49,7 @@ pub(crate) enum Form {
     PartialList(&'static str),
 }
 
-/// A clause that can be served.
+/// The format that was chosen from a clause of `Accept`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AcceptedFormat {
     pub(crate) media: Media,
@@ -63,14 +63,14 @@ impl Default for AcceptedFormat {
     }
 }
 
-/// The sort of an answer, which decides the forms that are offered.
+/// The kind of answer, which decides what formats are offered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ResponseKind {
     /// Objects and lists of them.
     Objects,
     /// Events of a watch.
     Events,
-    /// A Status: in any media type, never converted.
+    /// A Status, in any media type.
     Failure,
     /// A document about the server.
     Document,
@@ -80,7 +80,7 @@ pub(crate) const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 pub(crate) const PROTOBUF_STREAM: &str = "application/vnd.kubernetes.protobuf;stream=watch";
 /// Best first.
 const MEDIA: [Media; 3] = [Media::Json, Media::Yaml, Media::Protobuf];
-/// Clauses of an `Accept` header that are looked at.
+/// Most clauses of `Accept` that are read.
 const CLAUSES_MAX: usize = 64;
 
 /// One clause of `Accept`.
@@ -137,7 +137,7 @@ fn clause(text: &str) -> Option<Clause<'_>> {
     (quality > 0.0).then_some(Clause { kind: kind.trim(), subkind: subkind.trim(), quality, parameters })
 }
 
-/// The best form that is both accepted and offered.
+/// The best format that is both accepted and offered.
 pub(crate) fn negotiate(headers: &HeaderMap, response_kind: ResponseKind) -> Result<AcceptedFormat, Status> {
     let clauses = clauses(headers);
     if clauses.is_empty() && headers.get(ACCEPT).is_none_or(|value| value.as_bytes().trim_ascii().is_empty())
@@ -151,7 +151,7 @@ pub(crate) fn negotiate(headers: &HeaderMap, response_kind: ResponseKind) -> Res
         })
         .find_map(|(clause, media)| accept(clause, media, response_kind));
     match accepted {
-        // Whether it can be a stream is checked last, when the clause is chosen.
+        // A watch in YAML is refused even if a later clause could be served.
         Some(AcceptedFormat { media: Media::Yaml, .. }) if response_kind == ResponseKind::Events => {
             Err(Status::not_acceptable(&["application/json;stream=watch", PROTOBUF_STREAM]))
         }

@@ -1,4 +1,4 @@
-//! Stored bytes in the form that was asked for: as they are, as metadata only, as a row of a table.
+//! Renders stored objects in the requested form: unchanged, as metadata only, or as rows of a table.
 
 use crate::resource::Resource;
 use crate::response::raw_metadata::{metadata_of, resource_version};
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use store::Entry;
 
-/// The part of its object that a row of a table carries.
+/// What a row of a table contains of its object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum IncludeObject {
     None,
@@ -36,19 +36,19 @@ impl IncludeObject {
     }
 }
 
-/// Writes objects of one kind in one form.
+/// Renders objects of one kind in one form.
 #[derive(Clone, Debug)]
 pub(crate) struct Renderer {
     pub(crate) resource: Arc<Resource>,
     pub(crate) media: Media,
     pub(crate) form: Form,
     pub(crate) include: IncludeObject,
-    /// Unix seconds, for ages.
+    /// The time in Unix seconds, for the column `Age`.
     pub(crate) now: i64,
 }
 
 impl Renderer {
-    /// One object alone.
+    /// Writes one object.
     pub(crate) fn object(&self, entry: &Entry, out: &mut BytesMut) {
         match self.form {
             Form::Table(_) => self.table(entry, true, out),
@@ -57,7 +57,7 @@ impl Renderer {
         }
     }
 
-    /// A table of one row.
+    /// Writes a table with one row.
     pub(crate) fn table(&self, entry: &Entry, columns: bool, out: &mut BytesMut) {
         let meta = ListMeta { resource_version: resource_version(entry), ..ListMeta::default() };
         out.put_slice(self.head(&meta, columns).as_bytes());
@@ -65,7 +65,7 @@ impl Renderer {
         out.put_slice(b"]}");
     }
 
-    /// One element of a list, as the list is written.
+    /// Writes one element of a list.
     pub(crate) fn element(&self, entry: &Entry, out: &mut BytesMut) {
         let from = out.len();
         self.item(entry, out);
@@ -74,7 +74,7 @@ impl Renderer {
         }
     }
 
-    /// The same as JSON, or as protobuf.
+    /// Writes one element as JSON or protobuf.
     fn item(&self, entry: &Entry, out: &mut BytesMut) {
         match self.form {
             Form::Object => write_entry(entry, out),
@@ -86,7 +86,7 @@ impl Renderer {
         }
     }
 
-    /// The bytes before the elements of a list, between them, and behind them.
+    /// The bytes before, between and after the elements of a list.
     pub(crate) async fn envelope(
         &self,
         meta: &ListMeta,
@@ -106,7 +106,7 @@ impl Renderer {
         }
     }
 
-    /// A list's JSON up to its first element.
+    /// The JSON of a list up to its first element.
     fn head(&self, meta: &ListMeta, columns: bool) -> String {
         let metadata = serde_json::to_string(meta).unwrap_or_else(|_| "{}".to_owned());
         match self.form {
@@ -148,7 +148,7 @@ impl Renderer {
     }
 }
 
-/// The stored JSON with its revision; a write that was only tried has none.
+/// The stored JSON with its revision. After a dry run it has none.
 pub(crate) fn write_entry(entry: &Entry, out: &mut BytesMut) {
     if entry.revision.0 == 0 { out.put_slice(&entry.body) } else { entry.write_json(out) }
 }
@@ -161,7 +161,7 @@ fn read_object(entry: &Entry) -> Option<Object> {
     Some(object)
 }
 
-/// `PartialObjectMetadata`, cut out of the stored bytes without parsing them.
+/// Writes `PartialObjectMetadata`, which is cut from the stored bytes without parsing them.
 fn metadata_only(entry: &Entry, version: &str, out: &mut BytesMut) {
     let inner = std::str::from_utf8(&entry.body).ok().and_then(metadata_of).unwrap_or_default();
     out.put_slice(b"{\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"");

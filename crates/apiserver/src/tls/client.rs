@@ -11,8 +11,8 @@ use rustls::{DigitallySignedStruct, DistinguishedName, RootCertStore, SignatureS
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Accepts any client certificate whose private key the client holds. Two CAs and tokens share one port,
-/// so that trust is decided per authenticator, after the handshake.
+/// Accepts any client certificate whose private key the client has. Two CAs and tokens share one port, so the
+/// authenticators verify the chain after the handshake.
 #[derive(Debug)]
 pub(crate) struct AnyClientVerifier {
     algorithms: WebPkiSupportedAlgorithms,
@@ -65,7 +65,7 @@ impl ClientCertVerifier for AnyClientVerifier {
     }
 }
 
-/// A bundle of CAs that vouch for clients.
+/// A bundle of client CAs.
 #[derive(Clone, Debug)]
 pub struct CaBundle(Arc<dyn ClientCertVerifier>);
 
@@ -83,7 +83,7 @@ impl CaBundle {
         Ok(Self(verifier))
     }
 
-    /// Whether a chain leads to one of the CAs, is valid at a time, and its leaf is meant for clients.
+    /// Verifies that a chain leads to one of the CAs, is valid at this time, and is for client authentication.
     pub fn verify_client(&self, chain: &[CertificateDer<'_>], unix_seconds: i64) -> Result<(), String> {
         let (leaf, intermediates) = chain.split_first().ok_or("no certificate")?;
         let now =

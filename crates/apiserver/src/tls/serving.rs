@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
-/// The serving certificate and its key, from two PEM files that somebody else renews.
+/// The serving certificate and its key, from two PEM files that another program renews.
 #[derive(Debug)]
 pub struct ServingCertificate {
     files: CertificateFiles,
@@ -28,8 +28,7 @@ struct CertificateFiles {
 struct LoadedCertificate {
     pem: (Vec<u8>, Vec<u8>),
     certified: Arc<CertifiedKey>,
-    /// When the first certificate of the chain ends, in seconds since 1970: an intermediate may end before the one that
-    /// it has signed.
+    /// When the chain ends, in Unix seconds: the end of the certificate that ends first, which may be an intermediate.
     ends: i64,
 }
 
@@ -46,7 +45,8 @@ impl ServingCertificate {
         Ok(Self { files, current: ArcSwap::from_pointee(loaded), expiry_metric })
     }
 
-    /// Follows the files for ever, and takes over a pair that fits together. A half-written pair is read again later.
+    /// Reads the files again at this interval, for ever, and uses a changed pair if certificate and key match. A
+    /// half-written pair is read again later.
     #[expect(clippy::infinite_loop, reason = "the task is cancelled at the end of the program")]
     pub(crate) async fn follow(self: Arc<Self>, every: Duration) {
         loop {
@@ -101,7 +101,7 @@ fn end_of(certificate: &CertificateDer<'_>) -> Option<i64> {
     Some(certificate.validity().not_after.timestamp())
 }
 
-/// When the first certificate of a PEM file ends, whichever of the chain that is, in seconds since 1970.
+/// When the chain in a PEM file ends, in Unix seconds: the end of the certificate that ends first.
 pub fn end_of_pem(pem: &[u8]) -> Option<i64> {
     let ends = CertificateDer::pem_slice_iter(pem).map(|read| end_of(&read.ok()?));
     ends.collect::<Option<Vec<_>>>()?.into_iter().min()

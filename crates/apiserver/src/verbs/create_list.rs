@@ -46,7 +46,7 @@ pub(crate) async fn create_list(
     }
     let objects = decide(call, stored, batch, options.dry_run).await?;
     let list = json!({
-        "apiVersion": call.resource.gvk.api_version(), "kind": format!("{}List", call.resource.gvk.kind),
+        "apiVersion": call.resource.gvk.api_version(), "kind": call.resource.list_kind(),
         "metadata": {}, "items": objects.into_iter().map(Object::into_value).collect::<Vec<_>>(),
     });
     Ok(document_response(StatusCode::CREATED, &list, &call.style))
@@ -57,10 +57,8 @@ fn items(call: &Call<'_>, bytes: &[u8], media: Media) -> Result<Vec<Value>, Stat
     let bad = |why: String| Status::bad_request(format!("the body is no list to create: {why}"));
     let (mut list, _duplicates) =
         meta::decode::decode_value(bytes, media).map_err(|error| bad(error.to_string()))?;
-    let (expected, kind) = (
-        format!("{}List", call.resource.gvk.kind),
-        list.get("kind").and_then(Value::as_str).unwrap_or_default(),
-    );
+    let expected = call.resource.list_kind();
+    let kind = list.get("kind").and_then(Value::as_str).unwrap_or_default();
     if kind != expected {
         return Err(bad(format!("its kind is {kind:?}, not {expected:?}")));
     }
