@@ -1,4 +1,4 @@
-//! A route: a page in plain text of what its caller sees, at `/inventory`.
+//! A route: `/inventory` lists in plain text the widgets that its caller sees.
 
 use apiserver::RequestContext;
 use apiserver::authz::RouteAccess;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use store::read::{At, ListQuery, Selection};
 use store::{KindId, Store};
 
-/// The route: for everybody who is known, as a read, with his sight of the store.
+/// The route. It lets in every authenticated caller, counts as a read, and reads the store as its caller sees it.
 pub(crate) fn route(store: Store, widgets: KindId) -> Route {
     Route {
         path: "/inventory".to_owned(),

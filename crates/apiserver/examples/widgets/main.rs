@@ -1,11 +1,11 @@
-//! An aggregated API server with two stored kinds, a computed one, one of one object a caller, a subresource that does
-//! something, and a page.
+//! An aggregated API server with two stored kinds, a computed kind, a singleton, a subresource with a handler, and a
+//! page.
 //!
 //! ```text
 //! DATABASE_URL=postgres://… cargo run -p apiserver --example widgets -- tls.crt tls.key client-ca.crt
 //! ```
 //!
-//! Whoever comes with a certificate of the client CA may do everything; `docs/library.md` walks through it.
+//! Callers with a certificate of the client CA may do everything. `docs/library.md` explains the code.
 
 mod colours;
 mod inventory;

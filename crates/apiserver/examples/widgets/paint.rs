@@ -1,5 +1,5 @@
-//! A subresource with a handler: POST `widgets/NAME/paint` gives a widget another colour, GET tells which it has, and
-//! with `?format=text` nothing but that.
+//! A subresource with a handler: POST `widgets/NAME/paint` changes the colour of a widget, and GET answers with its
+//! colour, as a plain text with `?format=text`.
 
 use super::names::GROUP;
 use apiserver::request::Query;
@@ -56,7 +56,7 @@ impl SubresourceHandler for Painting {
         &[OpenApiParameter { name: "format", description: "text: the colour alone." }]
     }
 
-    /// Whoever looks wears the paint off.
+    /// A GET counts as a write: looking wears the paint off.
     fn acts_on_get(&self) -> bool {
         true
     }

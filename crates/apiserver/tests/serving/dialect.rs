@@ -1,4 +1,4 @@
-//! Names and passwords, at the routes that take them.
+//! Names and passwords at the routes with a dialect.
 
 use crate::support::{WIDGETS, World};
 use apiserver::authz::RouteAccess;

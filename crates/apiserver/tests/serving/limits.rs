@@ -12,7 +12,7 @@ fn user(name: &str) -> [(&str, &str); 3] {
 
 #[tokio::test]
 async fn who_finds_no_room_gets_429_and_masters_get_in() {
-    // Half of it is what one tenant gets.
+    // One tenant gets half of these.
     let world = World::start_with(|settings| settings.limits = few(4)).await;
     let mut waiting = Vec::new();
     for _ in 0..2 {
@@ -215,7 +215,7 @@ async fn whoever_asks_to_be_many_has_no_more_under_way_than_his_share() {
     let world = World::start_with(|settings| settings.limits = few(6)).await;
     let reviews = || world.kube.access_reviews.lock().unwrap().len();
     let support = world.client_ca.client("support", &[]);
-    // Kube-apiserver is not asked about users of a token issuer.
+    // There are no reviews by kube-apiserver for the users of a token issuer.
     let token = format!("Bearer {}", world.signer.token(|_| {}));
     let mut quiet = world.client(None).await;
     let inside = tokio::spawn({

@@ -1,4 +1,4 @@
-//! A whole server in this process, over real TLS: who is let in, what he may do, and how it ends.
+//! A whole server in this process, over real TLS: authentication, authorization, limits and shutdown.
 
 mod support;
 

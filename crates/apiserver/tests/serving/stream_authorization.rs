@@ -1,4 +1,4 @@
-//! A watch outlives nothing that allowed it: its credential, its right, and what its caller sees.
+//! A watch ends when its caller's credential or right ends, or when what he sees changes.
 
 #![expect(
     clippy::unwrap_used,
@@ -34,21 +34,21 @@ use store::{Sight, TenantSight, Visibility};
 use tokio::sync::watch;
 
 const WAIT: Duration = Duration::from_secs(20);
-/// Less than a review may take.
+/// A wait that is shorter than a review may take.
 const REVIEW_WAIT: Duration = Duration::from_secs(5);
 
-/// Everybody with a tenant may do anything, and sees of it the namespaces that are told.
+/// Allows every caller with a tenant everything. He sees the given namespaces of his tenant.
 struct NamespacePolicy {
     namespaces: Mutex<Arc<BTreeSet<String>>>,
     changes: watch::Sender<u64>,
-    /// What is told as soon as somebody waits for it.
-    coming: Mutex<Option<Vec<&'static str>>>,
+    /// The namespaces that are shown as soon as somebody waits for `settle`.
+    pending: Mutex<Option<Vec<&'static str>>>,
 }
 
 impl Policy for NamespacePolicy {
     fn judge(&self, caller: &Caller, _: &RequestInfo, operator: bool) -> Ruling {
         let verdict = if caller.tenant.is_some() { AuthzVerdict::Allow } else { AuthzVerdict::NoOpinion };
-        let sight = match &caller.tenant {
+        let visibility = match &caller.tenant {
             Some(tenant) => {
                 let sight = Sight::Namespaces(Arc::clone(&self.namespaces.lock().unwrap()));
                 Visibility::tenants([TenantSight { tenant: Arc::from(tenant.as_str()), sight }])
@@ -56,7 +56,7 @@ impl Policy for NamespacePolicy {
             None if operator => Visibility::Everything,
             None => Visibility::Nothing,
         };
-        Ruling { verdict, visibility: Ok(sight) }
+        Ruling { verdict, visibility: Ok(visibility) }
     }
 
     fn operator_right(&self) -> Right {
@@ -68,24 +68,24 @@ impl Policy for NamespacePolicy {
     }
 
     fn settle(&self) -> Option<BoxFuture<'_, ()>> {
-        if self.coming.lock().unwrap().is_none() {
+        if self.pending.lock().unwrap().is_none() {
             return None;
         }
-        let told = async move {
+        let settled = async move {
             tokio::task::yield_now().await;
-            let coming = self.coming.lock().unwrap().take();
-            if let Some(namespaces) = coming {
+            let pending = self.pending.lock().unwrap().take();
+            if let Some(namespaces) = pending {
                 self.show(&namespaces);
             }
         };
-        Some(told.boxed())
+        Some(settled.boxed())
     }
 }
 
 impl NamespacePolicy {
     fn of(namespaces: &[&str]) -> Arc<Self> {
         let (namespaces, changes) = (Mutex::new(set(namespaces)), watch::Sender::new(0));
-        Arc::new(Self { namespaces, changes, coming: Mutex::default() })
+        Arc::new(Self { namespaces, changes, pending: Mutex::default() })
     }
 
     fn show(&self, namespaces: &[&str]) {
@@ -142,7 +142,7 @@ fn bearer(token: &str) -> [(&'static str, String); 1] {
     [("authorization", format!("Bearer {token}"))]
 }
 
-/// Keys in a file, and a server that looks at everything again and again.
+/// The keys of a signer in a file, and a server that checks everything again at short intervals.
 fn with_frequent_rechecks(signer: &Signer) -> (PathBuf, impl FnOnce(&mut ServerSettings)) {
     let (file, trust) = with_issuer(signer);
     let change = |settings: &mut ServerSettings| {
@@ -154,7 +154,7 @@ fn with_frequent_rechecks(signer: &Signer) -> (PathBuf, impl FnOnce(&mut ServerS
     (file, change)
 }
 
-/// The same, but that it looks at callers again only when something has changed.
+/// The same, but the server checks callers again only after a change.
 fn with_rechecks_on_change(signer: &Signer) -> (PathBuf, impl FnOnce(&mut ServerSettings)) {
     let (file, often) = with_frequent_rechecks(signer);
     let change = |settings: &mut ServerSettings| {
@@ -219,10 +219,10 @@ async fn the_event_that_takes_the_sight_of_itself_away_is_not_shown() {
     let mut watch = watch_by(&served, &signer.token(|_| {})).await;
     create("a").await;
     assert_eq!(watch.next().await.unwrap()["object"]["metadata"]["name"], "a");
-    *sight.coming.lock().unwrap() = Some(vec!["n"]);
+    *sight.pending.lock().unwrap() = Some(vec!["n"]);
     create("b").await;
     assert_eq!(watch.next().await.unwrap()["object"]["metadata"]["name"], "b", "a change to the same");
-    *sight.coming.lock().unwrap() = Some(vec![]);
+    *sight.pending.lock().unwrap() = Some(vec![]);
     create("secret").await;
     assert_eq!(watch.failure().await["code"], 410);
 }
@@ -320,12 +320,14 @@ async fn a_socket_ends_as_a_stream_does() {
     let mut socket =
         crate::support::socket::Socket::open(to, &path, &[("authorization", &token)]).await.unwrap();
     sight.show(&[]);
-    let crate::support::socket::Said::Event(event) = socket.next().await else { panic!("an event is due") };
+    let crate::support::socket::SocketMessage::Event(event) = socket.next().await else {
+        panic!("an event is due")
+    };
     assert_eq!((&event["type"], &event["object"]["code"]), (&json!("ERROR"), &json!(410)));
-    assert_eq!(socket.next().await, crate::support::socket::Said::End(1000));
+    assert_eq!(socket.next().await, crate::support::socket::SocketMessage::Close(1000));
 }
 
-/// Reads until the other end closes.
+/// Reads until the peer closes.
 async fn is_closed(stream: &mut tokio_rustls::client::TlsStream<tokio::net::TcpStream>) -> bool {
     use tokio::io::AsyncReadExt;
     let mut byte = [0];

@@ -1,4 +1,4 @@
-//! A route for clients that come with a name and a password.
+//! A route for clients with a name and a password.
 
 use apiserver::authz::RouteAccess;
 use apiserver::caller::Caller;
@@ -13,7 +13,7 @@ use meta::status::Status;
 use serde_json::json;
 use std::sync::Arc;
 
-/// Knows `robot` by the password `open`; of others the password is a token.
+/// Knows `robot` with the password `open`. The password of all other names is a token.
 struct RobotDialect;
 
 impl Dialect for RobotDialect {
@@ -35,7 +35,7 @@ impl Dialect for RobotDialect {
     }
 }
 
-/// Answers with who came; for everybody who is known.
+/// Answers with the caller. It lets in every authenticated caller.
 pub(crate) fn route() -> Route {
     let route = Route::document("/door", RouteAccess::Authenticated, |cx, _| {
         Response::new(Body::from(
