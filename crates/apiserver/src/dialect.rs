@@ -43,7 +43,7 @@ pub struct BasicCredentials {
 
 impl std::fmt::Debug for BasicCredentials {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Basic").field("user", &self.user).finish_non_exhaustive()
+        f.debug_struct("BasicCredentials").field("user", &self.user).finish_non_exhaustive()
     }
 }
 
@@ -76,7 +76,7 @@ mod tests {
         let read = |header: &'static str| BasicCredentials::read(&HeaderValue::from_static(header));
         let basic = read("basic  d2ViL2NpOmE6Yg==").unwrap().unwrap();
         assert_eq!((basic.user.as_str(), basic.password.as_str()), ("web/ci", "a:b"));
-        assert_eq!(format!("{basic:?}"), r#"Basic { user: "web/ci", .. }"#);
+        assert_eq!(format!("{basic:?}"), r#"BasicCredentials { user: "web/ci", .. }"#);
         assert_eq!(read("Bearer d2ViOmE="), None);
         for wrong in ["Basic d2Vi", "Basic %%%", "Basic /w==", "Basic"] {
             assert!(!matches!(read(wrong), Some(Ok(_))), "{wrong}");

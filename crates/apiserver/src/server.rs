@@ -127,7 +127,7 @@ pub struct ServerParts<H> {
 
 impl<H> std::fmt::Debug for ServerParts<H> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Parts").finish_non_exhaustive()
+        f.debug_struct("ServerParts").finish_non_exhaustive()
     }
 }
 
